@@ -1,0 +1,139 @@
+"""Sizes of a decoder and the budget that a caller grants it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from core.errors import BudgetError, ConfigError
+
+NormFamily = Literal["rmsnorm", "layernorm"]
+MlpFamily = Literal["swiglu", "gelu"]
+PositionFamily = Literal["rope", "learned"]
+
+SIZE_FIELDS = ("blocks", "width", "heads", "kv_heads", "ff_width", "vocabulary", "positions")
+LARGEST_SIZE = 2**53
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecoderConfig:
+    """A valid decoder-only architecture; an object of this class is valid by construction.
+
+    `blocks` counts complete blocks L, each with an attention and a feed-forward addition. `head_dim` is
+    `width / heads` unless given. The defaults are the chapter's narrow eight-block fixture. `rms_epsilon` stands
+    inside the root of every norm. Raises `ConfigError`.
+    """
+
+    blocks: int = 8
+    width: int = 4
+    heads: int = 1
+    kv_heads: int | None = None
+    ff_width: int = 4
+    vocabulary: int = 266
+    positions: int = 4
+    rope_base: float = 10000.0
+    rms_epsilon: float = 1e-6
+    head_dim: int | None = None
+    norm: NormFamily = "rmsnorm"
+    mlp: MlpFamily = "swiglu"
+    position_encoding: PositionFamily = "rope"
+    tied: bool = True
+    bias: bool = False
+
+    def __post_init__(self) -> None:
+        if self.kv_heads is None:
+            object.__setattr__(self, "kv_heads", self.heads)
+        for field in SIZE_FIELDS:
+            _require_size(field, getattr(self, field))
+        self._resolve_head_dim()
+        if self.heads % self.key_value_heads:
+            raise ConfigError(
+                f"heads {self.heads} is not a multiple of kv_heads {self.kv_heads}; every key/value head serves "
+                "the same number of query heads."
+            )
+        if self.position_encoding == "rope" and self.head_width % 2:
+            raise ConfigError(
+                f"head_dim {self.head_width} is odd, but rotary positions turn features in pairs; choose width and "
+                "heads whose quotient is even."
+            )
+        _require_positive("rope_base", self.rope_base)
+        _require_positive("rms_epsilon", self.rms_epsilon)
+        _require_choice("norm", self.norm, ("rmsnorm", "layernorm"))
+        _require_choice("mlp", self.mlp, ("swiglu", "gelu"))
+        _require_choice("position_encoding", self.position_encoding, ("rope", "learned"))
+        for flag in ("tied", "bias"):
+            if not isinstance(getattr(self, flag), bool):
+                raise ConfigError(f"{flag} must be true or false, not {getattr(self, flag)!r}.")
+
+    def _resolve_head_dim(self) -> None:
+        if self.head_dim is not None:
+            _require_size("head_dim", self.head_dim)
+            return
+        if self.width % self.heads:
+            raise ConfigError(
+                f"width {self.width} is not a multiple of heads {self.heads}; choose heads that divide the width."
+            )
+        object.__setattr__(self, "head_dim", self.width // self.heads)
+
+    @property
+    def key_value_heads(self) -> int:
+        """Number of key/value heads, never None after construction."""
+        assert self.kv_heads is not None
+        return self.kv_heads
+
+    @property
+    def head_width(self) -> int:
+        """Features a head, never None after construction."""
+        assert self.head_dim is not None
+        return self.head_dim
+
+    @property
+    def additions(self) -> int:
+        """Residual additions 2L of the sequential topology."""
+        return 2 * self.blocks
+
+    def document(self) -> dict[str, Any]:
+        """Plain mapping of every field, in declaration order, for JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """What a caller allows; checked before any array exists. Raises `BudgetError` from `check`."""
+
+    max_parameters: int = 2**28
+    max_positions: int = 65_536
+    max_blocks: int = 4_096
+
+    def check(self, config: DecoderConfig, parameters: int) -> None:
+        """Refuse a decoder of `parameters` coordinates that passes any limit."""
+        if config.blocks > self.max_blocks:
+            raise BudgetError(f"{config.blocks} blocks pass the limit of {self.max_blocks}; ask for fewer blocks.")
+        if config.positions > self.max_positions:
+            raise BudgetError(
+                f"{config.positions} positions pass the budget of {self.max_positions}; shorten the rows or raise "
+                "--max-positions."
+            )
+        if parameters > self.max_parameters:
+            raise BudgetError(
+                f"{parameters:,} parameters pass the budget of {self.max_parameters:,}; make the decoder smaller or "
+                "raise --max-parameters."
+            )
+
+
+def _require_size(field: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ConfigError(f"{field} must be a whole number, not {value!r}.")
+    if not 0 < value <= LARGEST_SIZE:
+        raise ConfigError(f"{field} is {value}; it must lie between 1 and 2^53.")
+
+
+def _require_positive(field: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
+        raise ConfigError(f"{field} is {value!r}; it must be a positive finite number.")
+
+
+def _require_choice(field: str, value: object, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise ConfigError(f"{field} {value!r} is not one of {', '.join(choices)}.")

@@ -1,0 +1,170 @@
+"""Names, shapes, roles and draw order of a decoder's parameters.
+
+The order of the specifications is the order of the draws. Gains and biases are constants and draw nothing; a tied
+head reads the token embedding and has no parameter of its own. A matrix is stored `[fan_in, fan_out]`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from core.decoder.config import DecoderConfig
+
+Role = Literal[
+    "token_embedding", "position_embedding", "query", "key", "value", "output", "gate", "up", "down", "head",
+    "gain", "bias",
+]  # fmt: skip
+Fill = Literal["drawn", "ones", "zeros"]
+
+WRITERS: tuple[Role, ...] = ("output", "down")
+BLOCK_MATRICES: tuple[Role, ...] = ("query", "key", "value", "output", "gate", "up", "down")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParameterSpec:
+    """One parameter: `name`, `shape`, `role`, its `block` (None outside blocks) and how it is filled.
+
+    `offset` counts the draws that precede it on the decoder's stream. Inside `block_template` the name still holds
+    `{b}` and the offset counts from the start of the block.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    role: Role
+    block: int | None = None
+    fill: Fill = "drawn"
+    offset: int = 0
+
+    @property
+    def coordinates(self) -> int:
+        """Stored numbers of this parameter, exact."""
+        product = 1
+        for size in self.shape:
+            product *= size
+        return product
+
+    @property
+    def draws(self) -> int:
+        """Draws that this parameter takes from the stream."""
+        return self.coordinates if self.fill == "drawn" else 0
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The parameters of a decoder as data: before, inside (a template) and after the blocks."""
+
+    stem: tuple[ParameterSpec, ...]
+    block_template: tuple[ParameterSpec, ...]
+    tail: tuple[ParameterSpec, ...]
+    blocks: int
+
+    @property
+    def stem_draws(self) -> int:
+        """Draws before the first block."""
+        return sum(spec.draws for spec in self.stem)
+
+    @property
+    def block_draws(self) -> int:
+        """Draws of one block; the same for every block."""
+        return sum(spec.draws for spec in self.block_template)
+
+    @property
+    def draws(self) -> int:
+        """Draws of the whole decoder."""
+        return self.stem_draws + self.blocks * self.block_draws + sum(spec.draws for spec in self.tail)
+
+    @property
+    def parameters(self) -> int:
+        """Stored coordinates of the whole decoder, by exact integer arithmetic."""
+        outside = sum(spec.coordinates for spec in self.stem + self.tail)
+        return outside + self.blocks * sum(spec.coordinates for spec in self.block_template)
+
+    @property
+    def tensors(self) -> int:
+        """Parameter tensors of the whole decoder."""
+        return len(self.stem) + len(self.tail) + self.blocks * len(self.block_template)
+
+    def block(self, block: int) -> tuple[ParameterSpec, ...]:
+        """Specifications of block `block`, counted from 0."""
+        start = self.stem_draws + block * self.block_draws
+        return tuple(
+            replace(spec, name=spec.name.format(b=block), block=block, offset=start + spec.offset)
+            for spec in self.block_template
+        )
+
+    def __iter__(self) -> Iterator[ParameterSpec]:
+        yield from self.stem
+        for block in range(self.blocks):
+            yield from self.block(block)
+        yield from self.tail
+
+
+def layout(config: DecoderConfig) -> Layout:
+    """Specifications of every parameter of `config`, in draw order, without allocating a parameter."""
+    stem = [_matrix("token_embedding.weight", config.vocabulary, config.width, "token_embedding")]
+    if config.position_encoding == "learned":
+        stem.append(_matrix("position_embedding.weight", config.positions, config.width, "position_embedding"))
+    tail = _norm("final_norm", config)
+    if not config.tied:
+        tail.append(_matrix("head.weight", config.width, config.vocabulary, "head"))
+    template = _block_template(config)
+    stem_draws = sum(spec.draws for spec in stem)
+    block_draws = sum(spec.draws for spec in template)
+    return Layout(
+        stem=_with_offsets(stem, 0),
+        block_template=_with_offsets(template, 0),
+        tail=_with_offsets(tail, stem_draws + config.blocks * block_draws),
+        blocks=config.blocks,
+    )
+
+
+def _block_template(config: DecoderConfig) -> list[ParameterSpec]:
+    inner, narrow = config.heads * config.head_width, config.key_value_heads * config.head_width
+    attention: tuple[tuple[Role, int, int], ...] = (
+        ("query", config.width, inner),
+        ("key", config.width, narrow),
+        ("value", config.width, narrow),
+        ("output", inner, config.width),
+    )
+    feed_forward: tuple[tuple[Role, int, int], ...] = (
+        ("gate", config.width, config.ff_width),
+        ("up", config.width, config.ff_width),
+        ("down", config.ff_width, config.width),
+    )
+    if config.mlp == "gelu":
+        feed_forward = feed_forward[1:]
+    specs = _norm("blocks.{b}.attention_norm", config)
+    specs += _matrices("blocks.{b}.attention", attention, config.bias)
+    specs += _norm("blocks.{b}.ffn_norm", config)
+    specs += _matrices("blocks.{b}.ffn", feed_forward, config.bias)
+    return specs
+
+
+def _matrices(prefix: str, shapes: tuple[tuple[Role, int, int], ...], bias: bool) -> list[ParameterSpec]:
+    specs = []
+    for role, fan_in, fan_out in shapes:
+        specs.append(_matrix(f"{prefix}.{role}.weight", fan_in, fan_out, role))
+        if bias:
+            specs.append(ParameterSpec(name=f"{prefix}.{role}.bias", shape=(fan_out,), role="bias", fill="zeros"))
+    return specs
+
+
+def _matrix(name: str, fan_in: int, fan_out: int, role: Role) -> ParameterSpec:
+    return ParameterSpec(name=name, shape=(fan_in, fan_out), role=role)
+
+
+def _norm(prefix: str, config: DecoderConfig) -> list[ParameterSpec]:
+    specs = [ParameterSpec(name=f"{prefix}.gain", shape=(config.width,), role="gain", fill="ones")]
+    if config.norm == "layernorm":
+        specs.append(ParameterSpec(name=f"{prefix}.bias", shape=(config.width,), role="bias", fill="zeros"))
+    return specs
+
+
+def _with_offsets(specs: list[ParameterSpec], start: int) -> tuple[ParameterSpec, ...]:
+    placed = []
+    for spec in specs:
+        placed.append(replace(spec, offset=start))
+        start += spec.draws
+    return tuple(placed)

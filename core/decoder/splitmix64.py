@@ -1,0 +1,145 @@
+"""SplitMix64 as a counter: any draw of any seed, vectorised and exact.
+
+Source: Steele, Lea, Flood, "Fast splittable pseudorandom number generators" (2014). The raw 64-bit seed is the state
+before the first draw, so draw k of a seed is `mix(seed + (k + 1) * INCREMENT mod 2^64)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from core.errors import SeedError
+
+FloatArray = npt.NDArray[np.float64]
+
+INCREMENT = 0x9E3779B97F4A7C15
+MULTIPLIERS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+SHIFTS = (30, 27, 31)
+MASK = 2**64 - 1
+# Draws mixed at a time: three buffers of this length stay in a core's cache.
+SLAB = 16_384
+
+
+def checked_seed(seed: object) -> int:
+    """`seed` as an unsigned 64-bit integer; raises `SeedError` otherwise. Decimal text is accepted."""
+    if isinstance(seed, str) and seed.strip().isascii() and seed.strip().isdigit() and len(seed.strip()) <= 20:
+        seed = int(seed)
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer):
+        raise SeedError(f"The seed {_shown(seed)} is not a whole number; give one from 0 to 2^64 - 1.")
+    if not 0 <= int(seed) <= MASK:
+        raise SeedError(f"The seed {_shown(seed)} is outside 0 to 2^64 - 1.")
+    return int(seed)
+
+
+def _shown(value: object) -> str:
+    # Python refuses to print integers of thousands of digits, so only the size of a huge one is told.
+    if isinstance(value, int) and value.bit_length() > 128:
+        return f"of {value.bit_length()} bits"
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def advanced(state: int, draws: int) -> int:
+    """State of the generator after `draws` more draws."""
+    return (state + draws * INCREMENT) & MASK
+
+
+def bits(seeds: Sequence[int], offset: int, count: int) -> npt.NDArray[np.uint64]:
+    """Draws `offset .. offset + count` of every seed: unsigned 64-bit integers `[len(seeds), count]`."""
+    out = np.empty((len(seeds), count), dtype=np.uint64)
+    for rows, columns, drawn in _tiles(seeds, offset, count):
+        out[rows, columns] = drawn
+    return out
+
+
+def scaled_units(
+    seeds: Sequence[int], offset: int, count: int, finish: Callable[[FloatArray, slice], None] | None = None
+) -> FloatArray:
+    """The same draws as binary64 numbers u in [0, 1), exact: the high 53 bits divided by 2^53.
+
+    `finish(u, columns)` may rewrite each cached tile `[rows, columns]` in place before the next one is drawn.
+    """
+    out = np.empty((len(seeds), count), dtype=np.float64)
+    for rows, columns, drawn in _tiles(seeds, offset, count):
+        np.right_shift(drawn, np.uint64(11), out=drawn)
+        tile = out[rows, columns]
+        np.multiply(drawn, 2.0**-53, out=tile)
+        if finish is not None:
+            finish(tile, columns)
+    return out
+
+
+def units(seeds: Sequence[int], offset: int, count: int) -> FloatArray:
+    """Draws `offset .. offset + count` of every seed in [0, 1): binary64 `[len(seeds), count]`."""
+    return scaled_units(seeds, offset, count)
+
+
+def _tiles(seeds: Sequence[int], offset: int, count: int) -> Iterator[tuple[slice, slice, npt.NDArray[np.uint64]]]:
+    """Cache-sized pieces of the draws; the array handed out is overwritten by the next piece."""
+    if count == 0:
+        return
+    height, width = max(1, SLAB // count), min(count, SLAB)
+    steps = np.arange(1, width + 1, dtype=np.uint64) * np.uint64(INCREMENT)
+    values, scratch = np.empty((2, min(height, len(seeds)), width), dtype=np.uint64)
+    for top in range(0, len(seeds), height):
+        rows = slice(top, min(top + height, len(seeds)))
+        for left in range(0, count, width):
+            columns = slice(left, min(left + width, count))
+            shape = (slice(rows.stop - rows.start), slice(columns.stop - columns.start))
+            starts = np.array([advanced(seed, offset + left) for seed in seeds[rows]], dtype=np.uint64)
+            tile = values[shape]
+            np.add(starts[:, None], steps[shape[1]], out=tile)
+            _mix(tile, scratch[shape])
+            yield rows, columns, tile
+
+
+def _mix(values: npt.NDArray[np.uint64], scratch: npt.NDArray[np.uint64]) -> None:
+    for shift, multiplier in zip(SHIFTS, (*MULTIPLIERS, None), strict=True):
+        np.right_shift(values, np.uint64(shift), out=scratch)
+        np.bitwise_xor(values, scratch, out=values)
+        if multiplier is not None:
+            np.multiply(values, np.uint64(multiplier), out=values)
+
+
+class SplitMix64:
+    """A generator with an explicit, resumable state; the caller's object changes only through its own methods."""
+
+    def __init__(self, seed: int) -> None:
+        self._state = checked_seed(seed)
+
+    @classmethod
+    def from_state(cls, state: int) -> SplitMix64:
+        """Resume from a recorded state; for this generator a seed and a state are the same number."""
+        return cls(state)
+
+    @property
+    def state(self) -> int:
+        """Raw state before the next draw."""
+        return self._state
+
+    def clone(self) -> SplitMix64:
+        """An independent generator at the same state."""
+        return SplitMix64(self._state)
+
+    def next_bits(self, count: int = 1) -> npt.NDArray[np.uint64]:
+        """The next `count` 64-bit draws."""
+        drawn = bits([self._state], 0, count)[0]
+        self.skip(count)
+        return drawn
+
+    def next_units(self, count: int = 1) -> npt.NDArray[np.float64]:
+        """The next `count` draws in [0, 1)."""
+        drawn = units([self._state], 0, count)[0]
+        self.skip(count)
+        return drawn
+
+    def skip(self, draws: int) -> None:
+        """Move past `draws` draws without making them."""
+        self._state = advanced(self._state, draws)
+
+    def commit(self, other: SplitMix64) -> None:
+        """Take over the state of a trial generator that succeeded."""
+        self._state = other._state

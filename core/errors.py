@@ -1,0 +1,163 @@
+"""Every refusal the core can give: one base class, one named subclass a cause.
+
+A message states the value, the rule and the way out in one sentence, so that a page or the command line can
+show it as it is.
+"""
+
+from __future__ import annotations
+
+
+class DepthscopeError(ValueError):
+    """Base of all refusals; its text is fit to be shown to a person."""
+
+
+class ConfigError(DepthscopeError):
+    """A decoder size or option that no decoder can have."""
+
+
+class BudgetError(DepthscopeError):
+    """A decoder larger than the caller allows; raised before any array exists."""
+
+
+class BatchError(DepthscopeError):
+    """Input rows, targets, validity or segments that do not describe a batch."""
+
+
+class SeedError(DepthscopeError):
+    """A seed or generator state outside the unsigned 64-bit range."""
+
+
+class RecipeError(DepthscopeError):
+    """A recipe that is unknown, or that does not apply to this decoder."""
+
+
+class DtypeError(DepthscopeError):
+    """A floating type or device that the engine does not offer."""
+
+
+class BandError(DepthscopeError):
+    """Band limits that are not positive, finite and in order, or a ratio that is not finite."""
+
+
+class InitializationError(DepthscopeError):
+    """Base of the refusals of a single parameter or a named collection."""
+
+
+class FanTypeError(InitializationError):
+    """A fan that is not an unsigned 64-bit integer."""
+
+
+class EmptyName(InitializationError):
+    """A parameter without a name."""
+
+
+class EmptyNameSegment(InitializationError):
+    """Two dots in a row, or a dot at an end; `index` is the byte."""
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        super().__init__(
+            f"The parameter name has an empty segment at byte {index}; put a letter, digit or underscore "
+            "on both sides of every dot."
+        )
+
+
+class InvalidNameCharacter(InitializationError):
+    """A byte outside lowercase ASCII letters, digits, underscore and dot."""
+
+    def __init__(self, index: int, byte: int) -> None:
+        self.index = index
+        self.byte = byte
+        super().__init__(
+            f"The parameter name has byte 0x{byte:02x} at byte {index}; use lowercase ASCII letters, digits, "
+            "underscores and dots."
+        )
+
+
+class ZeroFanIn(InitializationError):
+    """A matrix without input rows."""
+
+
+class ZeroFanOut(InitializationError):
+    """A matrix without output columns."""
+
+
+class FanSumOverflow(InitializationError):
+    """fan_in + fan_out passes the unsigned 64-bit limit."""
+
+
+class ShapeProductOverflow(InitializationError):
+    """fan_in * fan_out passes the unsigned 64-bit limit."""
+
+
+class AllocationFailed(InitializationError):
+    """A matrix that this machine's memory cannot hold."""
+
+
+class NonfiniteValues(InitializationError):
+    """Parameter values handed in by hand that are not all finite."""
+
+
+class DuplicateName(InitializationError):
+    """A name that stands twice in one collection."""
+
+    def __init__(self, name: str, first: int, repeated: int) -> None:
+        self.name = name
+        self.first = first
+        self.repeated = repeated
+        super().__init__(
+            f"The parameter name {name!r} stands first at index {first} and again at index {repeated}; "
+            "give each parameter its own name."
+        )
+
+
+class ConstructionError(DepthscopeError):
+    """Base of the refusals between a fresh draw and a finished decoder."""
+
+
+class ZeroDepth(ConstructionError):
+    """The depth factor L^(-1/2) asked for at L = 0."""
+
+
+class LayoutError(ConstructionError):
+    """Parameters whose names, order or shapes are not those of the decoder."""
+
+
+class ModifiedFreshParameter(ConstructionError):
+    """A prepared parameter that changed, or carries a gradient, before completion."""
+
+
+class NotFresh(ConstructionError):
+    """Fresh initialization asked of a decoder that is already initialized or restored."""
+
+
+class AlreadyConsumed(ConstructionError):
+    """A preparation that was completed or dropped before."""
+
+
+class StorageError(DepthscopeError):
+    """A file or folder that cannot be read, written or trusted."""
+
+
+class ObservationError(DepthscopeError):
+    """Base of the refusals of an observer."""
+
+
+class NoValidPositions(ObservationError):
+    """A validity mask without a single valid position."""
+
+
+class GeometryError(ObservationError):
+    """States, adjoints and validity whose shapes do not belong together."""
+
+
+class MissingAdjoint(ObservationError):
+    """A residual site that the loss does not depend on."""
+
+
+class NonfiniteObservation(ObservationError):
+    """A valid activation, adjoint or ratio that is infinite or not a number."""
+
+
+class NormalizerError(ObservationError):
+    """A normalizer that is not positive and finite."""
