@@ -1,0 +1,243 @@
+"""Rows of token ids with targets, validity and segments, right-padded to one rectangle."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from core.decoder.config import DecoderConfig
+from core.errors import BatchError, NoValidPositions
+
+Rows = Sequence[Sequence[int]]
+
+PAD_ID = 0
+FIRST_BYTE_ID = 10
+TEXT_START, TEXT_END = 0, 1
+CHAPTER_INPUTS = ((0, 99, 100, 101),)
+CHAPTER_TARGETS = ((99, 100, 101, 1),)
+MAX_TOKENS = 2**20
+BATCH_KEYS = ("inputs", "targets", "valid", "segments")
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """B rows of T positions; every array is `[B, T]`.
+
+    `valid` masks the loss and the statistics only. `present` is false on padding. Attention sees the token itself
+    and every earlier present token of the same segment; `positions` restart with each segment.
+    """
+
+    inputs: npt.NDArray[np.int64]
+    targets: npt.NDArray[np.int64]
+    valid: npt.NDArray[np.bool_]
+    present: npt.NDArray[np.bool_]
+    segments: npt.NDArray[np.int64]
+    positions: npt.NDArray[np.int64]
+
+    @classmethod
+    def from_rows(
+        cls,
+        inputs: Rows,
+        targets: Rows,
+        valid: Sequence[Sequence[bool]] | None = None,
+        segments: Rows | None = None,
+    ) -> Batch:
+        """Check and pad rows of possibly different lengths; raises `BatchError` or `NoValidPositions`."""
+        rows = [_ids("inputs", index, row) for index, row in enumerate(_rows("inputs", inputs))]
+        wanted = [_ids("targets", index, row) for index, row in enumerate(_rows("targets", targets))]
+        lengths = [len(row) for row in rows]
+        _check_tokens(lengths)
+        _check_lengths("targets", wanted, lengths)
+        flags = [[True] * length for length in lengths]
+        if valid is not None:
+            flags = [_flags(index, row) for index, row in enumerate(_rows("valid", valid))]
+            _check_lengths("valid", flags, lengths)
+        parts = [[0] * length for length in lengths]
+        if segments is not None:
+            parts = [_ids("segments", index, row) for index, row in enumerate(_rows("segments", segments))]
+            _check_lengths("segments", parts, lengths)
+        if not any(flag for row in flags for flag in row):
+            raise NoValidPositions("No position is valid; mark at least one position valid.")
+        offsets = [_segment_positions(index, row) for index, row in enumerate(parts)]
+        return cls(
+            inputs=_padded(rows, PAD_ID, np.int64),
+            targets=_padded(wanted, PAD_ID, np.int64),
+            valid=_padded(flags, False, np.bool_),
+            present=_padded([[True] * length for length in lengths], False, np.bool_),
+            segments=_padded(parts, -1, np.int64),
+            positions=_padded(offsets, 0, np.int64),
+        )
+
+    @classmethod
+    def from_document(cls, document: object) -> Batch:
+        """Read the JSON form `{"inputs", "targets", "valid"?, "segments"?}`."""
+        if not isinstance(document, Mapping):
+            raise BatchError("A batch is a JSON object with the keys inputs and targets.")
+        unknown = [str(key)[:40] for key in document if key not in BATCH_KEYS]
+        if unknown:
+            raise BatchError(f"The batch has the unknown key {unknown[0]!r}; it may hold {', '.join(BATCH_KEYS)}.")
+        for key in ("inputs", "targets"):
+            if key not in document:
+                raise BatchError(f"The batch lacks the key {key}; give one row of {key} for each row of ids.")
+        return cls.from_rows(document["inputs"], document["targets"], document.get("valid"), document.get("segments"))
+
+    @classmethod
+    def from_text(cls, text: str) -> Batch:
+        """One row from text: UTF-8 bytes plus ten, led by id 0; targets are the next ids, ending in 1.
+
+        A convention of this project for the 266-entry vocabulary: 256 bytes after ten reserved ids.
+        """
+        if not text:
+            raise BatchError("The text is empty; type at least one character.")
+        ids = [byte + FIRST_BYTE_ID for byte in text.encode("utf-8", errors="surrogatepass")]
+        return cls.from_rows([[TEXT_START, *ids]], [[*ids, TEXT_END]])
+
+    @property
+    def longest(self) -> int:
+        """T, the length of the longest row."""
+        return int(self.inputs.shape[1])
+
+    @property
+    def valid_count(self) -> int:
+        """Number of valid positions over all rows."""
+        return int(self.valid.sum())
+
+    def check(self, config: DecoderConfig) -> None:
+        """Refuse ids outside the vocabulary (valid or not) and positions past the capacity."""
+        for label, ids in (("input", self.inputs), ("target", self.targets)):
+            outside = self.present & ((ids < 0) | (ids >= config.vocabulary))
+            if outside.any():
+                row, position = np.argwhere(outside)[0]
+                raise BatchError(
+                    f"The {label} id {ids[row, position]} in row {row}, position {position}, is outside the "
+                    f"vocabulary of {config.vocabulary}; ids run from 0 to {config.vocabulary - 1}."
+                )
+        needed = int(self.positions.max()) + 1
+        if needed > config.positions:
+            raise BatchError(
+                f"A row needs {needed} positions but the decoder has {config.positions}; shorten the row or raise "
+                "the positions."
+            )
+
+    def attention_mask(self) -> npt.NDArray[np.bool_]:
+        """Whether query position i may see key position j: `[B, T, T]`, true on the diagonal."""
+        causal = np.tri(self.longest, dtype=bool)
+        same = self.segments[:, :, None] == self.segments[:, None, :]
+        allowed = causal & same & self.present[:, None, :]
+        allowed |= np.eye(self.longest, dtype=bool)
+        return np.asarray(allowed)
+
+    def document(self) -> dict[str, Any]:
+        """The JSON form without padding; equal batches give equal documents."""
+        return {
+            "inputs": _unpadded(self.inputs, self.present),
+            "targets": _unpadded(self.targets, self.present),
+            "valid": _unpadded(self.valid, self.present),
+            "segments": _unpadded(self.segments, self.present),
+        }
+
+    def digest(self) -> str:
+        """SHA-256 over the padded arrays; the identity of a batch in caches and stores."""
+        state = hashlib.sha256(repr(self.inputs.shape).encode())
+        for array in (self.inputs, self.targets, self.valid, self.present, self.segments):
+            state.update(array.tobytes())
+        return state.hexdigest()
+
+
+def chapter_batch() -> Batch:
+    """The fixed example's single row of four valid positions."""
+    return Batch.from_rows(CHAPTER_INPUTS, CHAPTER_TARGETS)
+
+
+def parse_rows(label: str, text: str) -> list[list[int]]:
+    """Rows from text: ids separated by commas, rows by semicolons."""
+    rows = []
+    for index, row in enumerate(text.split(";")):
+        cells = [cell.strip() for cell in row.split(",")] if row.strip() else []
+        for cell in cells:
+            digits = cell.removeprefix("-")
+            if not (digits.isascii() and digits.isdigit() and len(digits) <= 18):
+                raise BatchError(
+                    f"Row {index} of {label} holds {cell[:40]!r}, which is not a whole number; separate ids by commas "
+                    "and rows by semicolons."
+                )
+        rows.append([int(cell) for cell in cells])
+    return rows
+
+
+def _rows(label: str, rows: object) -> list[Any]:
+    if isinstance(rows, np.ndarray):
+        rows = rows.tolist()
+    if not isinstance(rows, list | tuple) or not all(isinstance(row, list | tuple | np.ndarray) for row in rows):
+        raise BatchError(f"{label} must be a list of rows, each a list.")
+    if not rows:
+        raise BatchError(f"{label} has no rows; give at least one row.")
+    return [row.tolist() if isinstance(row, np.ndarray) else row for row in rows]
+
+
+def _ids(label: str, index: int, row: Sequence[object]) -> list[int]:
+    if not row:
+        raise BatchError(f"Row {index} of {label} is empty; give at least one id a row.")
+    for value in row:
+        if isinstance(value, bool) or not isinstance(value, int | np.integer):
+            raise BatchError(f"Row {index} of {label} holds {str(value)[:40]!r}, which is not a whole number.")
+        if abs(int(value)) >= 2**62:
+            raise BatchError(f"Row {index} of {label} holds a number past 2^62, which no vocabulary reaches.")
+    return [int(value) for value in row]  # type: ignore[call-overload]
+
+
+def _flags(index: int, row: Sequence[object]) -> list[bool]:
+    for value in row:
+        if not isinstance(value, bool | np.bool_):
+            raise BatchError(f"Row {index} of valid holds {str(value)[:40]!r}; use true and false.")
+    return [bool(value) for value in row]
+
+
+def _check_tokens(lengths: list[int]) -> None:
+    padded = len(lengths) * max(lengths)
+    if padded > MAX_TOKENS:
+        raise BatchError(f"The batch has {padded:,} positions with padding; the limit is {MAX_TOKENS:,}.")
+
+
+def _check_lengths(label: str, rows: Sequence[Sequence[object]], lengths: list[int]) -> None:
+    if len(rows) != len(lengths):
+        raise BatchError(f"There are {len(lengths)} rows of inputs but {len(rows)} of {label}; give as many of each.")
+    for index, (row, length) in enumerate(zip(rows, lengths, strict=True)):
+        if len(row) != length:
+            raise BatchError(
+                f"Row {index} has {length} inputs but {len(row)} entries of {label}; give one for each input."
+            )
+
+
+def _segment_positions(index: int, row: Sequence[int]) -> list[int]:
+    positions: list[int] = []
+    seen: set[int] = set()
+    previous: int | None = None
+    for segment in row:
+        if segment != previous:
+            if segment in seen:
+                raise BatchError(
+                    f"Segment {segment} returns in row {index} after another one; number each packed segment anew."
+                )
+            seen.add(segment)
+            positions.append(0)
+        else:
+            positions.append(positions[-1] + 1)
+        previous = segment
+    return positions
+
+
+def _padded(rows: Sequence[Sequence[Any]], fill: Any, dtype: Any) -> npt.NDArray[Any]:
+    out = np.full((len(rows), max(len(row) for row in rows)), fill, dtype=dtype)
+    for index, row in enumerate(rows):
+        out[index, : len(row)] = row
+    return out
+
+
+def _unpadded(array: npt.NDArray[Any], present: npt.NDArray[np.bool_]) -> list[list[Any]]:
+    return [row[kept].tolist() for row, kept in zip(array, present, strict=True)]

@@ -1,0 +1,48 @@
+"""The inclusive band that ratios are judged by, on unrounded values."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from core.errors import BandError
+
+Verdict = Literal["below", "within", "above"]
+
+
+@dataclass(frozen=True)
+class Band:
+    """Limits of a dimensionless ratio, both ends inclusive; 0 < lower <= upper < inf or `BandError`."""
+
+    lower: float = 0.01
+    upper: float = 100.0
+
+    def __post_init__(self) -> None:
+        for limit in (self.lower, self.upper):
+            if isinstance(limit, bool) or not isinstance(limit, int | float) or not math.isfinite(limit) or limit <= 0:
+                raise BandError(f"The band limit {limit!r} is not a positive finite number.")
+        if self.lower > self.upper:
+            raise BandError(f"The band's lower limit {self.lower:g} is above its upper limit {self.upper:g}.")
+
+
+DEFAULT_BAND = Band()
+
+
+def classify(ratio: float, band: Band = DEFAULT_BAND) -> Verdict:
+    """Where a ratio stands; refuses one that is not finite."""
+    if not math.isfinite(ratio):
+        raise BandError(f"The ratio {ratio!r} is not finite, so it has no place beside the band.")
+    if ratio < band.lower:
+        return "below"
+    return "above" if ratio > band.upper else "within"
+
+
+def parse_band(text: str) -> Band:
+    """A band from `lower,upper`, such as `0.01,100`."""
+    parts = text.split(",")
+    try:
+        lower, upper = (float(part) for part in parts)
+    except ValueError as error:
+        raise BandError(f"The band {text[:40]!r} is not two numbers; write it as 0.01,100.") from error
+    return Band(lower, upper)
