@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from typing import Literal
 
 from core.decoder.config import DecoderConfig
@@ -26,8 +27,8 @@ BLOCK_MATRICES: tuple[Role, ...] = ("query", "key", "value", "output", "gate", "
 class ParameterSpec:
     """One parameter: `name`, `shape`, `role`, its `block` (None outside blocks) and how it is filled.
 
-    `offset` counts the draws that precede it on the decoder's stream. Inside `block_template` the name still holds
-    `{b}` and the offset counts from the start of the block.
+    `key` is the name inside its block. `offset` counts the draws that precede it on the decoder's stream; inside
+    `block_template` the name still holds `{b}` and the offset counts from the start of the block.
     """
 
     name: str
@@ -37,7 +38,12 @@ class ParameterSpec:
     fill: Fill = "drawn"
     offset: int = 0
 
-    @property
+    @cached_property
+    def key(self) -> str:
+        """The name without `blocks.{b}.`; the key of the block's weights."""
+        return self.name.split(".", 2)[2] if self.name.startswith("blocks.") else self.name
+
+    @cached_property
     def coordinates(self) -> int:
         """Stored numbers of this parameter, exact."""
         product = 1
@@ -60,12 +66,12 @@ class Layout:
     tail: tuple[ParameterSpec, ...]
     blocks: int
 
-    @property
+    @cached_property
     def stem_draws(self) -> int:
         """Draws before the first block."""
         return sum(spec.draws for spec in self.stem)
 
-    @property
+    @cached_property
     def block_draws(self) -> int:
         """Draws of one block; the same for every block."""
         return sum(spec.draws for spec in self.block_template)
@@ -86,9 +92,13 @@ class Layout:
         """Parameter tensors of the whole decoder."""
         return len(self.stem) + len(self.tail) + self.blocks * len(self.block_template)
 
+    def block_start(self, block: int) -> int:
+        """Draws before block `block`."""
+        return self.stem_draws + block * self.block_draws
+
     def block(self, block: int) -> tuple[ParameterSpec, ...]:
         """Specifications of block `block`, counted from 0."""
-        start = self.stem_draws + block * self.block_draws
+        start = self.block_start(block)
         return tuple(
             replace(spec, name=spec.name.format(b=block), block=block, offset=start + spec.offset)
             for spec in self.block_template
@@ -101,6 +111,7 @@ class Layout:
         yield from self.tail
 
 
+@lru_cache(maxsize=256)
 def layout(config: DecoderConfig) -> Layout:
     """Specifications of every parameter of `config`, in draw order, without allocating a parameter."""
     stem = [_matrix("token_embedding.weight", config.vocabulary, config.width, "token_embedding")]

@@ -1,0 +1,97 @@
+"""Causal self-attention over members, with rotary positions, grouped heads and an optional score route."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from core.decoder.batch import Batch
+from core.decoder.config import DecoderConfig
+from core.decoder.graph import Branch
+from core.decoder.operations import apply_norm, project, project_jointly
+from core.decoder.weights import Weights
+
+
+@dataclass(frozen=True)
+class Carry:
+    """What crosses blocks beside the stream, differentiated like it: the running sum of scaled scores."""
+
+    scores: torch.Tensor | None = None
+
+
+@dataclass(frozen=True)
+class AttentionGeometry:
+    """What every block's attention shares: head counts, epsilon, rotation and visibility.
+
+    `rotation` is `[B, T, 1, head_dim / 2]`, cos + i sin of position * base^(-2i / head_dim), None with learned positions;
+    `bias` is `[B, 1, 1, T, T]`, zero where a key may be seen and -inf elsewhere.
+    """
+
+    heads: int
+    kv_heads: int
+    head_dim: int
+    epsilon: float
+    rotation: torch.Tensor | None
+    bias: torch.Tensor
+
+    @classmethod
+    def of(cls, config: DecoderConfig, batch: Batch, like: torch.Tensor) -> AttentionGeometry:
+        """Geometry for one batch, on the device and in the dtype of `like`; angles are computed in float64."""
+        wide = torch.float64 if like.dtype == torch.float64 else torch.float32
+        rotation = None
+        if config.position_encoding == "rope":
+            rotation = _rotation(config, batch, torch.complex128 if wide == torch.float64 else torch.complex64)
+            rotation = rotation.to(like.device)
+        hidden = torch.from_numpy(~batch.attention_mask())[:, None, None]
+        bias = torch.zeros(hidden.shape, dtype=wide).masked_fill(hidden, -torch.inf).to(like.device)
+        return cls(config.heads, config.key_value_heads, config.head_width, config.rms_epsilon, rotation, bias)
+
+
+def attend(
+    branch: Branch, read: torch.Tensor, weights: Weights, carry: Carry, geometry: AttentionGeometry
+) -> tuple[torch.Tensor, Carry]:
+    """Attention output `[E, B, T, D]` of normalized rows, and the carry for the next block.
+
+    Query head h reads key/value head h // (heads / kv_heads).
+    """
+    members, rows, length, _ = read.shape
+    shared, groups, size = geometry.kv_heads, geometry.heads // geometry.kv_heads, geometry.head_dim
+    heads = geometry.heads
+    joint = project_jointly(read, weights, ("attention.query", "attention.key", "attention.value"))
+    turned, value = joint.view(members, rows, length, -1, size).split((heads + shared, shared), dim=3)
+    if geometry.rotation is not None:
+        turned = rotate(turned, geometry.rotation)
+    if branch.query_key_norm is not None:
+        turned = apply_norm(branch.query_key_norm, turned, weights, geometry.epsilon)
+    query, key = turned.split((heads, shared), dim=3)
+    batched = members * rows * shared
+    query = query.unflatten(3, (shared, groups)).permute(0, 1, 3, 4, 2, 5)
+    query = query.reshape(batched, groups * length, size)
+    key = key.permute(0, 1, 3, 4, 2).reshape(batched, size, length)
+    value = value.permute(0, 1, 3, 2, 4).reshape(batched, length, size)
+    products = torch.bmm(query, key).view(members, rows, shared, groups, length, length).to(geometry.bias.dtype)
+    if branch.score_sum:
+        products = products * branch.score_factor
+        products = products if carry.scores is None else products + carry.scores
+        carry, scores = Carry(products), products + geometry.bias
+    else:
+        scores = torch.add(geometry.bias, products, alpha=branch.score_factor)
+    attention = torch.softmax(scores, dim=-1).to(value.dtype).view(batched, groups * length, length)
+    mixed = torch.bmm(attention, value).view(members, rows, shared, groups, length, size)
+    mixed = mixed.permute(0, 1, 4, 2, 3, 5).reshape(members, rows, length, heads * size)
+    return project(mixed, weights, "attention.output"), carry
+
+
+def rotate(x: torch.Tensor, rotation: torch.Tensor) -> torch.Tensor:
+    """Turn interleaved feature pairs (2i, 2i + 1) of `[E, B, T, heads, head_dim]` by their position's angles."""
+    wide = x if x.dtype == torch.float64 else x.to(torch.float32)
+    turned = torch.view_as_complex(wide.unflatten(-1, (-1, 2))) * rotation
+    return torch.view_as_real(turned).flatten(-2).to(x.dtype)
+
+
+def _rotation(config: DecoderConfig, batch: Batch, dtype: torch.dtype) -> torch.Tensor:
+    exponents = -2.0 * np.arange(config.head_width // 2) / config.head_width
+    angles = batch.positions[:, :, None, None] * config.rope_base**exponents
+    return torch.from_numpy(np.cos(angles) + 1j * np.sin(angles)).to(dtype)

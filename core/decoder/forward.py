@@ -1,0 +1,168 @@
+"""The one forward: a loop over `step`, interpreting a graph for E members at once.
+
+Activations are `[E, B, T, D]`. In float32 and bfloat16 the norm's mean square, the softmax and the loss are computed in
+float32; rotary angles are computed in float64 and cast.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+from core.decoder.attention import AttentionGeometry, Carry, attend
+from core.decoder.batch import Batch
+from core.decoder.config import DecoderConfig
+from core.decoder.graph import Addition, Branch, Coefficient, Graph
+from core.decoder.operations import apply_norm, members_view, project, project_jointly
+from core.decoder.tape import Contribution, Tape
+from core.decoder.weights import WeightProvider, Weights
+
+
+def forward(
+    graph: Graph,
+    weights: WeightProvider,
+    batch: Batch,
+    *,
+    contributions: bool = True,
+    parameter_gradients: bool = False,
+) -> Tape:
+    """Run every member of `weights` over `batch` and record the residual stream.
+
+    The loss is a member's mean over all valid targets, in nats. `contributions` keeps what each branch adds;
+    `parameter_gradients` makes every drawn matrix a leaf and lists it in `Tape.parameters` by full name.
+    """
+    config = weights.config
+    batch.check(config)
+    leaves = _Leaves(parameter_gradients)
+    stem = leaves.take(weights.stem(), "")
+    x = _embed(stem, batch, weights.members, graph.embedding_factor)
+    if not parameter_gradients:
+        x.requires_grad_()
+    geometry = AttentionGeometry.of(config, batch, x)
+    tape = Tape(labels=graph.site_labels(), states=[x], loss=x, valid=batch.valid, parameters=leaves.found)
+    carry = Carry()
+    for block, additions in enumerate(graph.blocks):
+        block_weights = leaves.take(weights.block(block), f"blocks.{block}.")
+        x, sites, parts, carry = step(additions, block, x, block_weights, carry, geometry, len(tape.states))
+        tape.states.extend(sites)
+        if contributions:
+            tape.contributions.extend(parts)
+    tail = leaves.take(weights.tail(), "")
+    loss = _mean_loss(graph, config, x, stem, tail, batch)
+    owns_gain = graph.final_norm is not None and graph.final_norm.parameter is not None
+    gain = tail["final_norm.gain"] if owns_gain else None
+    return replace(tape, loss=loss, owns_final_gain=owns_gain, final_gain=gain)
+
+
+def step(
+    additions: tuple[Addition, ...],
+    block: int,
+    x: torch.Tensor,
+    weights: Weights,
+    carry: Carry,
+    geometry: AttentionGeometry,
+    first_site: int,
+) -> tuple[torch.Tensor, list[torch.Tensor], list[Contribution], Carry]:
+    """One block as a pure function: the next state, the states after each addition, what they gained, the carry."""
+    sites, parts = [], []
+    for addition in additions:
+        stream = _scaled(x, addition.shortcut, weights)
+        total = stream
+        for branch in addition.branches:
+            raw, carry = _branch_output(branch, x, weights, carry, geometry)
+            gained = raw if branch.norm_out is None else apply_norm(branch.norm_out, raw, weights, geometry.epsilon)
+            gained = _scaled(gained, branch.coefficient, weights)
+            total = total + gained
+            norm = branch.norm_in or addition.norm_after
+            gain = weights[f"{norm.parameter}.gain"] if norm and norm.parameter else None
+            owns_gain = norm is not None and norm.parameter is not None
+            site = first_site + len(sites)
+            parts.append(Contribution(site, block, branch.kind, raw, gained, stream, owns_gain, gain))
+        x = total if addition.norm_after is None else apply_norm(addition.norm_after, total, weights, geometry.epsilon)
+        sites.append(x)
+    return x, sites, parts, carry
+
+
+def _branch_output(
+    branch: Branch, x: torch.Tensor, weights: Weights, carry: Carry, geometry: AttentionGeometry
+) -> tuple[torch.Tensor, Carry]:
+    read = x if branch.norm_in is None else apply_norm(branch.norm_in, x, weights, geometry.epsilon)
+    if branch.kind == "attention":
+        return attend(branch, read, weights, carry, geometry)
+    return _feed_forward(branch, read, weights, geometry.epsilon), carry
+
+
+def _feed_forward(branch: Branch, read: torch.Tensor, weights: Weights, epsilon: float) -> torch.Tensor:
+    if "ffn.gate.weight" in weights:
+        gate, up = project_jointly(read, weights, ("ffn.gate", "ffn.up")).chunk(2, dim=-1)
+        hidden = functional.silu(gate if branch.gate_factor == 1.0 else gate * branch.gate_factor) * up
+    else:
+        hidden = functional.gelu(project(read, weights, "ffn.up"))
+    if branch.hidden_norm is not None:
+        hidden = apply_norm(branch.hidden_norm, hidden, weights, epsilon)
+    return project(hidden, weights, "ffn.down")
+
+
+def _embed(stem: Weights, batch: Batch, members: int, factor: float) -> torch.Tensor:
+    table = stem["token_embedding.weight"]
+    assert table is not None
+    ids = torch.from_numpy(np.where(batch.present, batch.inputs, 0)).to(table.device)
+    x = table[:, ids]
+    positions = stem.get("position_embedding.weight")
+    if positions is not None:
+        x = x + positions[:, torch.from_numpy(batch.positions).to(table.device)]
+    if factor != 1.0:
+        x = x * factor
+    # Members that share an embedding still need a state each, for its adjoint is theirs alone.
+    return x.repeat_interleave(members // x.shape[0], dim=0)
+
+
+def _mean_loss(
+    graph: Graph, config: DecoderConfig, x: torch.Tensor, stem: Weights, tail: Weights, batch: Batch
+) -> torch.Tensor:
+    if graph.final_norm is not None:
+        x = apply_norm(graph.final_norm, x, tail, config.rms_epsilon)
+    chosen = torch.from_numpy(np.flatnonzero(batch.valid)).to(x.device)
+    x = x.flatten(1, 2)
+    if len(chosen) != x.shape[1]:
+        x = x[:, chosen]
+    head = stem["token_embedding.weight"] if config.tied else tail["head.weight"]
+    assert head is not None
+    logits = torch.matmul(members_view(x, head), head.mT if config.tied else head)
+    if graph.logit_factor != 1.0:
+        logits = logits * graph.logit_factor
+    wide = logits.dtype if logits.dtype == torch.float64 else torch.float32
+    targets = torch.from_numpy(batch.targets[batch.valid]).to(x.device).repeat(x.shape[0])
+    nats = functional.cross_entropy(logits.flatten(0, -2).to(wide), targets, reduction="none")
+    return nats.view(x.shape[0], -1).to(torch.float64).mean(dim=1)
+
+
+def _scaled(x: torch.Tensor, coefficient: Coefficient, weights: Weights) -> torch.Tensor:
+    if isinstance(coefficient, str):
+        scalar = weights[coefficient]
+        assert scalar is not None
+        return x * scalar.to(x.dtype).view(-1, 1, 1, 1)
+    return x if coefficient == 1.0 else x * coefficient
+
+
+@dataclass
+class _Leaves:
+    """Turns weights into autograd leaves where parameter gradients are asked for, and remembers their full names."""
+
+    wanted: bool
+
+    def __post_init__(self) -> None:
+        self.found: dict[str, torch.Tensor] = {}
+
+    def take(self, weights: Weights, prefix: str) -> Weights:
+        if not self.wanted:
+            return weights
+        taken: dict[str, torch.Tensor | None] = {}
+        for name, tensor in weights.items():
+            taken[name] = None if tensor is None else tensor.detach().requires_grad_()
+            if tensor is not None:
+                self.found[prefix + name] = taken[name]  # type: ignore[assignment]
+        return taken

@@ -1,0 +1,164 @@
+"""A residual topology as data: the additions of every block, with their norms and coefficients.
+
+The forward interprets a `Graph` and knows no recipe. A recipe declares a `Topology`; `build` writes it out for a
+decoder's blocks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from core.decoder.config import DecoderConfig
+
+BranchKind = Literal["attention", "feed_forward"]
+NormKind = Literal["rmsnorm", "layernorm", "tanh", "unit"]
+# A scalar known from the depth, or the key of one that the weights provide for each member.
+Coefficient = float | str
+# (block l counted from 0, blocks L) -> scalar
+DepthLaw = Callable[[int, int], float]
+
+TANH_SLOPE = 0.5
+
+
+@dataclass(frozen=True)
+class Norm:
+    """A row transform. `parameter` is the key prefix of its gain and bias, None where it owns none.
+
+    rmsnorm: x / sqrt(mean(x^2) + epsilon). layernorm: the same of x - mean(x). tanh: tanh(x / 2). unit: x / |x|.
+    `factor` multiplies the result.
+    """
+
+    kind: NormKind
+    parameter: str | None = None
+    factor: float = 1.0
+
+
+@dataclass(frozen=True)
+class Branch:
+    """One branch of an addition: coefficient * norm_out(F(norm_in(x))).
+
+    `score_factor` multiplies query-key products; `score_sum` adds the previous block's scores to them; `query_key_norm`
+    acts on each head after rotation; `gate_factor` multiplies the gate before its SiLU; `hidden_norm` acts on the
+    feed-forward features before the writer.
+    """
+
+    kind: BranchKind
+    norm_in: Norm | None = None
+    norm_out: Norm | None = None
+    coefficient: Coefficient = 1.0
+    score_factor: float = 1.0
+    score_sum: bool = False
+    query_key_norm: Norm | None = None
+    gate_factor: float = 1.0
+    hidden_norm: Norm | None = None
+
+
+@dataclass(frozen=True)
+class Addition:
+    """next = norm_after(shortcut * x + sum of the branches' contributions); every branch reads x."""
+
+    branches: tuple[Branch, ...]
+    label: str
+    shortcut: Coefficient = 1.0
+    norm_after: Norm | None = None
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A decoder's stream: the additions a block, the final norm and the factors outside the blocks."""
+
+    blocks: tuple[tuple[Addition, ...], ...]
+    final_norm: Norm | None
+    embedding_factor: float = 1.0
+    logit_factor: float = 1.0
+
+    def site_labels(self) -> list[str]:
+        """Labels of all states in forward order, `input` first."""
+        labels = ["input"]
+        for block, additions in enumerate(self.blocks):
+            labels += [f"block.{block}.{addition.label}" for addition in additions]
+        return labels
+
+
+@dataclass(frozen=True)
+class Topology:
+    """A recipe's graph for any depth. `norm` stands for the decoder's own norm family, with its parameters."""
+
+    norm_in: Literal["norm", "tanh"] | None = "norm"
+    norm_out: Literal["norm", "unit"] | None = None
+    norm_after: Literal["norm", "unit"] | None = None
+    final_norm: Literal["norm", "tanh"] | None = "norm"
+    parallel: bool = False
+    shortcut: DepthLaw | Literal["measured"] | None = None
+    branch: DepthLaw | None = None
+    norm_in_factor: DepthLaw | None = None
+    attention_norm_out: bool = False
+    hidden_norm: bool = False
+    score_sum: bool = False
+    score_exponent: float = -0.5
+    query_key_unit: bool = False
+    gate_scaled: bool = False
+    embedding_scaled: bool = False
+    logit_numerator: float | None = None
+
+    def build(self, config: DecoderConfig) -> Graph:
+        """Write the topology out for every block of `config`."""
+        return Graph(
+            blocks=tuple(self._additions(block, config) for block in range(config.blocks)),
+            final_norm=_norm(self.final_norm, config, "final_norm"),
+            embedding_factor=math.sqrt(config.width) if self.embedding_scaled else 1.0,
+            logit_factor=1.0 if self.logit_numerator is None else self.logit_numerator / config.width,
+        )
+
+    def _additions(self, block: int, config: DecoderConfig) -> tuple[Addition, ...]:
+        attention = self._branch("attention", "attention_norm", block, config)
+        feed_forward = self._branch("feed_forward", "ffn_norm", block, config)
+        if self.parallel:
+            return (self._addition((attention, feed_forward), "after_parallel", "attention_norm", block, config),)
+        return (
+            self._addition((attention,), "after_attention", "attention_norm", block, config),
+            self._addition((feed_forward,), "after_feed_forward", "ffn_norm", block, config),
+        )
+
+    def _addition(
+        self, branches: tuple[Branch, ...], label: str, norm: str, block: int, config: DecoderConfig
+    ) -> Addition:
+        shortcut: Coefficient = 1.0
+        if self.shortcut == "measured":
+            shortcut = f"{branches[0].kind}_shortcut"
+        elif self.shortcut is not None:
+            shortcut = self.shortcut(block, config.blocks)
+        return Addition(
+            branches=branches, label=label, shortcut=shortcut, norm_after=_norm(self.norm_after, config, norm)
+        )
+
+    def _branch(self, kind: BranchKind, norm: str, block: int, config: DecoderConfig) -> Branch:
+        attention = kind == "attention"
+        norm_in_factor = self.norm_in_factor(block, config.blocks) if self.norm_in_factor else 1.0
+        norm_out = "norm" if self.attention_norm_out and attention else self.norm_out
+        return Branch(
+            kind=kind,
+            norm_in=_norm(self.norm_in, config, norm, norm_in_factor),
+            # A second norm on the same branch owns no stored gain: gains start at one wherever a recipe says norm.
+            norm_out=_norm(norm_out, config, None),
+            coefficient=self.branch(block, config.blocks) if self.branch else 1.0,
+            score_factor=config.head_width**self.score_exponent if attention else 1.0,
+            score_sum=self.score_sum and attention,
+            query_key_norm=Norm("unit") if self.query_key_unit and attention else None,
+            gate_factor=math.sqrt(config.width) if self.gate_scaled and not attention else 1.0,
+            hidden_norm=_norm("norm", config, None) if self.hidden_norm and not attention else None,
+        )
+
+
+PRE_NORM = Topology()
+
+
+def _norm(kind: str | None, config: DecoderConfig, parameter: str | None, factor: float = 1.0) -> Norm | None:
+    if kind is None:
+        return None
+    if kind == "norm":
+        return Norm(config.norm, parameter, factor)
+    return Norm("tanh" if kind == "tanh" else "unit", None, factor)

@@ -1,0 +1,81 @@
+"""Matrix products and norms over members."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from core.decoder.graph import TANH_SLOPE, Norm
+from core.decoder.weights import Weights
+
+
+def members_view(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    """Rows of `x` `[E, ..., D]` grouped as `[G, rows, D]`, so that members that share a slice share one product."""
+    return x.reshape(weight.shape[0], -1, x.shape[-1])
+
+
+def project(x: torch.Tensor, weights: Weights, name: str) -> torch.Tensor:
+    """x W + b for `[E, B, T, fan_in]`, with W `[G, fan_in, fan_out]` and b `[G, fan_out]` or none."""
+    weight = weights[f"{name}.weight"]
+    assert weight is not None
+    if weight.shape[0] == 1:
+        y = torch.matmul(x, weight[0])
+    else:
+        y = torch.bmm(members_view(x, weight), weight).view(*x.shape[:-1], weight.shape[-1])
+    bias = weights.get(f"{name}.bias")
+    return y if bias is None else add_by_channel(y, bias)
+
+
+def project_jointly(x: torch.Tensor, weights: Weights, names: Sequence[str]) -> torch.Tensor:
+    """Several projections that read the same rows, side by side on the last axis: one product instead of many."""
+    matrices = [weights[f"{name}.weight"] for name in names]
+    slices = max(matrix.shape[0] for matrix in matrices if matrix is not None)
+    joint: dict[str, torch.Tensor | None] = {"joint.weight": torch.cat([_spread(m, slices) for m in matrices], dim=-1)}
+    biases = [weights.get(f"{name}.bias") for name in names]
+    if any(bias is not None for bias in biases):
+        joint["joint.bias"] = torch.cat(
+            [
+                matrix.new_zeros(slices, matrix.shape[-1]) if bias is None else _spread(bias, slices)
+                for bias, matrix in zip(biases, matrices, strict=True)
+                if matrix is not None
+            ],
+            dim=-1,
+        )
+    return project(x, joint, "joint")
+
+
+def _spread(tensor: torch.Tensor | None, slices: int) -> torch.Tensor:
+    assert tensor is not None
+    repeats = slices // tensor.shape[0]
+    return tensor if repeats == 1 else tensor.repeat_interleave(repeats, dim=0)
+
+
+def add_by_channel(x: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    """Add b `[G, D]` to every row of its members."""
+    return (members_view(x, bias) + bias[:, None]).view(x.shape)
+
+
+def apply_norm(norm: Norm, x: torch.Tensor, weights: Weights, epsilon: float) -> torch.Tensor:
+    """A norm over the last axis; gain and bias `[G, D]` follow where the norm owns any that are not at their start."""
+    y = _row_transform(norm, x, epsilon)
+    if norm.parameter is not None:
+        gain, bias = weights.get(f"{norm.parameter}.gain"), weights.get(f"{norm.parameter}.bias")
+        if gain is not None:
+            y = (members_view(y, gain) * gain[:, None]).view(x.shape)
+        if bias is not None:
+            y = add_by_channel(y, bias)
+    return y if norm.factor == 1.0 else y * norm.factor
+
+
+def _row_transform(norm: Norm, x: torch.Tensor, epsilon: float) -> torch.Tensor:
+    if norm.kind == "tanh":
+        return torch.tanh(TANH_SLOPE * x)
+    wide = x if x.dtype == torch.float64 else x.to(torch.float32)
+    if norm.kind == "layernorm":
+        wide = wide - wide.mean(dim=-1, keepdim=True)
+    squares = (wide * wide).sum(dim=-1, keepdim=True)
+    if norm.kind != "unit":
+        # One kernel for sum / D + epsilon; this runs twice a block on small tensors, where kernels are the cost.
+        squares = torch.add(wide.new_tensor(epsilon), squares, alpha=1 / x.shape[-1])
+    return (wide * torch.rsqrt(squares)).to(x.dtype)

@@ -1,0 +1,47 @@
+"""What a forward hands to an observer: labelled states, contributions, validity and the loss of every member."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """One branch of one addition, tensors `[E, B, T, D]`.
+
+    `site` is the index of the state after the addition. `raw` is the branch's own output, `contribution` what the
+    stream gains after coefficient and output norm, `stream` the shortcut term it is added to. `owns_gain` tells
+    whether the branch's norm has a gain, and `gain` is that gain `[G, D]`, None while it is still all ones.
+    """
+
+    site: int
+    block: int
+    branch: str
+    raw: torch.Tensor
+    contribution: torch.Tensor
+    stream: torch.Tensor
+    owns_gain: bool = False
+    gain: torch.Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Tape:
+    """A recorded forward of E members.
+
+    `states[s]` is the residual stream `[E, B, T, D]` at site s, still attached to the autograd graph; `loss` is
+    `[E]`, the mean cross entropy over valid targets in nats; `valid` is `[B, T]`. The same tape comes from the decoder
+    and from a foreign model.
+    """
+
+    labels: list[str]
+    states: list[torch.Tensor]
+    loss: torch.Tensor
+    valid: npt.NDArray[np.bool_]
+    contributions: list[Contribution] = field(default_factory=list)
+    owns_final_gain: bool = False
+    final_gain: torch.Tensor | None = None
+    parameters: dict[str, torch.Tensor] = field(default_factory=dict)

@@ -1,0 +1,165 @@
+"""Weights for a forward, block by block, from a provider.
+
+A tensor has a leading size G that divides the number of members E; member e reads slice e // (E / G). Members stand
+seed by seed, the arms of a seed side by side, so a matrix that all arms of a seed share is stored once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import torch
+
+from core.decoder.base_draw import BaseDraw, Distribution, Draws
+from core.decoder.config import DecoderConfig
+from core.decoder.parameters import Layout, ParameterSpec, layout
+from core.decoder.recipes import Normalize, Recipe
+from core.decoder.splitmix64 import FloatArray
+
+# None stands for a constant at its starting value: a gain of ones, a bias of zeros.
+Weights = Mapping[str, torch.Tensor | None]
+
+
+class WeightProvider(Protocol):
+    """What a forward needs of a decoder's parameters; keys are parameter names without `blocks.{b}.`."""
+
+    config: DecoderConfig
+    members: int
+
+    def stem(self) -> Weights:
+        """Token embedding `[G, vocabulary, width]` and, where present, positions `[G, positions, width]`."""
+        ...
+
+    def block(self, block: int) -> Weights:
+        """Everything of one block."""
+        ...
+
+    def tail(self) -> Weights:
+        """Final norm and, where untied, the head `[G, width, vocabulary]`."""
+        ...
+
+
+@dataclass(frozen=True)
+class Transform:
+    """What a recipe does to one base matrix: unit columns or rows first, then a coefficient."""
+
+    coefficient: float = 1.0
+    normalize: Normalize | None = None
+
+    @classmethod
+    def of(
+        cls, recipe: Recipe, spec: ParameterSpec, block: int, config: DecoderConfig, distribution: Distribution
+    ) -> Transform:
+        """The transform of `spec` of block `block` (0 outside blocks) under `recipe`."""
+        law = recipe.law(spec.role)
+        if law is None:
+            return cls()
+        return cls(recipe.coefficient(spec, block, config, distribution.base_std(spec)), law.normalize)
+
+    def __call__(self, base: FloatArray) -> FloatArray:
+        """Transform matrices `[..., fan_in, fan_out]`; a coefficient of exactly 1 leaves the bits untouched."""
+        if self.normalize is not None:
+            axis = -2 if self.normalize == "columns" else -1
+            base = base / np.sqrt(np.square(base).sum(axis=axis, keepdims=True))
+        return base if self.coefficient == 1.0 else base * self.coefficient
+
+
+class DrawnWeights:
+    """Weights of every seed of a base draw under every recipe of `arms`; E = seeds x arms, nothing is kept.
+
+    `scalars` gives coefficients that a profile step measured, a tensor `[E]` or `[G]` a key of each block.
+    """
+
+    def __init__(
+        self,
+        draw: BaseDraw,
+        arms: Sequence[Recipe],
+        dtype: torch.dtype = torch.float64,
+        device: str = "cpu",
+        scalars: Sequence[Mapping[str, torch.Tensor]] | None = None,
+    ) -> None:
+        self.config = draw.config
+        self.members = len(draw.seeds) * len(arms)
+        self._draw, self._arms, self._dtype, self._device = draw, tuple(arms), dtype, device
+        self._scalars = scalars
+
+    def stem(self) -> Weights:
+        """Embeddings of every member."""
+        return self._part(self._draw.layout.stem, self._draw.stem(), 0)
+
+    def block(self, block: int) -> Weights:
+        """One block of every member."""
+        weights = self._part(self._draw.layout.block_template, self._draw.block(block), block)
+        if self._scalars is not None:
+            weights.update(self._scalars[block])
+        return weights
+
+    def tail(self) -> Weights:
+        """Final norm and head of every member."""
+        return self._part(self._draw.layout.tail, self._draw.tail(), 0)
+
+    def _part(self, specs: Sequence[ParameterSpec], base: Draws, block: int) -> dict[str, torch.Tensor | None]:
+        return {spec.key: self._tensor(spec, base[spec.key], block) if spec.draws else None for spec in specs}
+
+    def _tensor(self, spec: ParameterSpec, base: FloatArray, block: int) -> torch.Tensor:
+        transforms = [Transform.of(arm, spec, block, self.config, self._draw.distribution) for arm in self._arms]
+        if len(set(transforms)) == 1:
+            values = transforms[0](base)
+        else:
+            values = np.empty((len(base), len(transforms), *spec.shape))
+            for arm, transform in enumerate(transforms):
+                values[:, arm] = transform(base)
+            values = values.reshape(self.members, *spec.shape)
+        return torch.from_numpy(values).to(device=self._device, dtype=self._dtype)
+
+
+class StoredWeights:
+    """Weights of finished decoders of one layout, each a mapping from every parameter name to its array."""
+
+    def __init__(
+        self,
+        config: DecoderConfig,
+        models: Sequence[Mapping[str, FloatArray]],
+        dtype: torch.dtype = torch.float64,
+        device: str = "cpu",
+        scalars: Sequence[Mapping[str, torch.Tensor]] | None = None,
+    ) -> None:
+        self.config = config
+        self.members = len(models)
+        self._models, self._dtype, self._device, self._scalars = tuple(models), dtype, device, scalars
+        self._layout: Layout = layout(config)
+
+    def stem(self) -> Weights:
+        """Embeddings of every member."""
+        return self._part(self._layout.stem)
+
+    def block(self, block: int) -> Weights:
+        """One block of every member."""
+        weights = self._part(self._layout.block(block))
+        if self._scalars is not None:
+            weights.update(self._scalars[block])
+        return weights
+
+    def tail(self) -> Weights:
+        """Final norm and head of every member."""
+        return self._part(self._layout.tail)
+
+    def _part(self, specs: Sequence[ParameterSpec]) -> dict[str, torch.Tensor | None]:
+        return {spec.key: self._tensor(spec) for spec in specs}
+
+    def _tensor(self, spec: ParameterSpec) -> torch.Tensor | None:
+        arrays = [model[spec.name] for model in self._models]
+        constant = {"ones": 1.0, "zeros": 0.0}.get(spec.fill)
+        if constant is not None and all((array == constant).all() for array in arrays):
+            return None
+        shared = all(_same(arrays[0], array) for array in arrays[1:])
+        values = np.stack(arrays[:1] if shared else arrays)
+        return torch.from_numpy(values).to(device=self._device, dtype=self._dtype)
+
+
+def _same(first: FloatArray, second: FloatArray) -> bool:
+    """Equality of bits, so that 0.0 and -0.0 stay apart and a NaN equals itself."""
+    return np.array_equal(first.view(np.uint64), second.view(np.uint64))

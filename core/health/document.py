@@ -1,0 +1,91 @@
+"""An arm's health as the JSON document that users script against."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from core.decoder.splitmix64 import FloatArray
+from core.health.band import DEFAULT_BAND, Band, classify
+from core.health.observe import ContributionStatistics, Observation
+
+Document = dict[str, Any]
+
+
+def arm_document(observation: Observation, member: int, band: Band = DEFAULT_BAND) -> Document:
+    """One member's `ARM`: loss, normalizers, sites, branches, contributions and gains; undefined values are None.
+
+    Raises the member's refusal where it has no finite ratios.
+    """
+    refusal = observation.refusal(member)
+    if refusal is not None:
+        raise refusal
+    sites = [_site(observation, member, site, band) for site in range(len(observation.labels))]
+    contributions = [_contribution(c, member) for c in observation.contributions]
+    return {
+        "loss_nats": float(observation.loss_nats[member]),
+        "valid_positions": observation.valid_positions,
+        "loss_reduction": "mean over valid targets",
+        "input_activation_rms": float(observation.activation_rms[member, 0]),
+        "terminal_adjoint_rms": float(observation.adjoint_rms[member, -1]),
+        "within_band": all(s["activation_band"] == s["adjoint_band"] == "within" for s in sites),
+        "sites": sites,
+        "branches": _branches(observation, member),
+        "contributions": contributions,
+        "undefined": sum(c["cosine"] is None for c in contributions),
+        "final_norm_gain": _gain(observation.owns_final_gain, observation.final_gain, member, observation),
+    }
+
+
+def _site(observation: Observation, member: int, site: int, band: Band) -> Document:
+    activation = float(observation.activation_ratio[member, site])
+    adjoint = float(observation.adjoint_ratio[member, site])
+    return {
+        "site": site,
+        "label": observation.labels[site],
+        "activation_rms": float(observation.activation_rms[member, site]),
+        "activation_ratio": activation,
+        "activation_band": classify(activation, band),
+        "adjoint_rms": float(observation.adjoint_rms[member, site]),
+        "adjoint_ratio": adjoint,
+        "adjoint_band": classify(adjoint, band),
+    }
+
+
+def _contribution(statistics: ContributionStatistics, member: int) -> Document:
+    contribution, stream = float(statistics.contribution_rms[member]), float(statistics.stream_rms[member])
+    return {
+        "site": statistics.site,
+        "block": statistics.block,
+        "branch": statistics.branch,
+        "raw_rms": _finite(float(statistics.raw_rms[member])),
+        "contribution_rms": _finite(contribution),
+        "stream_rms": _finite(stream),
+        "contribution_to_stream": _finite(contribution / stream) if stream > 0 else None,
+        "cosine": _finite(float(statistics.cosine[member])),
+    }
+
+
+def _branches(observation: Observation, member: int) -> list[Document]:
+    blocks: dict[int, Document] = {}
+    for c in observation.contributions:
+        row = blocks.setdefault(c.block, {"block": c.block})
+        prefix = "attention" if c.branch == "attention" else "feed_forward"
+        row[f"{prefix}_output_rms"] = _finite(float(c.raw_rms[member]))
+        row[f"{prefix}_norm_gain"] = _gain(c.owns_gain, c.gain, member, observation)
+    return list(blocks.values())
+
+
+def _gain(owned: bool, gain: FloatArray | None, member: int, observation: Observation) -> list[float] | None:
+    if not owned:
+        return None
+    if gain is None:
+        return np.ones(observation.width).tolist()
+    shared = observation.members // len(gain)
+    return [float(value) for value in gain[member // shared]]
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,200 @@
+"""Observe a tape: activation and completed-adjoint RMS at every residual site, for every member.
+
+Source of the definitions: A_s and G_s are RMS over valid positions and features of the state at site s and of the
+derivative of the member's mean loss with respect to it; ratios are A_s / A_0 and G_s / G_last. Nothing is added to a
+normalizer to make a ratio finite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from core.decoder.splitmix64 import FloatArray
+from core.decoder.tape import Contribution, Tape
+from core.errors import (
+    GeometryError,
+    MissingAdjoint,
+    NonfiniteObservation,
+    NormalizerError,
+    ObservationError,
+)
+from core.health.valid_rms import cosine_of_rows, rms_of_rows, select_valid
+
+# Values stacked for one statistics call; more are taken site by site, so that memory stays flat.
+STACKED_VALUES = 2**22
+
+
+@dataclass(frozen=True)
+class ContributionStatistics:
+    """Pooled statistics `[E]` of one branch: RMS of raw output, contribution and stream, and their cosine (NaN: undefined)."""
+
+    site: int
+    block: int
+    branch: str
+    raw_rms: FloatArray
+    contribution_rms: FloatArray
+    stream_rms: FloatArray
+    cosine: FloatArray
+    owns_gain: bool
+    gain: FloatArray | None
+
+
+@dataclass(frozen=True)
+class Observation:
+    """Scalars of E members at S sites; the only thing that outlives a forward.
+
+    `activation_rms` and `adjoint_rms` are `[E, S]`, `loss_nats` is `[E]`. `width` is D.
+    """
+
+    labels: list[str]
+    activation_rms: FloatArray
+    adjoint_rms: FloatArray
+    loss_nats: FloatArray
+    valid_positions: int
+    width: int
+    contributions: list[ContributionStatistics] = field(default_factory=list)
+    owns_final_gain: bool = False
+    final_gain: FloatArray | None = None
+    parameter_gradients: dict[str, torch.Tensor] = field(default_factory=dict)
+
+    @property
+    def members(self) -> int:
+        """E."""
+        return len(self.loss_nats)
+
+    @property
+    def activation_ratio(self) -> FloatArray:
+        """A_s / A_0, `[E, S]`, dimensionless."""
+        with np.errstate(all="ignore"):
+            return self.activation_rms / self.activation_rms[:, :1]
+
+    @property
+    def adjoint_ratio(self) -> FloatArray:
+        """G_s / G_last, `[E, S]`, dimensionless."""
+        with np.errstate(all="ignore"):
+            return self.adjoint_rms / self.adjoint_rms[:, -1:]
+
+    def refusal(self, member: int) -> ObservationError | None:
+        """The first reason, in site order, why a member has no finite ratios; None where it has."""
+        for values, what in ((self.activation_rms[member], "activation"), (self.adjoint_rms[member], "adjoint")):
+            broken = np.flatnonzero(~np.isfinite(values))
+            if len(broken):
+                return NonfiniteObservation(
+                    f"The {what} at site {broken[0]} ({self.labels[broken[0]]}) is not finite; lower the scale of the "
+                    "weights before it or use a wider floating type."
+                )
+        if not np.isfinite(self.loss_nats[member]):
+            return NonfiniteObservation("The mean loss is not finite; lower the scale of the weights.")
+        for value, what in (
+            (self.activation_rms[member, 0], "input activation"),
+            (self.adjoint_rms[member, -1], "terminal adjoint"),
+        ):
+            if value <= 0:
+                return NormalizerError(
+                    f"The {what} RMS is 0 and cannot be a normalizer; an all-zero embedding or readout has no ratios."
+                )
+        for ratios, what in ((self.activation_ratio[member], "activation"), (self.adjoint_ratio[member], "adjoint")):
+            broken = np.flatnonzero(~np.isfinite(ratios))
+            if len(broken):
+                return NonfiniteObservation(
+                    f"The {what} ratio at site {broken[0]} ({self.labels[broken[0]]}) overflows; its normalizer is too "
+                    "close to zero."
+                )
+        return None
+
+
+def measure(tape: Tape, *, parameter_gradients: bool = False) -> Observation:
+    """Statistics of every member from one reverse pass; refuses only what makes the tape itself unusable.
+
+    Raises `GeometryError` where shapes do not belong together and `MissingAdjoint`, naming the site, where the loss
+    does not depend on a state.
+    """
+    leaves = list(tape.parameters.values()) if parameter_gradients else []
+    gradients = torch.autograd.grad(tape.loss.sum(), [*tape.states, *leaves], allow_unused=True)
+    adjoints = []
+    for site, (state, adjoint) in enumerate(zip(tape.states, gradients, strict=False)):
+        if adjoint is None:
+            raise MissingAdjoint(
+                f"The loss does not depend on site {site} ({tape.labels[site]}), so it has no adjoint."
+            )
+        if adjoint.shape != state.shape:
+            raise GeometryError(f"The adjoint of site {site} has shape {list(adjoint.shape)}, not {list(state.shape)}.")
+        adjoints.append(adjoint)
+    found = gradients[len(tape.states) :]
+    return Observation(
+        labels=list(tape.labels),
+        activation_rms=_site_rms(tape.states, tape.valid),
+        adjoint_rms=_site_rms(adjoints, tape.valid),
+        loss_nats=tape.loss.detach().to("cpu", torch.float64).numpy(),
+        valid_positions=int(tape.valid.sum()),
+        width=int(tape.states[0].shape[-1]),
+        contributions=_contributions(tape),
+        owns_final_gain=tape.owns_final_gain,
+        final_gain=_array(tape.final_gain),
+        parameter_gradients={
+            name: grad for name, grad in zip(tape.parameters, found, strict=False) if grad is not None
+        },
+    )
+
+
+def observe(tape: Tape, *, parameter_gradients: bool = False) -> Observation:
+    """`measure`, refusing with the first site where any member's activation, adjoint or normalizer is unusable."""
+    observation = measure(tape, parameter_gradients=parameter_gradients)
+    for member in range(observation.members):
+        refusal = observation.refusal(member)
+        if refusal is not None:
+            raise refusal
+    return observation
+
+
+def _site_rms(sites: Sequence[torch.Tensor], valid: npt.NDArray[np.bool_]) -> FloatArray:
+    """RMS `[E, S]` of every site; small sites are stacked into few calls."""
+    members = sites[0].shape[0]
+    group = max(1, STACKED_VALUES // sites[0].numel())
+    columns = []
+    for start in range(0, len(sites), group):
+        part = sites[start : start + group]
+        values = select_valid(torch.cat([site.detach() for site in part]), valid)
+        columns.append(rms_of_rows(values).view(len(part), members))
+    return torch.cat(columns).T.contiguous().cpu().numpy()
+
+
+def _contributions(tape: Tape) -> list[ContributionStatistics]:
+    statistics = []
+    group = max(1, STACKED_VALUES // tape.states[0].numel())
+    for start in range(0, len(tape.contributions), group):
+        part = tape.contributions[start : start + group]
+        pooled = [
+            select_valid(torch.cat([getattr(c, name).detach() for c in part]), tape.valid)
+            for name in ("raw", "contribution", "stream")
+        ]
+        raw, gained, stream = (rms_of_rows(values).view(len(part), -1).cpu().numpy() for values in pooled)
+        cosine = cosine_of_rows(pooled[1], pooled[2]).view(len(part), -1).cpu().numpy()
+        for index, contribution in enumerate(part):
+            statistics.append(_statistics(contribution, raw[index], gained[index], stream[index], cosine[index]))
+    return statistics
+
+
+def _statistics(
+    contribution: Contribution, raw: FloatArray, gained: FloatArray, stream: FloatArray, cosine: FloatArray
+) -> ContributionStatistics:
+    return ContributionStatistics(
+        site=contribution.site,
+        block=contribution.block,
+        branch=contribution.branch,
+        raw_rms=raw,
+        contribution_rms=gained,
+        stream_rms=stream,
+        cosine=cosine,
+        owns_gain=contribution.owns_gain,
+        gain=_array(contribution.gain),
+    )
+
+
+def _array(gain: torch.Tensor | None) -> FloatArray | None:
+    return None if gain is None else gain.detach().to("cpu", torch.float64).numpy()
