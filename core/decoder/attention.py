@@ -25,8 +25,8 @@ class Carry:
 class AttentionGeometry:
     """What every block's attention shares: head counts, epsilon, rotation and visibility.
 
-    `rotation` is `[B, T, 1, head_dim / 2]`, cos + i sin of position * base^(-2i / head_dim), None with learned positions;
-    `bias` is `[B, 1, 1, T, T]`, zero where a key may be seen and -inf elsewhere.
+    `rotation` is `[B, T, 1, head_dim / 2]`, cos + i sin of position * base^(-2i / head_dim), None with learned
+    positions; `bias` is `[B, 1, 1, T, T]`, zero where a key may be seen and -inf elsewhere.
     """
 
     heads: int
@@ -60,14 +60,14 @@ def attend(
     shared, groups, size = geometry.kv_heads, geometry.heads // geometry.kv_heads, geometry.head_dim
     heads = geometry.heads
     joint = project_jointly(read, weights, ("attention.query", "attention.key", "attention.value"))
-    turned, value = joint.view(members, rows, length, -1, size).split((heads + shared, shared), dim=3)
+    turned, value = torch.split(joint.view(members, rows, length, -1, size), [heads + shared, shared], dim=3)
     if geometry.rotation is not None:
         turned = rotate(turned, geometry.rotation)
     if branch.query_key_norm is not None:
         turned = apply_norm(branch.query_key_norm, turned, weights, geometry.epsilon)
-    query, key = turned.split((heads, shared), dim=3)
+    query, key = torch.split(turned, [heads, shared], dim=3)
     batched = members * rows * shared
-    query = query.unflatten(3, (shared, groups)).permute(0, 1, 3, 4, 2, 5)
+    query = query.reshape(members, rows, length, shared, groups, size).permute(0, 1, 3, 4, 2, 5)
     query = query.reshape(batched, groups * length, size)
     key = key.permute(0, 1, 3, 4, 2).reshape(batched, size, length)
     value = value.permute(0, 1, 3, 2, 4).reshape(batched, length, size)
@@ -87,7 +87,7 @@ def attend(
 def rotate(x: torch.Tensor, rotation: torch.Tensor) -> torch.Tensor:
     """Turn interleaved feature pairs (2i, 2i + 1) of `[E, B, T, heads, head_dim]` by their position's angles."""
     wide = x if x.dtype == torch.float64 else x.to(torch.float32)
-    turned = torch.view_as_complex(wide.unflatten(-1, (-1, 2))) * rotation
+    turned = torch.view_as_complex(wide.view(*x.shape[:-1], -1, 2)) * rotation
     return torch.view_as_real(turned).flatten(-2).to(x.dtype)
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from core.errors import BudgetError, ConfigError
+from core.errors import BudgetError, ConfigError, shown
 
 NormFamily = Literal["rmsnorm", "layernorm"]
 MlpFamily = Literal["swiglu", "gelu"]
@@ -64,7 +64,7 @@ class DecoderConfig:
         _require_choice("position_encoding", self.position_encoding, ("rope", "learned"))
         for flag in ("tied", "bias"):
             if not isinstance(getattr(self, flag), bool):
-                raise ConfigError(f"{flag} must be true or false, not {getattr(self, flag)!r}.")
+                raise ConfigError(f"{flag} must be true or false, not {shown(getattr(self, flag))}.")
 
     def _resolve_head_dim(self) -> None:
         if self.head_dim is not None:
@@ -124,16 +124,16 @@ class Budget:
 
 def _require_size(field: str, value: object) -> None:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise ConfigError(f"{field} must be a whole number, not {value!r}.")
+        raise ConfigError(f"{field} must be a whole number, not {shown(value)}.")
     if not 0 < value <= LARGEST_SIZE:
-        raise ConfigError(f"{field} is {value}; it must lie between 1 and 2^53.")
+        raise ConfigError(f"{field} is {shown(value)}; it must lie between 1 and 2^53.")
 
 
 def _require_positive(field: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
-        raise ConfigError(f"{field} is {value!r}; it must be a positive finite number.")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= sys.float_info.max:
+        raise ConfigError(f"{field} is {shown(value)}; it must be a positive finite number.")
 
 
 def _require_choice(field: str, value: object, choices: tuple[str, ...]) -> None:
     if value not in choices:
-        raise ConfigError(f"{field} {value!r} is not one of {', '.join(choices)}.")
+        raise ConfigError(f"{field} {shown(value)} is not one of {', '.join(choices)}.")

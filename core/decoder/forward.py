@@ -67,7 +67,8 @@ def step(
     first_site: int,
 ) -> tuple[torch.Tensor, list[torch.Tensor], list[Contribution], Carry]:
     """One block as a pure function: the next state, the states after each addition, what they gained, the carry."""
-    sites, parts = [], []
+    sites: list[torch.Tensor] = []
+    parts: list[Contribution] = []
     for addition in additions:
         stream = _scaled(x, addition.shortcut, weights)
         total = stream

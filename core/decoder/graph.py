@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from core.decoder.config import DecoderConfig
@@ -106,6 +107,9 @@ class Topology:
 
     def build(self, config: DecoderConfig) -> Graph:
         """Write the topology out for every block of `config`."""
+        return _built(self, config)
+
+    def _graph(self, config: DecoderConfig) -> Graph:
         return Graph(
             blocks=tuple(self._additions(block, config) for block in range(config.blocks)),
             final_norm=_norm(self.final_norm, config, "final_norm"),
@@ -154,6 +158,12 @@ class Topology:
 
 
 PRE_NORM = Topology()
+
+
+@lru_cache(maxsize=64)
+def _built(topology: Topology, config: DecoderConfig) -> Graph:
+    # Pure and small; a sweep asks for the same few graphs thousands of times.
+    return topology._graph(config)
 
 
 def _norm(kind: str | None, config: DecoderConfig, parameter: str | None, factor: float = 1.0) -> Norm | None:

@@ -98,16 +98,20 @@ class Layout:
 
     def block(self, block: int) -> tuple[ParameterSpec, ...]:
         """Specifications of block `block`, counted from 0."""
-        start = self.block_start(block)
+        size = len(self.block_template)
+        return self._block_specs[block * size : (block + 1) * size]
+
+    @cached_property
+    def _block_specs(self) -> tuple[ParameterSpec, ...]:
         return tuple(
-            replace(spec, name=spec.name.format(b=block), block=block, offset=start + spec.offset)
+            replace(spec, name=spec.name.format(b=block), block=block, offset=self.block_start(block) + spec.offset)
+            for block in range(self.blocks)
             for spec in self.block_template
         )
 
     def __iter__(self) -> Iterator[ParameterSpec]:
         yield from self.stem
-        for block in range(self.blocks):
-            yield from self.block(block)
+        yield from self._block_specs
         yield from self.tail
 
 

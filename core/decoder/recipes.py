@@ -138,7 +138,7 @@ RECIPES: tuple[Recipe, ...] = (
         _on(BLOCK_MATRICES, _power("(l+1)^(-1/2)", lambda m: m.block + 1, -0.5)),
     ),
     Recipe("zero-writer", "Zero writers", _on(WRITERS, _ZERO)),
-    Recipe("lns", "LayerNorm scaling", topology=Topology(norm_in_factor=lambda l, _: 1.0 / math.sqrt(l + 1))),
+    Recipe("lns", "LayerNorm scaling", topology=Topology(norm_in_factor=lambda block, _: 1.0 / math.sqrt(block + 1))),
     Recipe("completep", "CompleteP", topology=Topology(branch=lambda _, blocks: 2.0 / blocks)),
     Recipe("layerscale", "LayerScale", topology=Topology(branch=_layerscale)),
     Recipe("rezero", "ReZero, pre-norm variant", topology=Topology(branch=lambda *_: 0.0)),

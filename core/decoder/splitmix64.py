@@ -126,13 +126,13 @@ class SplitMix64:
 
     def next_bits(self, count: int = 1) -> npt.NDArray[np.uint64]:
         """The next `count` 64-bit draws."""
-        drawn = bits([self._state], 0, count)[0]
+        drawn: npt.NDArray[np.uint64] = bits([self._state], 0, count)[0]
         self.skip(count)
         return drawn
 
     def next_units(self, count: int = 1) -> npt.NDArray[np.float64]:
         """The next `count` draws in [0, 1)."""
-        drawn = units([self._state], 0, count)[0]
+        drawn: FloatArray = units([self._state], 0, count)[0]
         self.skip(count)
         return drawn
 

@@ -27,6 +27,7 @@ from core.errors import (
     ShapeProductOverflow,
     ZeroFanIn,
     ZeroFanOut,
+    shown,
 )
 
 
@@ -43,7 +44,7 @@ class XavierScale:
 
 def xavier_scale(fan_in: int, fan_out: int) -> XavierScale:
     """Scale of a matrix; refuses, in this order, wrong types, zero fans and a fan sum past 2^64 - 1."""
-    _check_fan_types(fan_in, fan_out)
+    fan_in, fan_out = _checked_fans(fan_in, fan_out)
     if fan_in == 0:
         raise ZeroFanIn("fan_in is 0; a matrix needs at least one input.")
     if fan_out == 0:
@@ -57,7 +58,8 @@ def xavier_scale(fan_in: int, fan_out: int) -> XavierScale:
 
 def validate_name(name: str) -> None:
     """Refuse a name that is not dot-separated segments of lowercase ASCII letters, digits and underscores."""
-    encoded = name.encode()
+    # Text from outside may hold half a surrogate pair; its bytes are named like any others.
+    encoded = name.encode("utf-8", "surrogatepass")
     if not encoded:
         raise EmptyName("The parameter name is empty; give it at least one letter, digit or underscore.")
     after_dot = True
@@ -124,7 +126,7 @@ class NamedParameter:
         The first fault in the order type, name, zero fan_in, zero fan_out, fan sum, shape product, allocation is
         the one reported.
         """
-        _check_fan_types(fan_in, fan_out)
+        fan_in, fan_out = _checked_fans(fan_in, fan_out)
         validate_name(name)
         scale = xavier_scale(fan_in, fan_out)
         elements = checked_elements(fan_in, fan_out)
@@ -175,9 +177,13 @@ class NamedParameters:
         return name in self._parameters
 
 
-def _check_fan_types(fan_in: object, fan_out: object) -> None:
+def _checked_fans(fan_in: object, fan_out: object) -> tuple[int, int]:
+    """Both fans as Python integers, which do not wrap as fixed-width ones would."""
+    checked = []
     for label, fan in (("fan_in", fan_in), ("fan_out", fan_out)):
         if isinstance(fan, bool) or not isinstance(fan, int | np.integer):
-            raise FanTypeError(f"{label} is {fan!r}; it must be a whole number.")
+            raise FanTypeError(f"{label} is {shown(fan)}; it must be a whole number.")
         if not 0 <= int(fan) <= MASK:
             raise FanTypeError(f"{label} lies outside 0 to 2^64 - 1; choose a size that a matrix can have.")
+        checked.append(int(fan))
+    return checked[0], checked[1]

@@ -16,6 +16,7 @@ import torch
 
 from core.decoder.splitmix64 import FloatArray
 from core.decoder.tape import Contribution, Tape
+from core.decoder.valid import select_valid
 from core.errors import (
     GeometryError,
     MissingAdjoint,
@@ -23,7 +24,7 @@ from core.errors import (
     NormalizerError,
     ObservationError,
 )
-from core.health.valid_rms import cosine_of_rows, rms_of_rows, select_valid
+from core.health.valid_rms import cosine_of_rows, rms_of_rows
 
 # Values stacked for one statistics call; more are taken site by site, so that memory stays flat.
 STACKED_VALUES = 2**22
@@ -31,7 +32,7 @@ STACKED_VALUES = 2**22
 
 @dataclass(frozen=True)
 class ContributionStatistics:
-    """Pooled statistics `[E]` of one branch: RMS of raw output, contribution and stream, and their cosine (NaN: undefined)."""
+    """Pooled statistics `[E]` of one branch; `cosine` is between contribution and stream, NaN where undefined."""
 
     site: int
     block: int

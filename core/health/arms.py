@@ -1,0 +1,92 @@
+"""Observe several recipes of the same seeds from one base draw; arms that share a graph run in one batched pass."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from core.decoder.base_draw import BaseDraw
+from core.decoder.batch import Batch
+from core.decoder.forward import forward
+from core.decoder.profile import Scalars, measured_shortcuts
+from core.decoder.recipes import Recipe
+from core.decoder.weights import DrawnWeights
+from core.errors import DtypeError
+from core.health.observe import Observation, measure
+
+DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One recipe's observation of every seed: seed s is member `first + s * stride` of `observation`."""
+
+    recipe: Recipe
+    observation: Observation
+    first: int
+    stride: int
+
+    def member(self, seed: int) -> int:
+        """Index of a seed's member, counted in the order the seeds were given."""
+        return self.first + seed * self.stride
+
+
+def torch_dtype(name: str) -> torch.dtype:
+    """The run's floating type; refuses one that the engine does not offer."""
+    if name not in DTYPES:
+        raise DtypeError(f"The dtype {name[:40]!r} is not offered; choose one of {', '.join(DTYPES)}.")
+    return DTYPES[name]
+
+
+def checked_device(device: str) -> str:
+    """`cpu`, or `cuda` where it is present; refused otherwise."""
+    if device not in ("cpu", "cuda"):
+        raise DtypeError(f"The device {device[:40]!r} is not offered; choose cpu or cuda.")
+    if device == "cuda" and not torch.cuda.is_available():
+        raise DtypeError("No CUDA device is present on this machine; choose --device cpu.")
+    return device
+
+
+def observe_arms(
+    draw: BaseDraw,
+    recipes: Sequence[Recipe],
+    batch: Batch,
+    *,
+    dtype: str = "float64",
+    device: str = "cpu",
+    contributions: bool = True,
+) -> list[Arm]:
+    """Measure every recipe on every seed of `draw`, in the order of `recipes`."""
+    groups: dict[object, list[int]] = {}
+    for index, recipe in enumerate(recipes):
+        # A profile step measures its own members, so such a recipe runs by itself.
+        key = (index, recipe.name) if recipe.profile else recipe.topology
+        groups.setdefault(key, []).append(index)
+    arms: dict[int, Arm] = {}
+    for indices in groups.values():
+        together = [recipes[index] for index in indices]
+        observation = _run(draw, together, batch, dtype, device, contributions)
+        for position, index in enumerate(indices):
+            arms[index] = Arm(recipes[index], observation, position, len(indices))
+    return [arms[index] for index in range(len(recipes))]
+
+
+def profile_scalars(draw: BaseDraw, recipe: Recipe, batch: Batch, dtype: str, device: str) -> Scalars | None:
+    """What a recipe's profile step measures, None for a recipe without one."""
+    if recipe.profile is None:
+        return None
+    kind, place = torch_dtype(dtype), checked_device(device)
+    return measured_shortcuts(
+        recipe.graph(draw.config), lambda scalars: DrawnWeights(draw, [recipe], kind, place, scalars), batch
+    )
+
+
+def _run(
+    draw: BaseDraw, recipes: Sequence[Recipe], batch: Batch, dtype: str, device: str, contributions: bool
+) -> Observation:
+    graphs = [recipe.graph(draw.config) for recipe in recipes]
+    scalars = profile_scalars(draw, recipes[0], batch, dtype, device)
+    weights = DrawnWeights(draw, recipes, torch_dtype(dtype), checked_device(device), scalars)
+    return measure(forward(graphs[0], weights, batch, contributions=contributions))

@@ -1,0 +1,131 @@
+"""The `observe` document: one seed, one recipe beside the unscaled control of the same base draw."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from core import __version__
+from core.decoder.base_draw import XAVIER, BaseDraw, Distribution
+from core.decoder.batch import Batch, chapter_batch
+from core.decoder.config import Budget, DecoderConfig
+from core.decoder.construction import ConstructionRecord, Decoder, Fresh, FreshInitialization, construction_record
+from core.decoder.forward import forward
+from core.decoder.parameters import layout
+from core.decoder.recipes import CONTROL, DEFAULT, recipe
+from core.decoder.splitmix64 import SplitMix64
+from core.decoder.storage import StoredRun
+from core.decoder.weights import StoredWeights
+from core.health.arms import checked_device, observe_arms, torch_dtype
+from core.health.band import DEFAULT_BAND, Band
+from core.health.document import Document, arm_document
+from core.health.observe import Observation, measure
+
+SCHEMA = "depthscope.observe/1"
+CHAPTER_SEED = 4701
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObserveRequest:
+    """Everything that decides an observation; the defaults are the chapter's narrow eight-block fixture."""
+
+    config: DecoderConfig = field(default_factory=DecoderConfig)
+    seed: int = CHAPTER_SEED
+    recipe: str = DEFAULT
+    dtype: str = "float64"
+    device: str = "cpu"
+    batch: Batch = field(default_factory=chapter_batch)
+    band: Band = DEFAULT_BAND
+    budget: Budget = field(default_factory=Budget)
+    distribution: Distribution = XAVIER
+
+    def check(self) -> None:
+        """Refuse what cannot run, before any array of the decoder exists."""
+        recipe(self.recipe).graph(self.config)
+        self.budget.check(self.config, layout(self.config).parameters)
+        self.batch.check(self.config)
+        torch_dtype(self.dtype)
+        checked_device(self.device)
+
+
+def observe_document(request: ObserveRequest, *, contributions: bool = True) -> Document:
+    """Build both arms of the request from one base draw, observe them and write the document."""
+    request.check()
+    draw = BaseDraw(request.config, [request.seed], request.distribution)
+    chosen = recipe(request.recipe)
+    arms = observe_arms(
+        draw,
+        [chosen, recipe(CONTROL)],
+        request.batch,
+        dtype=request.dtype,
+        device=request.device,
+        contributions=contributions,
+    )
+    record = construction_record(draw, chosen)
+    documents = [arm_document(arm.observation, arm.member(0), request.band) for arm in arms]
+    return _document(record, request.dtype, documents, request.band)
+
+
+def built_run(request: ObserveRequest) -> StoredRun:
+    """Both arms as finished decoders, to be saved; the values are those `observe_document` observes."""
+    request.check()
+    fresh = FreshInitialization.prepare(
+        Fresh(request.config, request.budget, request.distribution), SplitMix64(request.seed)
+    )
+    control = fresh.control()
+    return StoredRun(fresh.complete(request.recipe, request.batch), control, request.dtype)
+
+
+def restored_document(
+    run: StoredRun, batch: Batch | None = None, band: Band = DEFAULT_BAND, device: str = "cpu"
+) -> Document:
+    """Observe stored values exactly as they are: no draws, no scaling."""
+    batch = batch or chapter_batch()
+    batch.check(run.initialized.config)
+    record, chosen = run.initialized.record, recipe(run.initialized.record.recipe)
+    if chosen.topology == recipe(CONTROL).topology:
+        observation = _observe_stored([run.initialized, run.control], chosen.name, run.dtype, batch, device)
+        documents = [arm_document(observation, member, band) for member in range(2)]
+    else:
+        pairs = ((run.initialized, chosen.name), (run.control, CONTROL))
+        single = [_observe_stored([decoder], name, run.dtype, batch, device) for decoder, name in pairs]
+        documents = [arm_document(observation, 0, band) for observation in single]
+    return {**_document(record, run.dtype, documents, band), "construction": "restored"}
+
+
+def _observe_stored(decoders: list[Decoder], name: str, dtype: str, batch: Batch, device: str) -> Observation:
+    config, shortcuts = decoders[0].config, decoders[0].record.shortcuts
+    scalars = None
+    if shortcuts is not None and recipe(name).profile is not None:
+        scalars = [{k: torch.tensor([v], dtype=torch.float64) for k, v in block.items()} for block in shortcuts]
+    models = [decoder.arrays() for decoder in decoders]
+    weights = StoredWeights(config, models, torch_dtype(dtype), checked_device(device), scalars)
+    return measure(forward(recipe(name).graph(config), weights, batch))
+
+
+def _document(record: ConstructionRecord, dtype: str, arms: list[Document], band: Band) -> dict[str, Any]:
+    sizes = layout(record.config)
+    return {
+        "schema": SCHEMA,
+        "version": __version__,
+        "config": record.config.document(),
+        "seed": str(record.initial_rng_state),
+        "dtype": dtype,
+        "recipe": record.recipe,
+        "policy_id": record.policy_id,
+        "base_initializer_id": record.base_initializer_id,
+        "factor": record.factor,
+        "band": [band.lower, band.upper],
+        "parameters": sizes.parameters,
+        "parameter_tensors": sizes.tensors,
+        "initial_rng_state": str(record.initial_rng_state),
+        "final_rng_state": str(record.final_rng_state),
+        "transformed_tensors": record.transformed_tensors,
+        "selected_names": list(record.selected_names),
+        "unselected_tensors_unchanged": sizes.tensors - len(record.selected_names),
+        "construction": "initialized",
+        "initialized": arms[0],
+        "same_base_unscaled_control": arms[1],
+    }
