@@ -7,6 +7,18 @@ show it as it is.
 from __future__ import annotations
 
 
+def shown(value: object, limit: int = 60) -> str:
+    """A value from outside as it may stand in a sentence: one line, cropped, no integer of thousands of digits."""
+    if isinstance(value, int) and value.bit_length() > 128:
+        return f"a whole number of {value.bit_length()} bits"
+    if isinstance(value, list | tuple | dict):
+        return "an object" if isinstance(value, dict) else "a list"
+    if isinstance(value, bool) or value is None:
+        return {True: "true", False: "false", None: "null"}[value]
+    text = repr(value)
+    return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
 class DepthscopeError(ValueError):
     """Base of all refusals; its text is fit to be shown to a person."""
 
