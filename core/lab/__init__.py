@@ -1,0 +1,1 @@
+"""Small studies beside the observed decoders: worked values, symbolic plans, initialization."""

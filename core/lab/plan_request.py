@@ -1,0 +1,63 @@
+"""What a plan is asked for: a decoder, a context, and block parameters that the decoder's config has no word for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from core.decoder.config import LARGEST_SIZE, DecoderConfig
+from core.decoder.parameters import ParameterSpec, Role, layout
+from core.errors import ConfigError, shown
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanRequest:
+    """A decoder to be counted, never built.
+
+    `context` is the number of positions of one row of the residual stream; the config's positions unless given.
+    `extra` are parameters of every block beyond the config's own, as templates whose name holds `{b}`. `assumed`
+    names what a file left out and the value taken for it. Raises `ConfigError`.
+    """
+
+    config: DecoderConfig
+    context: int | None = None
+    extra: tuple[ParameterSpec, ...] = ()
+    assumed: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        if self.context is None:
+            object.__setattr__(self, "context", self.config.positions)
+        context = self.context
+        if isinstance(context, bool) or not isinstance(context, int) or not 0 < context <= LARGEST_SIZE:
+            raise ConfigError(f"context is {shown(context)}; it must be a whole number between 1 and 2^53.")
+        if self.config.position_encoding == "learned" and context > self.config.positions:
+            raise ConfigError(
+                f"context {context} passes the {self.config.positions} learned positions; shorten the context."
+            )
+        assert all("{b}" in spec.name for spec in self.extra), "extra parameters belong to blocks"
+
+    @property
+    def row_positions(self) -> int:
+        """Positions of one row, never None after construction."""
+        assert self.context is not None
+        return self.context
+
+
+def biases(config: DecoderConfig, roles: Collection[Role]) -> tuple[ParameterSpec, ...]:
+    """A zero bias `[fan_out]` for each block matrix of one of `roles`, in the order of the matrices."""
+    return tuple(
+        ParameterSpec(name=spec.name.removesuffix("weight") + "bias", shape=spec.shape[1:], role="bias", fill="zeros")
+        for spec in layout(config).block_template
+        if spec.role in roles
+    )
+
+
+def query_key_gains(config: DecoderConfig) -> tuple[ParameterSpec, ...]:
+    """Gains `[head_dim]` of norms on each head's query and key, shared by all heads of a block."""
+    return tuple(
+        ParameterSpec(
+            name=f"blocks.{{b}}.attention.{side}_norm.gain", shape=(config.head_width,), role="gain", fill="ones"
+        )
+        for side in ("query", "key")
+    )
