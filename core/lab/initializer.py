@@ -1,0 +1,144 @@
+"""The initialization study of one Xavier matrix: three populations in common bins, and what they predict.
+
+The populations share one base draw: the Xavier matrix, the same weights doubled, and zeros that draw nothing.
+Statistics are measured on those finite weights; the propagation is an expectation under independence.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from core import __version__
+from core.decoder.splitmix64 import FloatArray, SplitMix64
+from core.decoder.xavier import NamedParameter, XavierScale, checked_elements, xavier_scale
+from core.errors import BudgetError, ConfigError, shown
+from core.lab.zero_symmetry import zero_symmetry
+
+SCHEMA = "depthscope.init/1"
+BINS = 10
+OVERSIZED_FACTOR = 2.0
+MAX_WEIGHTS = 2**24
+LAYERS = 4
+MAX_LAYERS = 4096
+
+
+@dataclass(frozen=True)
+class Population:
+    """Measured summary of finite weights: counts a bin, percent of all weights, population mean and variance."""
+
+    counts: tuple[int, ...]
+    percent: tuple[float, ...]
+    mean: float
+    variance: float
+
+    def document(self) -> dict[str, Any]:
+        """The summary for JSON."""
+        return {
+            "counts": list(self.counts),
+            "percent": list(self.percent),
+            "mean": self.mean,
+            "variance": self.variance,
+        }
+
+
+def init_document(
+    fan_in: int, fan_out: int, seed: int, *, include_weights: bool = False, max_weights: int = MAX_WEIGHTS
+) -> dict[str, Any]:
+    """The `init` document of a `[fan_in, fan_out]` matrix drawn from `seed`.
+
+    Raises `SeedError`, the refusals of a Xavier matrix in their order, and `BudgetError` past `max_weights`.
+    """
+    generator = SplitMix64(seed)
+    initial_state = generator.state
+    scale = xavier_scale(fan_in, fan_out)
+    elements = checked_elements(scale.fan_in, scale.fan_out)
+    if elements > max_weights:
+        raise BudgetError(f"{elements:,} weights pass the limit of {max_weights:,}; choose smaller fans.")
+    weights = NamedParameter.xavier_uniform("weight", fan_in, fan_out, generator).values.reshape(-1)
+    edges = bin_edges(scale.uniform_limit)
+    document = {
+        "schema": SCHEMA,
+        "version": __version__,
+        "fan_in": scale.fan_in,
+        "fan_out": scale.fan_out,
+        "seed": str(initial_state),
+        "target_variance": scale.target_variance,
+        "standard_deviation": scale.standard_deviation,
+        "uniform_limit": scale.uniform_limit,
+        "initial_rng_state": str(initial_state),
+        "final_rng_state": str(generator.state),
+        "edges": edges,
+        "populations": populations(weights, edges),
+        "expected_propagation": expected_propagation(scale),
+        "zero_symmetry": zero_symmetry(),
+    }
+    if include_weights:
+        document["weights"] = weights.tolist()
+    return document
+
+
+def bin_edges(uniform_limit: float, bins: int = BINS) -> list[float]:
+    """`bins` + 1 edges in equal steps over [-m, m], m = ceil(20 * limit) / 10, which covers the doubled limit.
+
+    Each edge is one division of whole numbers, so the middle one is 0 and tenths are the nearest binary64 numbers.
+    """
+    tenths = math.ceil(20.0 * uniform_limit)
+    return [tenths * (2 * step - bins) / (10 * bins) for step in range(bins + 1)]
+
+
+def populations(weights: FloatArray, edges: list[float]) -> dict[str, dict[str, Any]]:
+    """Summaries of the zero, oversized and Xavier populations of one flat base draw, in common bins."""
+    return {
+        "zero": population(np.zeros_like(weights), edges).document(),
+        "oversized": population(OVERSIZED_FACTOR * weights, edges).document(),
+        "xavier": population(weights, edges).document(),
+    }
+
+
+def population(values: FloatArray, edges: list[float]) -> Population:
+    """Measure flat finite `values`: bins closed left and open right, the last closed on both sides.
+
+    The variance is the population's, in two passes: the mean first, then the mean squared deviation from it.
+    """
+    bins = len(edges) - 1
+    # The outer edges bound every value; clipping closes the last bin on the right.
+    indices = np.clip(np.searchsorted(np.asarray(edges), values, side="right") - 1, 0, bins - 1)
+    counts = np.bincount(indices, minlength=bins).tolist()
+    mean = float(values.mean())
+    variance = float(np.mean((values - mean) ** 2))
+    return Population(tuple(counts), tuple(100.0 * count / values.size for count in counts), mean, variance)
+
+
+def expected_propagation(scale: XavierScale, layers: int = LAYERS, input_variance: float = 1.0) -> dict[str, Any]:
+    """Expected signal variance after 0..`layers` independent linear layers for each population; not a measurement.
+
+    Law: a layer that sums fan_in independent zero-mean features multiplies the variance by fan_in * Var(weight).
+    The oversized population has the squared factor in its weight variance. Raises `ConfigError`.
+    """
+    if isinstance(layers, bool) or not isinstance(layers, int) or not 0 <= layers <= MAX_LAYERS:
+        raise ConfigError(f"layers is {shown(layers)}; it must be a whole number from 0 to {MAX_LAYERS}.")
+    if not 0.0 <= input_variance < math.inf:
+        raise ConfigError(f"input_variance is {shown(input_variance)}; it must be finite and not negative.")
+    # 2 fan_in / (fan_in + fan_out) is formed in integers, so that equal widths give exactly 1.
+    xavier = 2 * scale.fan_in / (scale.fan_in + scale.fan_out)
+    multipliers = {"zero": 0.0, "oversized": OVERSIZED_FACTOR**2 * xavier, "xavier": xavier}
+    return {
+        "kind": "expected under independence, not measured",
+        "layers": list(range(layers + 1)),
+        "input_variance": input_variance,
+        "multipliers": multipliers,
+        **{name: _powers(multiplier, layers, input_variance) for name, multiplier in multipliers.items()},
+    }
+
+
+def _powers(multiplier: float, layers: int, start: float) -> list[float]:
+    values = [float(start)]
+    for _ in range(layers):
+        values.append(values[-1] * multiplier)
+    if not math.isfinite(values[-1]):
+        raise ConfigError(f"The expected variance over {layers} layers passes binary64; ask for fewer layers.")
+    return values

@@ -1,0 +1,27 @@
+"""Supplied ratio arrays that show what the band decides; they observe no decoder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from core.health.band import DEFAULT_BAND, Band, classify
+
+SYNTHETIC_RATIOS: Mapping[str, tuple[float, ...]] = MappingProxyType(
+    {
+        "activation": (1.0, 1.2, 8.0, 101.0),
+        "adjoint": (0.001, 0.5, 0.8, 1.0),
+        "boundary": (0.01, 1.0, 100.0),
+    }
+)
+
+
+def synthetic_classifiers(
+    ratios: Mapping[str, Sequence[float]] = SYNTHETIC_RATIOS, band: Band = DEFAULT_BAND
+) -> dict[str, dict[str, list[Any]]]:
+    """Each named array with its verdicts, element by element; raises `BandError` at a ratio that is not finite."""
+    return {
+        name: {"ratios": list(values), "bands": [classify(value, band) for value in values]}
+        for name, values in ratios.items()
+    }

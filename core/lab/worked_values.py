@@ -1,0 +1,102 @@
+"""Worked numbers of the depth factor: a vector, ideal distributions, two derivatives and a toy variance.
+
+Each number follows from the law L^(-1/2) on the selected matrices; nothing here is a table of results.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+from core.decoder.config import LARGEST_SIZE
+from core.decoder.recipes import depth_factor
+from core.decoder.xavier import xavier_scale
+from core.errors import ConfigError, shown
+
+DEPTHS = (1, 2, 8)
+BASE_VECTOR = (0.2, -0.4, 0.0, 0.1)
+FANS = (4, 4)
+SCALAR_INPUT = 2.0
+INCREMENT_VARIANCE = 1.0
+
+
+def worked_values(
+    depths: Sequence[int] = DEPTHS,
+    *,
+    base: Sequence[float] = BASE_VECTOR,
+    fans: tuple[int, int] = FANS,
+    scalar_input: float = SCALAR_INPUT,
+    increment_variance: float = INCREMENT_VARIANCE,
+) -> dict[str, Any]:
+    """The `worked_values` part of the trace; keys of the inner mappings are the depths as text.
+
+    `base` is a selected weight vector and, unselected, its own twin at every depth. `fans` are those of the ideal
+    selected matrix, `scalar_input` the x of y = x * w, `increment_variance` sigma^2 of one toy increment.
+    """
+    depths = [checked_depth(blocks) for blocks in depths]
+    base = _finite("base", base)
+    return {
+        "base": base,
+        "unselected": list(base),
+        "blocks": {str(blocks): scaled_vector(base, blocks) for blocks in depths},
+        "ideal": {str(blocks): ideal_distribution(*fans, blocks) for blocks in depths},
+        "derivatives": {
+            "stored": stored_derivative(scalar_input),
+            "base": {str(blocks): base_derivative(scalar_input, blocks) for blocks in depths},
+        },
+        "toy_variance": {str(blocks): toy_variance(blocks, increment_variance) for blocks in depths},
+    }
+
+
+def checked_depth(blocks: int) -> int:
+    """`blocks` as a positive number of complete blocks up to 2^53; raises `ZeroDepth` or `ConfigError`."""
+    if isinstance(blocks, bool) or not isinstance(blocks, int) or blocks > LARGEST_SIZE:
+        raise ConfigError(f"blocks is {shown(blocks)}; it must be a whole number between 1 and 2^53.")
+    depth_factor(blocks)
+    return blocks
+
+
+def scaled_vector(base: Sequence[float], blocks: int) -> list[float]:
+    """Stored coefficients L^(-1/2) * base of a selected matrix, in the order of the base."""
+    factor = depth_factor(checked_depth(blocks))
+    return [factor * value for value in base]
+
+
+def ideal_distribution(fan_in: int, fan_out: int, blocks: int) -> dict[str, float]:
+    """Half-bound (weight units) and variance (squared) of a selected Xavier matrix after the factor.
+
+    The law, not a sample: variance 2 / ((fan_in + fan_out) L), half-bound sqrt(6 / ((fan_in + fan_out) L)). The
+    quotient is formed in integers, so that each number is rounded as late as possible.
+    """
+    scale = xavier_scale(fan_in, fan_out)
+    connections = (scale.fan_in + scale.fan_out) * checked_depth(blocks)
+    return {"half_bound": math.sqrt(6 / connections), "variance": 2 / connections}
+
+
+def stored_derivative(scalar_input: float = SCALAR_INPUT) -> float:
+    """dy / dw_stored of y = x * w_stored: x itself, whatever the depth."""
+    return _finite("scalar_input", [scalar_input])[0]
+
+
+def base_derivative(scalar_input: float, blocks: int) -> float:
+    """dy / dw_base of y = x * L^(-1/2) * w_base, the base coordinate kept in the graph."""
+    return stored_derivative(scalar_input) * depth_factor(checked_depth(blocks))
+
+
+def toy_variance(blocks: int, increment_variance: float = INCREMENT_VARIANCE) -> float:
+    """Variance 2L * alpha^2 * sigma^2 of 2L independent increments, alpha^2 = 1/L, rounded once."""
+    variance = _finite("increment_variance", [increment_variance])[0]
+    if not 0 <= variance <= sys.float_info.max / 2:
+        raise ConfigError(f"increment_variance is {variance!r}; it must not be negative, nor its double infinite.")
+    alpha_squared = Fraction(1, checked_depth(blocks))
+    return float(2 * blocks * alpha_squared * Fraction(variance))
+
+
+def _finite(label: str, values: Sequence[float]) -> list[float]:
+    for value in values:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
+            raise ConfigError(f"{label} holds {shown(value)}; give finite numbers.")
+    return [float(value) for value in values]
