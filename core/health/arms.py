@@ -15,8 +15,7 @@ from core.decoder.recipes import Recipe
 from core.decoder.weights import DrawnWeights
 from core.errors import DtypeError
 from core.health.observe import Observation, measure
-
-DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
+from core.health.request import checked_names
 
 
 @dataclass(frozen=True)
@@ -35,15 +34,15 @@ class Arm:
 
 def torch_dtype(name: str) -> torch.dtype:
     """The run's floating type; refuses one that the engine does not offer."""
-    if name not in DTYPES:
-        raise DtypeError(f"The dtype {name[:40]!r} is not offered; choose one of {', '.join(DTYPES)}.")
-    return DTYPES[name]
+    checked_names(name, "cpu")
+    dtype = getattr(torch, name)
+    assert isinstance(dtype, torch.dtype)
+    return dtype
 
 
 def checked_device(device: str) -> str:
     """`cpu`, or `cuda` where it is present; refused otherwise."""
-    if device not in ("cpu", "cuda"):
-        raise DtypeError(f"The device {device[:40]!r} is not offered; choose cpu or cuda.")
+    checked_names("float64", device)
     if device == "cuda" and not torch.cuda.is_available():
         raise DtypeError("No CUDA device is present on this machine; choose --device cpu.")
     return device

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
 from core import __version__
-from core.decoder.base_draw import XAVIER, BaseDraw, Distribution
+from core.decoder.base_draw import BaseDraw
 from core.decoder.batch import Batch, chapter_batch
-from core.decoder.config import Budget, DecoderConfig
 from core.decoder.construction import ConstructionRecord, Decoder, Fresh, FreshInitialization, construction_record
 from core.decoder.forward import forward
 from core.decoder.parameters import layout
-from core.decoder.recipes import CONTROL, DEFAULT, recipe
+from core.decoder.recipes import CONTROL, recipe
 from core.decoder.splitmix64 import SplitMix64
 from core.decoder.storage import StoredRun
 from core.decoder.weights import StoredWeights
@@ -22,32 +20,9 @@ from core.health.arms import checked_device, observe_arms, torch_dtype
 from core.health.band import DEFAULT_BAND, Band
 from core.health.document import Document, arm_document
 from core.health.observe import Observation, measure
+from core.health.request import ObserveRequest
 
 SCHEMA = "depthscope.observe/1"
-CHAPTER_SEED = 4701
-
-
-@dataclass(frozen=True, kw_only=True)
-class ObserveRequest:
-    """Everything that decides an observation; the defaults are the chapter's narrow eight-block fixture."""
-
-    config: DecoderConfig = field(default_factory=DecoderConfig)
-    seed: int = CHAPTER_SEED
-    recipe: str = DEFAULT
-    dtype: str = "float64"
-    device: str = "cpu"
-    batch: Batch = field(default_factory=chapter_batch)
-    band: Band = DEFAULT_BAND
-    budget: Budget = field(default_factory=Budget)
-    distribution: Distribution = XAVIER
-
-    def check(self) -> None:
-        """Refuse what cannot run, before any array of the decoder exists."""
-        recipe(self.recipe).graph(self.config)
-        self.budget.check(self.config, layout(self.config).parameters)
-        self.batch.check(self.config)
-        torch_dtype(self.dtype)
-        checked_device(self.device)
 
 
 def observe_document(request: ObserveRequest, *, contributions: bool = True) -> Document:

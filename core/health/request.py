@@ -1,0 +1,49 @@
+"""What an observation is asked for, checked without torch and before any array of the decoder exists."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from core.decoder.base_draw import XAVIER, Distribution
+from core.decoder.batch import Batch, chapter_batch
+from core.decoder.config import Budget, DecoderConfig
+from core.decoder.parameters import layout
+from core.decoder.recipes import DEFAULT, recipe
+from core.decoder.splitmix64 import checked_seed
+from core.errors import DtypeError
+from core.health.band import DEFAULT_BAND, Band
+
+CHAPTER_SEED = 4701
+DTYPE_NAMES = ("float64", "float32", "bfloat16")
+DEVICES = ("cpu", "cuda")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObserveRequest:
+    """Everything that decides an observation; the defaults are the chapter's narrow eight-block fixture."""
+
+    config: DecoderConfig = field(default_factory=DecoderConfig)
+    seed: int = CHAPTER_SEED
+    recipe: str = DEFAULT
+    dtype: str = "float64"
+    device: str = "cpu"
+    batch: Batch = field(default_factory=chapter_batch)
+    band: Band = DEFAULT_BAND
+    budget: Budget = field(default_factory=Budget)
+    distribution: Distribution = XAVIER
+
+    def check(self) -> None:
+        """Refuse what cannot run: budget first, then seed, recipe, batch, dtype and device."""
+        self.budget.check(self.config, layout(self.config).parameters)
+        checked_seed(self.seed)
+        recipe(self.recipe).graph(self.config)
+        self.batch.check(self.config)
+        checked_names(self.dtype, self.device)
+
+
+def checked_names(dtype: str, device: str) -> None:
+    """Refuse a floating type or device that the engine does not know."""
+    if dtype not in DTYPE_NAMES:
+        raise DtypeError(f"The dtype {str(dtype)[:40]!r} is not offered; choose one of {', '.join(DTYPE_NAMES)}.")
+    if device not in DEVICES:
+        raise DtypeError(f"The device {str(device)[:40]!r} is not offered; choose cpu or cuda.")
