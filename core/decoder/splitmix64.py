@@ -25,8 +25,10 @@ SLAB = 16_384
 
 def checked_seed(seed: object) -> int:
     """`seed` as an unsigned 64-bit integer; raises `SeedError` otherwise. Decimal text is accepted."""
-    if isinstance(seed, str) and seed.strip().isascii() and seed.strip().isdigit() and len(seed.strip()) <= 20:
-        seed = int(seed)
+    if isinstance(seed, str):
+        digits = seed.strip().removeprefix("-")
+        if digits.isascii() and digits.isdigit() and len(digits) <= 40:
+            seed = int(seed)
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer):
         raise SeedError(f"The seed {_shown(seed)} is not a whole number; give one from 0 to 2^64 - 1.")
     if not 0 <= int(seed) <= MASK:

@@ -1,0 +1,43 @@
+"""`init`: one Xavier matrix beside its target, zero and oversized."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from core.command import options as opt
+from core.lab.initializer import init_document
+
+
+@click.command(name="init")
+@click.option("--fan-in", type=opt.WHOLE, default=64, show_default=True, help="Input rows.")
+@click.option("--fan-out", type=opt.WHOLE, default=64, show_default=True, help="Output columns.")
+@click.option("--seed", type=str, default="17", show_default=True, help="Any unsigned 64-bit seed.")
+@click.option("--weights", is_flag=True, help="Add the weights, row by row.")
+@opt.json_option
+def command(fan_in: int, fan_out: int, seed: str, weights: bool, as_json: bool) -> None:
+    """Draw one matrix and measure it against the variance it aims at."""
+    document = init_document(fan_in, fan_out, opt.seed(seed), include_weights=weights)
+    opt.emit(document, as_json, readable)
+
+
+def readable(document: dict[str, Any]) -> str:
+    """Target and the three histograms, for a terminal."""
+    lines = [
+        f"target variance {document['target_variance']:.12f}, standard deviation "
+        f"{document['standard_deviation']:.12f}, uniform limit {document['uniform_limit']:.12f}",
+        f"generator state {document['initial_rng_state']} -> {document['final_rng_state']}",
+    ]
+    edges, populations = document["edges"], document["populations"]
+    lines.append(f"{'bin':<18}" + "".join(f"{name:>18}" for name in populations))
+    for index in range(len(edges) - 1):
+        cells = (f"{p['counts'][index]} ({p['percent'][index]:.2f}%)" for p in populations.values())
+        lines.append(f"[{edges[index]:.2f}, {edges[index + 1]:.2f})".ljust(18) + "".join(f"{c:>18}" for c in cells))
+    lines += [
+        f"{statistic:<18}" + "".join(f"{p[statistic]:>18.9f}" for p in populations.values())
+        for statistic in ("mean", "variance")
+    ]
+    if "weights" in document:
+        lines.append("weights: " + ", ".join(f"{value:.12f}" for value in document["weights"]))
+    return "\n".join(lines)

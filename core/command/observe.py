@@ -1,0 +1,133 @@
+"""`observe`: both arms of one decoder, beside the band."""
+
+from __future__ import annotations
+
+from itertools import zip_longest
+from typing import Any
+
+import click
+
+from core.cli import DONE, GATE_FAILED
+from core.command import options as opt
+from core.decoder.config import Budget
+from core.decoder.parameters import layout
+from core.errors import ConfigError
+from core.health.band import parse_band
+from core.health.request import ObserveRequest
+
+SIZE_NAMES = (
+    "blocks", "width", "heads", "kv_heads", "head_dim", "ff_width", "vocabulary", "positions", "seed", "recipe",
+    "dtype", "norm", "mlp", "learned_positions", "untied", "bias", "base_std", "truncate", "save",
+)  # fmt: skip
+
+
+@click.command(name="observe")
+@click.option("--blocks", type=opt.WHOLE, default=opt.CHAPTER.blocks, show_default=True, help="Complete blocks L.")
+@opt.size_options
+@click.option("--positions", type=opt.WHOLE, help="Position capacity; max(4, longest row) unless given.")
+@click.option("--seed", type=str, default="4701", show_default=True, help="Any unsigned 64-bit seed.")
+@click.option("--recipe", type=str, default="depth-scaled", show_default=True, help="A name of `recipes`.")
+@opt.family_options
+@opt.base_options
+@click.option("--dtype", type=str, default="float64", show_default=True, help="float64, float32 or bfloat16.")
+@click.option("--device", type=str, default="cpu", show_default=True, help="cpu or cuda.")
+@opt.batch_options
+@click.option("--band", type=str, default="0.01,100", show_default=True, help="Inclusive limits of every ratio.")
+@click.option("--gate", is_flag=True, help="Exit 1 where the recipe's arm leaves the band.")
+@click.option("--save", type=str, metavar="DIR", help="Write the record and both arms' weights.")
+@click.option("--restore", type=str, metavar="DIR", help="Observe stored weights exactly, without draws.")
+@click.option("--csv", "csv_folder", type=str, metavar="DIR", help="Write the page's tables.")
+@click.option("--html", "html_file", type=str, metavar="FILE", help="Write the page's report.")
+@opt.budget_options
+@opt.json_option
+@click.pass_context
+def command(context: click.Context, /, **options: Any) -> int:
+    """Build a recipe's arm and its unscaled control from one base draw and observe every residual site."""
+    batch = opt.read_batch(options["inputs"], options["targets"], options["text"], options["batch_file"])
+    band = parse_band(options["band"])
+    budget = Budget(max_parameters=options["max_parameters"], max_positions=options["max_positions"])
+    if options["restore"] is not None:
+        document = _restored(context, options, batch, band, budget)
+    else:
+        request = ObserveRequest(
+            config=opt.decoder_config(options, batch.longest),
+            seed=opt.seed(options["seed"]),
+            recipe=options["recipe"],
+            dtype=options["dtype"],
+            device=options["device"],
+            batch=batch,
+            band=band,
+            budget=budget,
+            distribution=opt.distribution(options),
+        )
+        document = _observed(request, options["save"])
+    _export(document, options["csv_folder"], options["html_file"])
+    opt.emit(document, options["as_json"], readable)
+    return GATE_FAILED if options["gate"] and not document["initialized"]["within_band"] else DONE
+
+
+def _observed(request: ObserveRequest, save: str | None) -> dict[str, Any]:
+    request.check()
+    opt.use_threads(layout(request.config).parameters)
+    from core.decoder.storage import save_run
+    from core.health.report import built_run, observe_document
+
+    document = observe_document(request)
+    if save is not None:
+        run = built_run(request)
+        save_run(save, run.initialized, run.control, run.dtype)
+    return document
+
+
+def _restored(context: click.Context, options: dict[str, Any], batch: Any, band: Any, budget: Budget) -> dict[str, Any]:
+    beside = opt.given(context, SIZE_NAMES)
+    if beside:
+        raise ConfigError(f"--restore brings its own sizes and weights; leave {beside[0]} out.")
+    from core.decoder.storage import load_run
+    from core.health.report import restored_document
+
+    run = load_run(options["restore"], budget)
+    opt.use_threads(layout(run.initialized.config).parameters)
+    return restored_document(run, batch, band, options["device"])
+
+
+def _export(document: dict[str, Any], csv_folder: str | None, html_file: str | None) -> None:
+    if csv_folder is None and html_file is None:
+        return
+    from core.views.export import write_report, write_tables
+    from core.views.tables import observe_tables
+
+    if csv_folder is not None:
+        write_tables(csv_folder, observe_tables(document))
+    if html_file is not None:
+        write_report(html_file, document)
+
+
+def readable(document: dict[str, Any]) -> str:
+    """The document as a table for a terminal: both arms side by side, six decimals."""
+    config, arms = document["config"], (document["initialized"], document["same_base_unscaled_control"])
+    factor = "" if document["factor"] is None else f", factor {document['factor']:.6f}"
+    lines = [
+        f"{config['blocks']} blocks, width {config['width']}, seed {document['seed']}, {document['dtype']}, "
+        f"recipe {document['recipe']}{factor}, {document['parameters']:,} parameters",
+        f"{'site':>4}  {'label':<28}{'A ratio':>14}{'G ratio':>14}   |{'control A':>14}{'control G':>14}",
+    ]
+    for scaled, control in zip_longest(*(arm["sites"] for arm in arms)):
+        named = scaled or control
+        lines.append(f"{named['site']:>4}  {named['label']:<28}{_pair(scaled)}   |{_pair(control)}")
+    for name, arm in zip((document["recipe"], "unscaled control"), arms, strict=True):
+        verdict = "every ratio within the band" if arm["within_band"] else "a ratio leaves the band"
+        lines.append(
+            f"{name}: loss {arm['loss_nats']:.6f} nats over {arm['valid_positions']} valid targets, "
+            f"A0 {arm['input_activation_rms']:.6f}, G_last {arm['terminal_adjoint_rms']:.6f}; {verdict} "
+            f"[{document['band'][0]:g}, {document['band'][1]:g}]"
+        )
+    return "\n".join(lines)
+
+
+def _pair(site: dict[str, Any] | None) -> str:
+    if site is None:
+        return " " * 28
+    marks = {"below": "-", "within": " ", "above": "+"}
+    cells = [f"{site[f'{kind}_ratio']:>13.6f}{marks[site[f'{kind}_band']]}" for kind in ("activation", "adjoint")]
+    return "".join(cells)

@@ -1,0 +1,150 @@
+"""Options that several verbs share, and how a verb prints its document."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from core.decoder.base_draw import Distribution
+from core.decoder.batch import Batch, chapter_batch, parse_rows
+from core.decoder.config import Budget, DecoderConfig
+from core.decoder.splitmix64 import checked_seed
+from core.errors import BatchError
+from core.strict_json import read_json
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+MAX_BATCH_BYTES = 2**24
+CHAPTER = DecoderConfig()
+
+
+class WholeNumber(click.ParamType):
+    """A decimal integer of any size; refusing text is one sentence."""
+
+    name = "integer"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The integer that `value` writes out."""
+        if isinstance(value, int):
+            return value
+        text = str(value).strip()
+        digits = text.removeprefix("-")
+        if not (digits.isascii() and digits.isdigit() and len(digits) <= 40):
+            label = param.opts[0] if param else "The value"
+            raise click.BadParameter(f"{label} is {text[:40]!r}; it must be a whole number.")
+        return int(text)
+
+
+WHOLE = WholeNumber()
+
+
+def combined(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
+    """Several options as one decorator, shown in the order given."""
+
+    def decorate(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+size_options = combined(
+    click.option("--width", type=WHOLE, default=CHAPTER.width, show_default=True, help="Features d of the stream."),
+    click.option("--heads", type=WHOLE, default=CHAPTER.heads, show_default=True, help="Query heads."),
+    click.option("--kv-heads", type=WHOLE, help="Key/value heads; as many as query heads unless given."),
+    click.option("--head-dim", type=WHOLE, help="Features a head; width / heads unless given."),
+    click.option("--ff-width", type=WHOLE, default=CHAPTER.ff_width, show_default=True, help="Feed-forward features."),
+    click.option("--vocabulary", type=WHOLE, default=CHAPTER.vocabulary, show_default=True, help="Vocabulary entries."),
+)
+family_options = combined(
+    click.option("--norm", type=str, default="rmsnorm", show_default=True, help="rmsnorm or layernorm."),
+    click.option("--mlp", type=str, default="swiglu", show_default=True, help="swiglu or gelu."),
+    click.option("--learned-positions", is_flag=True, help="Learned positions instead of rotary ones."),
+    click.option("--untied", is_flag=True, help="A head of its own instead of the embedding's transpose."),
+    click.option("--bias", is_flag=True, help="A zero bias on every block matrix."),
+)
+base_options = combined(
+    click.option("--base-std", type=float, help="Normal base draw of this std instead of Xavier uniform."),
+    click.option("--truncate", type=float, help="Truncate the normal base draw at this many sigma."),
+)
+batch_options = combined(
+    click.option("--inputs", type=str, help="Token ids; commas between ids, semicolons between rows."),
+    click.option("--targets", type=str, help="Target ids, in the shape of --inputs."),
+    click.option("--text", type=str, help="A row of UTF-8 bytes plus 10, led by 0, ending in target 1."),
+    click.option("--batch", "batch_file", type=str, metavar="FILE.json", help="Rows with validity and segments."),
+)
+budget_options = combined(
+    click.option("--max-parameters", type=WHOLE, default=Budget().max_parameters, show_default=True),
+    click.option("--max-positions", type=WHOLE, default=Budget().max_positions, show_default=True),
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
+
+
+def read_batch(inputs: str | None, targets: str | None, text: str | None, batch_file: str | None) -> Batch:
+    """The batch that the options describe; the chapter's row where they say nothing."""
+    if sum(given is not None for given in (inputs, text, batch_file)) > 1:
+        raise BatchError("--inputs, --text and --batch exclude each other; give one of them.")
+    if (inputs is None) != (targets is None):
+        raise BatchError("--inputs and --targets belong together; give both or neither.")
+    if inputs is not None and targets is not None:
+        return Batch.from_rows(parse_rows("--inputs", inputs), parse_rows("--targets", targets))
+    if text is not None:
+        return Batch.from_text(text)
+    if batch_file is not None:
+        return Batch.from_document(read_json(batch_file, max_bytes=MAX_BATCH_BYTES))
+    return chapter_batch()
+
+
+def decoder_config(options: dict[str, Any], longest_row: int) -> DecoderConfig:
+    """The decoder that the size and family options describe; positions default to max(4, longest row)."""
+    positions = options["positions"]
+    return DecoderConfig(
+        blocks=options["blocks"],
+        width=options["width"],
+        heads=options["heads"],
+        kv_heads=options["kv_heads"],
+        head_dim=options["head_dim"],
+        ff_width=options["ff_width"],
+        vocabulary=options["vocabulary"],
+        positions=max(CHAPTER.positions, longest_row) if positions is None else positions,
+        norm=options["norm"],
+        mlp=options["mlp"],
+        position_encoding="learned" if options["learned_positions"] else "rope",
+        tied=not options["untied"],
+        bias=options["bias"],
+    )
+
+
+def distribution(options: dict[str, Any]) -> Distribution:
+    """The base draw that the options describe."""
+    return Distribution(options["base_std"], options["truncate"])
+
+
+def given(context: click.Context, names: tuple[str, ...]) -> list[str]:
+    """Which of these options stand on the command line."""
+    source = click.core.ParameterSource.COMMANDLINE
+    return ["--" + name.replace("_", "-") for name in names if context.get_parameter_source(name) == source]
+
+
+def seed(text: str) -> int:
+    """An unsigned 64-bit seed from the command line."""
+    return checked_seed(text)
+
+
+def use_threads(coordinates: int) -> None:
+    """Set torch's threads for this process: one where tensors are small, for waking a second costs more there."""
+    import torch  # kept out of the module, so that inputs are refused before torch is imported
+
+    torch.set_num_threads(1 if coordinates < 2**20 else os.cpu_count() or 1)
+
+
+def emit(document: Any, as_json: bool, readable: Callable[[Any], str]) -> None:
+    """Print a document: one JSON value, or a table for people."""
+    if as_json:
+        click.echo(json.dumps(document, allow_nan=False))
+    else:
+        click.echo(readable(document))

@@ -1,0 +1,79 @@
+"""`plan`: a decoder's exact parameter and byte counts, without building it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from core.command import options as opt
+from core.decoder.config import DecoderConfig
+from core.errors import ConfigError
+from core.lab.model_config import read_model_config
+from core.lab.plan import plan_document
+from core.lab.plan_request import PlanRequest
+from core.lab.presets import LAPTOP, PRESETS
+
+PLAN = PRESETS[LAPTOP].request.config
+SIZE_NAMES = (
+    "vocabulary", "width", "blocks", "heads", "kv_heads", "ff_width", "context", "head_dim", "untied", "norm", "bias",
+    "learned_positions", "mlp",
+)  # fmt: skip
+
+
+@click.command(name="plan")
+@click.option("--vocabulary", type=opt.WHOLE, default=PLAN.vocabulary, show_default=True, help="Vocabulary entries.")
+@click.option("--width", type=opt.WHOLE, default=PLAN.width, show_default=True, help="Features d of the stream.")
+@click.option("--blocks", type=opt.WHOLE, default=PLAN.blocks, show_default=True, help="Complete blocks L.")
+@click.option("--heads", type=opt.WHOLE, default=PLAN.heads, show_default=True, help="Query heads.")
+@click.option("--kv-heads", type=opt.WHOLE, help="Key/value heads; the laptop plan's two, or as many as --heads.")
+@click.option("--ff-width", type=opt.WHOLE, default=PLAN.ff_width, show_default=True, help="Feed-forward features.")
+@click.option("--context", type=opt.WHOLE, default=PLAN.positions, show_default=True, help="Positions a row.")
+@click.option("--head-dim", type=opt.WHOLE, help="Features a head; width / heads unless given.")
+@opt.family_options
+@click.option("--config", "config_file", type=str, metavar="config.json", help="Read a model's own configuration.")
+@opt.json_option
+@click.pass_context
+def command(context: click.Context, /, config_file: str | None, as_json: bool, **options: Any) -> None:
+    """Count parameters by role and bytes by dtype; nothing is allocated whatever the size."""
+    beside = opt.given(context, SIZE_NAMES)
+    if config_file is not None and beside:
+        raise ConfigError(f"--config brings its own sizes; leave {beside[0]} out.")
+    request = read_model_config(config_file) if config_file is not None else _request(options, bool(beside))
+    opt.emit(plan_document(request), as_json, readable)
+
+
+def _request(options: dict[str, Any], sizes_given: bool) -> PlanRequest:
+    kv_heads = options["kv_heads"]
+    if kv_heads is None and (not sizes_given or options["heads"] == PLAN.heads):
+        kv_heads = PLAN.kv_heads
+    config = DecoderConfig(
+        vocabulary=options["vocabulary"],
+        width=options["width"],
+        blocks=options["blocks"],
+        heads=options["heads"],
+        kv_heads=kv_heads,
+        head_dim=options["head_dim"],
+        ff_width=options["ff_width"],
+        positions=options["context"],
+        norm=options["norm"],
+        mlp=options["mlp"],
+        position_encoding="learned" if options["learned_positions"] else "rope",
+        tied=not options["untied"],
+        bias=options["bias"],
+    )
+    return PlanRequest(config=config)
+
+
+def readable(document: dict[str, Any]) -> str:
+    """Counts by role and bytes by dtype, for a terminal."""
+    lines = [f"{'pattern':<44}{'tensors':>9}  {'shape':<18}{'coordinates':>22}"]
+    for row in document["by_role"]:
+        shape = " x ".join(str(size) for size in row["shape"])
+        lines.append(f"{row['pattern']:<44}{row['tensors']:>9}  {shape:<18}{int(row['coordinates']):>22,}")
+    lines.append(f"parameters: {int(document['parameters']):,} (not executed)")
+    lines.append(f"factor L^(-1/2): {document['factor']:.6f}")
+    for dtype, counts in document["bytes"].items():
+        cells = ", ".join(f"{name.replace('_', ' ')} {int(value):,}" for name, value in counts.items())
+        lines.append(f"{dtype} bytes: {cells}")
+    return "\n".join(lines)

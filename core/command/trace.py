@@ -1,0 +1,61 @@
+"""`trace`: everything the chapter prints, computed anew."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from core import __version__
+from core.command import options as opt
+from core.decoder.fixtures import FIXTURES
+from core.health.request import ObserveRequest
+from core.lab.plan import plan_document
+from core.lab.presets import LAPTOP, PRESETS
+from core.lab.synthetic import synthetic_classifiers
+from core.lab.worked_values import worked_values
+
+SCHEMA = "depthscope.trace/1"
+
+
+@click.command(name="trace")
+@opt.json_option
+def command(as_json: bool) -> None:
+    """Compute the worked values, the four fixtures, the synthetic classifiers and the laptop plan."""
+    opt.use_threads(0)
+    opt.emit(trace_document(), as_json, readable)
+
+
+def trace_document() -> dict[str, Any]:
+    """The `trace` document; fixtures are `observe` documents with an `id`."""
+    from core.health.report import observe_document
+
+    return {
+        "schema": SCHEMA,
+        "version": __version__,
+        "worked_values": worked_values(),
+        "fixtures": [
+            {"id": name, **observe_document(ObserveRequest(config=config))} for name, config in FIXTURES.items()
+        ],
+        "synthetic_classifiers": synthetic_classifiers(),
+        "laptop_plan": plan_document(PRESETS[LAPTOP].request),
+    }
+
+
+def readable(document: dict[str, Any]) -> str:
+    """The largest ratios of every fixture and the plan's count, for a terminal."""
+    lines = [f"{'fixture':<12}{'arm':<10}{'loss (nats)':>18}{'largest A ratio':>18}{'largest G ratio':>18}"]
+    for fixture in document["fixtures"]:
+        for title, key in (("scaled", "initialized"), ("control", "same_base_unscaled_control")):
+            arm = fixture[key]
+            largest = [max(site[f"{kind}_ratio"] for site in arm["sites"]) for kind in ("activation", "adjoint")]
+            lines.append(
+                f"{fixture['id']:<12}{title:<10}{arm['loss_nats']:>18.12f}{largest[0]:>18.6f}{largest[1]:>18.6f}"
+            )
+    for depth, vector in document["worked_values"]["blocks"].items():
+        lines.append(f"worked vector at {depth} blocks: {', '.join(f'{value:.6f}' for value in vector)}")
+    for name, arrays in document["synthetic_classifiers"].items():
+        cells = ", ".join(f"{r:g} {b}" for r, b in zip(arrays["ratios"], arrays["bands"], strict=True))
+        lines.append(f"synthetic {name}: {cells}")
+    lines.append(f"laptop plan: {document['laptop_plan']['parameters']:,} parameters, not executed")
+    return "\n".join(lines)
