@@ -120,6 +120,10 @@ def test_keys_left_out_take_the_family_s_values_and_are_named() -> None:
     minimal["num_attention_heads"] = 8
     mistral = read_model_config(file_of({"model_type": "mistral", **minimal}))
     assert (mistral.config.kv_heads, mistral.config.positions) == (8, 131072)
+    qwen3 = read_model_config(file_of({"model_type": "qwen3", **minimal, "num_key_value_heads": None}))
+    assert (qwen3.config.head_dim, qwen3.config.kv_heads) == (128, 8)
+    nested = read_model_config(file_of({"model_type": "llama", **minimal, "rope_parameters": {"rope_type": "default"}}))
+    assert nested.assumed["rope_theta"] == nested.config.rope_base == 10000.0
     complete = {**LLAMA, "head_dim": None, "attention_bias": False, "mlp_bias": False}
     assert read_model_config(file_of(complete)).assumed == {}
 
