@@ -173,3 +173,11 @@ class NonfiniteObservation(ObservationError):
 
 class NormalizerError(ObservationError):
     """A normalizer that is not positive and finite."""
+
+
+class LabError(DepthscopeError):
+    """An experiment that is unknown, or options that it cannot run with."""
+
+
+class UndefinedNorm(LabError):
+    """A row whose norm divides zero by zero."""
