@@ -18,7 +18,8 @@ from core.decoder.batch import Batch
 from core.decoder.config import Budget, DecoderConfig
 from core.decoder.parameters import layout
 from core.decoder.profile import Scalars, measured_shortcuts
-from core.decoder.recipes import Recipe, recipe, selected
+from core.decoder.recipe import Recipe, selected
+from core.decoder.recipes import recipe
 from core.decoder.splitmix64 import FloatArray, SplitMix64
 from core.decoder.weights import StoredWeights, Transform
 from core.errors import AlreadyConsumed, LayoutError, ModifiedFreshParameter, NonfiniteValues, NotFresh, RecipeError

@@ -112,11 +112,11 @@ def _embed(stem: Weights, batch: Batch, members: int, factor: float) -> torch.Te
     assert table is not None
     ids = torch.from_numpy(np.where(batch.present, batch.inputs, 0)).to(table.device)
     x = table[:, ids]
+    if factor != 1.0:
+        x = x * factor
     positions = stem.get("position_embedding.weight")
     if positions is not None:
         x = x + positions[:, torch.from_numpy(batch.positions).to(table.device)]
-    if factor != 1.0:
-        x = x * factor
     # Members that share an embedding still need a state each, for its adjoint is theirs alone.
     return x.repeat_interleave(members // x.shape[0], dim=0)
 

@@ -11,10 +11,10 @@ from core.decoder.base_draw import BaseDraw
 from core.decoder.batch import Batch
 from core.decoder.forward import forward
 from core.decoder.profile import Scalars, measured_shortcuts
-from core.decoder.recipes import Recipe
+from core.decoder.recipe import Recipe
 from core.decoder.weights import DrawnWeights
 from core.errors import DtypeError
-from core.health.observe import Observation, measure
+from core.health.observation import Observation, measure
 from core.health.request import checked_names
 
 

@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 from core.decoder.config import LARGEST_SIZE
-from core.decoder.recipes import depth_factor
+from core.decoder.law import depth_factor
 from core.decoder.xavier import xavier_scale
 from core.errors import ConfigError, shown
 
