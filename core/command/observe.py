@@ -13,6 +13,7 @@ from core.decoder.config import Budget
 from core.decoder.parameters import layout
 from core.errors import ConfigError
 from core.health.band import parse_band
+from core.health.estimate import check_memory
 from core.health.request import ObserveRequest
 
 SIZE_NAMES = (
@@ -68,6 +69,7 @@ def command(context: click.Context, /, **options: Any) -> int:
 
 def _observed(request: ObserveRequest, save: str | None) -> dict[str, Any]:
     request.check()
+    check_memory(request)
     opt.use_threads(layout(request.config).parameters)
     from core.decoder.storage import save_run
     from core.health.report import built_run, observe_document

@@ -28,6 +28,7 @@ SCHEMA = "depthscope.observe/1"
 def observe_document(request: ObserveRequest, *, contributions: bool = True) -> Document:
     """Build both arms of the request from one base draw, observe them and write the document."""
     request.check()
+    check_memory(request)
     draw = BaseDraw(request.config, [request.seed], request.distribution)
     chosen = recipe(request.recipe)
     arms = observe_arms(
