@@ -21,7 +21,7 @@ MAX_BATCH_BYTES = 2**24
 CHAPTER = DecoderConfig()
 
 
-class WholeNumber(click.ParamType):
+class WholeNumber(click.ParamType[int]):
     """A decimal integer of any size; refusing text is one sentence."""
 
     name = "integer"

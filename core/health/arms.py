@@ -14,7 +14,7 @@ from core.decoder.profile import Scalars, measured_shortcuts
 from core.decoder.recipe import Recipe
 from core.decoder.weights import DrawnWeights
 from core.errors import DtypeError
-from core.health.observation import Observation, measure
+from core.health.observe import Observation, measure
 from core.health.request import checked_names
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from dataclasses import dataclass
 from typing import Literal
 
-from core.errors import BandError
+from core.errors import BandError, shown
 
 Verdict = Literal["below", "within", "above"]
 
@@ -20,8 +20,9 @@ class Band:
 
     def __post_init__(self) -> None:
         for limit in (self.lower, self.upper):
-            if isinstance(limit, bool) or not isinstance(limit, int | float) or not math.isfinite(limit) or limit <= 0:
-                raise BandError(f"The band limit {limit!r} is not a positive finite number.")
+            number = isinstance(limit, int | float) and not isinstance(limit, bool)
+            if not number or not 0 < limit <= sys.float_info.max:
+                raise BandError(f"The band limit {shown(limit)} is not a positive finite number.")
         if self.lower > self.upper:
             raise BandError(f"The band's lower limit {self.lower:g} is above its upper limit {self.upper:g}.")
 
@@ -31,8 +32,8 @@ DEFAULT_BAND = Band()
 
 def classify(ratio: float, band: Band = DEFAULT_BAND) -> Verdict:
     """Where a ratio stands; refuses one that is not finite."""
-    if not math.isfinite(ratio):
-        raise BandError(f"The ratio {ratio!r} is not finite, so it has no place beside the band.")
+    if not abs(ratio) <= sys.float_info.max:
+        raise BandError(f"The ratio {shown(ratio)} is not finite, so it has no place beside the band.")
     if ratio < band.lower:
         return "below"
     return "above" if ratio > band.upper else "within"

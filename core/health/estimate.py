@@ -66,8 +66,8 @@ def check_memory(request: ObserveRequest) -> Estimate:
     allowed = int(MEMORY_SHARE * available_memory())
     if cost.total_bytes > allowed:
         raise BudgetError(
-            f"This run needs about {cost.total_bytes / 2**30:.1f} GiB and {allowed / 2**30:.1f} GiB may be used; shorten "
-            "the rows or make the decoder smaller."
+            f"This run needs about {cost.total_bytes / 2**30:.1f} GiB and {allowed / 2**30:.1f} GiB may be used; "
+            "shorten the rows or make the decoder smaller."
         )
     return cost
 

@@ -19,6 +19,7 @@ from core.decoder.weights import StoredWeights
 from core.health.arms import checked_device, observe_arms, torch_dtype
 from core.health.band import DEFAULT_BAND, Band
 from core.health.document import Document, arm_document
+from core.health.estimate import check_memory
 from core.health.observe import Observation, measure
 from core.health.request import ObserveRequest
 
