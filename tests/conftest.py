@@ -1,0 +1,24 @@
+"""What every test shares: one thread, a fixed hypothesis profile, and the caller's torch settings put back."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import settings
+
+# Tensors in tests are small, and two threads on small tensors wait for each other. Subprocesses inherit this.
+os.environ["OMP_NUM_THREADS"] = "1"
+
+settings.register_profile("depthscope", deadline=None, derandomize=True, print_blob=True)
+settings.load_profile("depthscope")
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """The command line sets the thread count of its process; in tests that process is this one."""
+    yield
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)
