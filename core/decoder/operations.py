@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -29,26 +30,32 @@ def project(x: torch.Tensor, weights: Weights, name: str) -> torch.Tensor:
 
 def project_jointly(x: torch.Tensor, weights: Weights, names: Sequence[str]) -> torch.Tensor:
     """Several projections that read the same rows, side by side on the last axis: one product instead of many."""
-    matrices = [weights[f"{name}.weight"] for name in names]
-    slices = max(matrix.shape[0] for matrix in matrices if matrix is not None)
-    joint: dict[str, torch.Tensor | None] = {"joint.weight": torch.cat([_spread(m, slices) for m in matrices], dim=-1)}
+    matrices = [_present(weights[f"{name}.weight"]) for name in names]
+    joint: dict[str, torch.Tensor | None] = {"joint.weight": _side_by_side(matrices)}
     biases = [weights.get(f"{name}.bias") for name in names]
     if any(bias is not None for bias in biases):
-        joint["joint.bias"] = torch.cat(
+        joint["joint.bias"] = _side_by_side(
             [
-                matrix.new_zeros(slices, matrix.shape[-1]) if bias is None else _spread(bias, slices)
+                matrix.new_zeros(1, matrix.shape[-1]) if bias is None else bias
                 for bias, matrix in zip(biases, matrices, strict=True)
-                if matrix is not None
-            ],
-            dim=-1,
+            ]
         )
     return project(x, joint, "joint")
 
 
-def _spread(tensor: torch.Tensor | None, slices: int) -> torch.Tensor:
+def _side_by_side(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Tensors of possibly different leading sizes joined on the last axis, at the least size that holds them all."""
+    slices = math.lcm(*(tensor.shape[0] for tensor in tensors))
+    spread = [
+        tensor if tensor.shape[0] == slices else tensor.repeat_interleave(slices // tensor.shape[0], dim=0)
+        for tensor in tensors
+    ]
+    return torch.cat(spread, dim=-1)
+
+
+def _present(tensor: torch.Tensor | None) -> torch.Tensor:
     assert tensor is not None
-    repeats = slices // tensor.shape[0]
-    return tensor if repeats == 1 else tensor.repeat_interleave(repeats, dim=0)
+    return tensor
 
 
 def add_by_channel(x: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
