@@ -21,6 +21,7 @@ from core.decoder.profile import Scalars, measured_shortcuts
 from core.decoder.recipe import Recipe, selected
 from core.decoder.recipes import recipe
 from core.decoder.splitmix64 import FloatArray, SplitMix64
+from core.decoder.tape import recording
 from core.decoder.weights import StoredWeights, Transform
 from core.errors import AlreadyConsumed, LayoutError, ModifiedFreshParameter, NonfiniteValues, NotFresh, RecipeError
 
@@ -83,6 +84,7 @@ class Fresh:
 class FreshInitialization:
     """Base parameters drawn on a trial generator; consumed by `complete` or `drop`."""
 
+    @recording()
     def __init__(self, request: Fresh, generator: SplitMix64) -> None:
         self.config = request.config
         request.budget.check(self.config, layout(self.config).parameters)
@@ -101,12 +103,14 @@ class FreshInitialization:
         """Give the base parameters up; the caller's generator is unchanged."""
         self.parameters = None
 
+    @recording()
     def control(self) -> Decoder:
         """An unscaled copy of this very base draw, without further draws and without committing the generator."""
         base = self._fresh_parameters()
         copies = {name: leaf.detach().clone().requires_grad_() for name, leaf in base.items()}
         return Decoder(copies, self._record(recipe("unscaled")), "initialized")
 
+    @recording()
     def complete(self, chosen: Recipe | str = "depth-scaled", batch: Batch | None = None) -> Decoder:
         """Apply a recipe's laws once and commit the generator; a coefficient of 1 hands the very leaf on.
 
@@ -191,6 +195,7 @@ def initialize_depth_scaled(source: Fresh | Decoder, generator: SplitMix64) -> D
     return FreshInitialization.prepare(source, generator).complete("depth-scaled")
 
 
+@recording()
 def restore(record: ConstructionRecord, parameters: Mapping[str, torch.Tensor]) -> Decoder:
     """A decoder with exactly the given values: no draws, no scaling.
 

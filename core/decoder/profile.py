@@ -13,12 +13,14 @@ import torch
 from core.decoder.batch import Batch
 from core.decoder.forward import forward
 from core.decoder.graph import Graph
+from core.decoder.tape import recording
 from core.decoder.valid import select_valid
 from core.decoder.weights import WeightProvider
 
 Scalars = Sequence[Mapping[str, torch.Tensor]]
 
 
+@recording()
 def measured_shortcuts(graph: Graph, provider: Callable[[Scalars], WeightProvider], batch: Batch) -> Scalars:
     """Shortcut coefficients `[E]` of every addition, by block and key; w_0 = 1.
 

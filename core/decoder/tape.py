@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 import torch
+
+
+@contextmanager
+def recording(device: str = "cpu") -> Iterator[None]:
+    """Autograd as a tape needs it, whatever the caller has switched off or on: gradients on, autocast off."""
+    with torch.inference_mode(False), torch.enable_grad(), torch.autocast(device, enabled=False):
+        yield
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from core.decoder.batch import Batch
 from core.decoder.forward import forward
 from core.decoder.profile import Scalars, measured_shortcuts
 from core.decoder.recipe import Recipe
+from core.decoder.tape import recording
 from core.decoder.weights import DrawnWeights
 from core.errors import DtypeError
 from core.health.observe import Observation, measure
@@ -86,6 +87,8 @@ def _run(
     draw: BaseDraw, recipes: Sequence[Recipe], batch: Batch, dtype: str, device: str, contributions: bool
 ) -> Observation:
     graphs = [recipe.graph(draw.config) for recipe in recipes]
-    scalars = profile_scalars(draw, recipes[0], batch, dtype, device)
-    weights = DrawnWeights(draw, recipes, torch_dtype(dtype), checked_device(device), scalars)
-    return measure(forward(graphs[0], weights, batch, contributions=contributions))
+    kind, place = torch_dtype(dtype), checked_device(device)
+    with recording(place):
+        scalars = profile_scalars(draw, recipes[0], batch, dtype, device)
+        weights = DrawnWeights(draw, recipes, kind, place, scalars)
+        return measure(forward(graphs[0], weights, batch, contributions=contributions))

@@ -113,8 +113,11 @@ def measure(tape: Tape, *, parameter_gradients: bool = False) -> Observation:
     """Statistics of every member from one reverse pass; refuses only what makes the tape itself unusable.
 
     Raises `GeometryError` where shapes do not belong together and `MissingAdjoint`, naming the site, where the loss
-    does not depend on a state.
+    does not depend on a state, or where the forward ran without gradients. The reverse pass frees the tape's graph, so
+    a tape is measured once.
     """
+    if not tape.loss.requires_grad:
+        raise MissingAdjoint("The tape was recorded without gradients, so no site has an adjoint; enable gradients.")
     leaves = list(tape.parameters.values()) if parameter_gradients else []
     gradients = torch.autograd.grad(tape.loss.sum(), [*tape.states, *leaves], allow_unused=True)
     adjoints = []

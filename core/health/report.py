@@ -15,6 +15,7 @@ from core.decoder.parameters import layout
 from core.decoder.recipes import CONTROL, recipe
 from core.decoder.splitmix64 import SplitMix64
 from core.decoder.storage import StoredRun
+from core.decoder.tape import recording
 from core.decoder.weights import StoredWeights
 from core.health.arms import checked_device, observe_arms, torch_dtype
 from core.health.band import DEFAULT_BAND, Band
@@ -74,12 +75,13 @@ def restored_document(
 
 def _observe_stored(decoders: list[Decoder], name: str, dtype: str, batch: Batch, device: str) -> Observation:
     config, shortcuts = decoders[0].config, decoders[0].record.shortcuts
-    scalars = None
-    if shortcuts is not None and recipe(name).profile is not None:
-        scalars = [{k: torch.tensor([v], dtype=torch.float64) for k, v in block.items()} for block in shortcuts]
-    models = [decoder.arrays() for decoder in decoders]
-    weights = StoredWeights(config, models, torch_dtype(dtype), checked_device(device), scalars)
-    return measure(forward(recipe(name).graph(config), weights, batch))
+    kind, place = torch_dtype(dtype), checked_device(device)
+    with recording(place):
+        scalars = None
+        if shortcuts is not None and recipe(name).profile is not None:
+            scalars = [{k: torch.tensor([v], dtype=torch.float64) for k, v in block.items()} for block in shortcuts]
+        weights = StoredWeights(config, [decoder.arrays() for decoder in decoders], kind, place, scalars)
+        return measure(forward(recipe(name).graph(config), weights, batch))
 
 
 def _document(record: ConstructionRecord, dtype: str, arms: list[Document], band: Band) -> dict[str, Any]:
