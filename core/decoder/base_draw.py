@@ -8,8 +8,10 @@ the parent's sigma kept.
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,8 +23,10 @@ from core.errors import ConfigError
 
 Draws = Mapping[str, FloatArray]
 
-# Coordinates (128 MiB of binary64) up to which all blocks are drawn in one call and kept for the forward's length.
-SMALL_DRAW = 2**24
+# Coordinates (256 MiB of binary64) up to which a draw is kept, for the passes of other arms and depths.
+KEPT_DRAW = 2**25
+# Coordinates drawn in one go where blocks are small: a call costs more than a tiny block's draws.
+RUN = 2**17
 
 
 @dataclass(frozen=True)
@@ -51,14 +55,22 @@ class Distribution:
         """Standard deviation of the parent law for one matrix, in weight units."""
         return xavier_scale(spec.shape[0], spec.shape[1]).standard_deviation if self.std is None else self.std
 
-    def finisher(self, specs: Sequence[ParameterSpec]) -> Callable[[FloatArray, slice], None]:
-        """What turns units of the consecutive draws of `specs` into weights, a tile of columns at a time."""
+    def finisher(self, specs: Sequence[ParameterSpec], repeats: int = 1) -> Callable[[FloatArray, slice], None]:
+        """What turns units of the consecutive draws of `specs`, repeated, into weights, a tile of columns at a time."""
         if self.std is not None:
             return lambda units, _: self._normal(units)
-        limits = _column_limits(specs)
-        if len(np.unique(limits)) <= 1:
-            return lambda units, _: uniform_from_units(units, float(limits[0]))
-        return lambda units, columns: uniform_from_units(units, limits[columns])
+        stops, limits = _limit_runs(specs, repeats)
+
+        def finish(units: FloatArray, columns: slice) -> None:
+            column = columns.start
+            for run in range(bisect_right(stops, column), len(stops)):
+                stop = min(stops[run], columns.stop)
+                uniform_from_units(units[:, column - columns.start : stop - columns.start], limits[run])
+                column = stop
+                if column == columns.stop:
+                    return
+
+        return finish
 
     def _normal(self, units: FloatArray) -> None:
         import torch  # the inverse normal comes with torch; the exact stream itself needs no torch
@@ -77,8 +89,9 @@ XAVIER = Distribution()
 class BaseDraw:
     """The base matrices of one architecture for `seeds`, drawn part by part.
 
-    A part is drawn when asked for and not kept, unless the whole draw is small: then it is made once.
-    Every mapping goes from a parameter's key to `[len(seeds), fan_in, fan_out]`; constants (gains, biases) are absent.
+    A part is drawn when asked for. It is kept while the whole draw is small enough, so that several passes share it;
+    a larger one is drawn anew for every pass. Every mapping goes from a parameter's key to
+    `[len(seeds), fan_in, fan_out]`; constants (gains, biases) are absent.
     """
 
     def __init__(self, config: DecoderConfig, seeds: Sequence[int], distribution: Distribution = XAVIER) -> None:
@@ -86,41 +99,77 @@ class BaseDraw:
         self.layout: Layout = layout(config)
         self.seeds = [checked_seed(seed) for seed in seeds]
         self.distribution = distribution
-        self._finish_block = distribution.finisher(self.layout.block_template)
-        self._blocks: FloatArray | None = None
+        keeps = len(self.seeds) * self.layout.draws <= KEPT_DRAW
+        self._kept = _KeptParts(self.layout, self.seeds, distribution) if keeps else None
+
+    def at_depth(self, blocks: int) -> BaseDraw:
+        """The draw of the same seeds and widths at another depth, which begins with the same draws; it shares them."""
+        other = copy(self)
+        other.config = replace(self.config, blocks=blocks)
+        other.layout = layout(other.config)
+        if blocks > self.config.blocks:
+            return BaseDraw(other.config, self.seeds, self.distribution)
+        return other
 
     def stem(self) -> Draws:
         """Embeddings."""
-        return self._part(self.layout.stem, 0, self.distribution.finisher(self.layout.stem))
+        return self._part(self.layout.stem, 0) if self._kept is None else self._kept.stem()
 
     def block(self, block: int) -> Draws:
         """The matrices of one block."""
-        template = self.layout.block_template
-        if len(self.seeds) * self.layout.block_draws * self.config.blocks > SMALL_DRAW:
-            return self._part(template, self.layout.block_start(block), self._finish_block)
-        if self._blocks is None:
-            self._blocks = self._all_blocks()
-        return _split(self._blocks[:, block], template)
+        if self._kept is not None:
+            return self._kept.block(block)
+        return self._part(self.layout.block_template, self.layout.block_start(block))
 
     def tail(self) -> Draws:
         """What follows the blocks."""
-        start = self.layout.block_start(self.layout.blocks)
-        return self._part(self.layout.tail, start, self.distribution.finisher(self.layout.tail))
+        return self._part(self.layout.tail, self.layout.block_start(self.layout.blocks))
 
     def final_states(self) -> list[int]:
         """Generator state of each seed after the whole decoder is drawn."""
         return [advanced(seed, self.layout.draws) for seed in self.seeds]
 
-    def _all_blocks(self) -> FloatArray:
-        """Every block at once `[seeds, blocks, draws of a block]`: fewer calls where a block is tiny."""
-        blocks, draws = self.config.blocks, self.layout.block_draws
-        finish = self.distribution.finisher(self.layout.block_template * blocks)
-        values = scaled_units(self.seeds, self.layout.block_start(0), blocks * draws, finish)
-        return values.reshape(len(self.seeds), blocks, draws)
+    def _part(self, specs: Sequence[ParameterSpec], start: int) -> Draws:
+        return _drawn(self.seeds, specs, start, self.distribution)
 
-    def _part(self, specs: Sequence[ParameterSpec], start: int, finish: Callable[[FloatArray, slice], None]) -> Draws:
-        count = sum(spec.draws for spec in specs)
-        return _split(scaled_units(self.seeds, start, count, finish), specs) if count else {}
+
+class _KeptParts:
+    """Embeddings and blocks of a draw, each made once, on demand; a run of tiny blocks is drawn in one call."""
+
+    def __init__(self, sizes: Layout, seeds: Sequence[int], distribution: Distribution) -> None:
+        self._layout, self._seeds, self._distribution = sizes, seeds, distribution
+        self._values = np.empty((len(seeds), sizes.blocks * sizes.block_draws))
+        self._run = max(1, RUN // max(1, len(seeds) * sizes.block_draws))
+        self._ready = 0
+        self._stem: Draws | None = None
+
+    def stem(self) -> Draws:
+        if self._stem is None:
+            self._stem = _drawn(self._seeds, self._layout.stem, 0, self._distribution)
+        return self._stem
+
+    def block(self, block: int) -> Draws:
+        if block >= self._ready:
+            self._draw_up_to(min(self._layout.blocks, max(block + 1, self._ready + self._run)))
+        draws = self._layout.block_draws
+        return _split(self._values[:, block * draws : (block + 1) * draws], self._layout.block_template)
+
+    def _draw_up_to(self, stop: int) -> None:
+        draws, start = self._layout.block_draws, self._ready
+        finish = self._distribution.finisher(self._layout.block_template, stop - start)
+        scaled_units(
+            self._seeds,
+            self._layout.block_start(start),
+            (stop - start) * draws,
+            finish,
+            out=self._values[:, start * draws : stop * draws],
+        )
+        self._ready = stop
+
+
+def _drawn(seeds: Sequence[int], specs: Sequence[ParameterSpec], start: int, distribution: Distribution) -> Draws:
+    count = sum(spec.draws for spec in specs)
+    return _split(scaled_units(seeds, start, count, distribution.finisher(specs)), specs) if count else {}
 
 
 def _split(values: FloatArray, specs: Sequence[ParameterSpec]) -> Draws:
@@ -133,8 +182,17 @@ def _split(values: FloatArray, specs: Sequence[ParameterSpec]) -> Draws:
     return parts
 
 
-def _column_limits(specs: Sequence[ParameterSpec]) -> FloatArray:
-    """Xavier limit of every draw of consecutive matrices."""
-    drawn = [spec for spec in specs if spec.draws]
-    limits = [xavier_scale(spec.shape[0], spec.shape[1]).uniform_limit for spec in drawn]
-    return np.repeat(np.array(limits or [0.0]), [spec.draws for spec in drawn] or [1])
+def _limit_runs(specs: Sequence[ParameterSpec], repeats: int) -> tuple[list[int], list[float]]:
+    """Runs of draws of consecutive matrices that share a Xavier limit: where each run stops, and its limit."""
+    parts = [(spec.draws, xavier_scale(spec.shape[0], spec.shape[1]).uniform_limit) for spec in specs if spec.draws]
+    stops: list[int] = []
+    limits: list[float] = []
+    column = 0
+    for draws, limit in parts * repeats:
+        column += draws
+        if limits and limits[-1] == limit:
+            stops[-1] = column
+        else:
+            stops.append(column)
+            limits.append(limit)
+    return stops, limits

@@ -52,25 +52,35 @@ def advanced(state: int, draws: int) -> int:
 def bits(seeds: Sequence[int], offset: int, count: int) -> npt.NDArray[np.uint64]:
     """Draws `offset .. offset + count` of every seed: unsigned 64-bit integers `[len(seeds), count]`."""
     out = np.empty((len(seeds), count), dtype=np.uint64)
-    for rows, columns, drawn in _tiles(seeds, offset, count):
+    for rows, columns, drawn, _ in _tiles(seeds, offset, count):
         out[rows, columns] = drawn
     return out
 
 
 def scaled_units(
-    seeds: Sequence[int], offset: int, count: int, finish: Callable[[FloatArray, slice], None] | None = None
+    seeds: Sequence[int],
+    offset: int,
+    count: int,
+    finish: Callable[[FloatArray, slice], None] | None = None,
+    *,
+    out: FloatArray | None = None,
 ) -> FloatArray:
     """The same draws as binary64 numbers u in [0, 1), exact: the high 53 bits divided by 2^53.
 
-    `finish(u, columns)` may rewrite each cached tile `[rows, columns]` in place before the next one is drawn.
+    `finish(u, columns)` may rewrite each cached tile `[rows, columns]` in place before the next one is drawn. `out`
+    `[len(seeds), count]` is filled where given.
     """
-    out = np.empty((len(seeds), count), dtype=np.float64)
-    for rows, columns, drawn in _tiles(seeds, offset, count):
+    if out is None:
+        out = np.empty((len(seeds), count), dtype=np.float64)
+    for rows, columns, drawn, spare in _tiles(seeds, offset, count):
         np.right_shift(drawn, np.uint64(11), out=drawn)
-        tile = out[rows, columns]
-        np.multiply(drawn, 2.0**-53, out=tile)
+        tile = spare.view(np.float64)
+        # 53 bits fit a signed integer, and the signed conversion is the one that processors have.
+        tile[...] = drawn.view(np.int64)
+        tile *= 2.0**-53
         if finish is not None:
             finish(tile, columns)
+        out[rows, columns] = tile
     return out
 
 
@@ -79,8 +89,10 @@ def units(seeds: Sequence[int], offset: int, count: int) -> FloatArray:
     return scaled_units(seeds, offset, count)
 
 
-def _tiles(seeds: Sequence[int], offset: int, count: int) -> Iterator[tuple[slice, slice, npt.NDArray[np.uint64]]]:
-    """Cache-sized pieces of the draws; the array handed out is overwritten by the next piece."""
+def _tiles(
+    seeds: Sequence[int], offset: int, count: int
+) -> Iterator[tuple[slice, slice, npt.NDArray[np.uint64], npt.NDArray[np.uint64]]]:
+    """Cache-sized pieces of the draws, each with a spare array of its shape; the next piece overwrites both."""
     if count == 0:
         return
     height, width = max(1, SLAB // count), min(count, SLAB)
@@ -92,10 +104,10 @@ def _tiles(seeds: Sequence[int], offset: int, count: int) -> Iterator[tuple[slic
             columns = slice(left, min(left + width, count))
             shape = (slice(rows.stop - rows.start), slice(columns.stop - columns.start))
             starts = np.array([advanced(seed, offset + left) for seed in seeds[rows]], dtype=np.uint64)
-            tile = values[shape]
+            tile, spare = values[shape], scratch[shape]
             np.add(starts[:, None], steps[shape[1]], out=tile)
-            _mix(tile, scratch[shape])
-            yield rows, columns, tile
+            _mix(tile, spare)
+            yield rows, columns, tile, spare
 
 
 def _mix(values: npt.NDArray[np.uint64], scratch: npt.NDArray[np.uint64]) -> None:
