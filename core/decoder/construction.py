@@ -18,7 +18,7 @@ from core.decoder.batch import Batch
 from core.decoder.config import Budget, DecoderConfig
 from core.decoder.parameters import layout
 from core.decoder.profile import Scalars, measured_shortcuts
-from core.decoder.recipe import Recipe, selected
+from core.decoder.recipe_type import Recipe, selected
 from core.decoder.recipes import recipe
 from core.decoder.splitmix64 import FloatArray, SplitMix64
 from core.decoder.tape import recording

@@ -18,10 +18,20 @@ BranchKind = Literal["attention", "feed_forward"]
 NormKind = Literal["rmsnorm", "layernorm", "tanh", "unit"]
 # A scalar known from the depth, or the key of one that the weights provide for each member.
 Coefficient = float | str
-# (block l counted from 0, blocks L) -> scalar
-DepthLaw = Callable[[int, int], float]
 
 TANH_SLOPE = 0.5
+
+
+@dataclass(frozen=True)
+class DepthLaw:
+    """A forward coefficient in words, and as a function of (block l counted from 0, blocks L)."""
+
+    formula: str
+    value: Callable[[int, int], float]
+
+    def __call__(self, block: int, blocks: int) -> float:
+        """The coefficient in block `block` of `blocks`."""
+        return self.value(block, blocks)
 
 
 @dataclass(frozen=True)

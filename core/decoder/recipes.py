@@ -11,20 +11,15 @@ import math
 import re
 from functools import lru_cache
 
-from core.decoder.graph import Topology
+from core.decoder.graph import DepthLaw, Topology
 from core.decoder.law import Law, absolute, depth_factor, power
 from core.decoder.parameters import BLOCK_MATRICES, WRITERS, Role
-from core.decoder.recipe import JOINT, Recipe, combination
+from core.decoder.recipe_type import JOINT, Recipe, combination
 from core.errors import RecipeError
 
 
 def _on(roles: tuple[Role, ...], law: Law) -> dict[Role, Law]:
     return dict.fromkeys(roles, law)
-
-
-def _layerscale(block: int, blocks: int) -> float:
-    del block
-    return 0.1 if blocks <= 18 else 1e-5 if blocks <= 24 else 1e-6
 
 
 _OUTSIDE: tuple[Role, ...] = ("token_embedding", "position_embedding", "head")
@@ -33,6 +28,7 @@ _BY_ADDITIONS = power("(2L)^(-1/2)", lambda m: 2 * m.blocks)
 _SMALL_STD = absolute("std sqrt(2 / (5 d))", lambda m: math.sqrt(2 / (5 * m.width)))
 _WANG_STD = absolute("std 2 / (L sqrt(d))", lambda m: 2 / (m.blocks * math.sqrt(m.width)))
 _DEEPNORM = power("(8L)^(-1/4)", lambda m: 8 * m.blocks, -0.25)
+_CLOSED = DepthLaw("0", lambda *_: 0.0)
 _UNIT_COLUMNS = Law("every column of unit norm", normalize="columns")
 _UNIT_ROWS = Law("every row of unit norm", normalize="rows")
 
@@ -103,7 +99,7 @@ RECIPES: tuple[Recipe, ...] = (
         title="LayerNorm scaling",
         source="Sun et al. 2025, The Curse of Depth in Large Language Models",
         evidence="paper",
-        topology=Topology(norm_in_factor=lambda block, _: 1.0 / math.sqrt(block + 1)),
+        topology=Topology(norm_in_factor=DepthLaw("(l+1)^(-1/2)", lambda block, _: 1.0 / math.sqrt(block + 1))),
         counts="blocks",
     ),
     Recipe(
@@ -111,7 +107,7 @@ RECIPES: tuple[Recipe, ...] = (
         title="CompleteP",
         source="Dey et al. 2025, CompleteP, exponent 1, base depth 2",
         evidence="paper",
-        topology=Topology(branch=lambda _, blocks: 2.0 / blocks),
+        topology=Topology(branch=DepthLaw("(L/2)^(-1)", lambda _, blocks: 2.0 / blocks)),
         counts="blocks",
     ),
     Recipe(
@@ -119,21 +115,26 @@ RECIPES: tuple[Recipe, ...] = (
         title="LayerScale",
         source="Touvron et al. 2021, Going deeper with image transformers (CaiT)",
         evidence="paper",
-        topology=Topology(branch=_layerscale),
+        topology=Topology(
+            branch=DepthLaw(
+                "0.1 to 18 blocks, 1e-5 to 24, 1e-6 beyond",
+                lambda _, blocks: 0.1 if blocks <= 18 else 1e-5 if blocks <= 24 else 1e-6,
+            )
+        ),
     ),
     Recipe(
         name="rezero",
         title="ReZero, pre-norm variant",
         source="Bachlechner et al. 2020, whose stacks have no norms; here the norms stay",
         evidence="derived here",
-        topology=Topology(branch=lambda *_: 0.0),
+        topology=Topology(branch=_CLOSED),
     ),
     Recipe(
         name="skipinit",
         title="SkipInit",
         source="De and Smith 2020, Batch normalization biases residual blocks towards the identity",
         evidence="paper",
-        topology=Topology(norm_in=None, branch=lambda *_: 0.0),
+        topology=Topology(norm_in=None, branch=_CLOSED),
     ),
     Recipe(
         name="fixup",
@@ -150,7 +151,8 @@ RECIPES: tuple[Recipe, ...] = (
         source="Kedia et al. 2024, the two residual coefficients without the component moments",
         evidence="paper",
         topology=Topology(
-            shortcut=lambda _, blocks: math.sqrt(1 - 1 / blocks), branch=lambda _, blocks: math.sqrt(1 / blocks)
+            shortcut=DepthLaw("(1 - 1/L)^(1/2)", lambda _, blocks: math.sqrt(1 - 1 / blocks)),
+            branch=DepthLaw("L^(-1/2)", lambda _, blocks: math.sqrt(1 / blocks)),
         ),
         counts="additions",
         minimum_blocks=2,
@@ -169,7 +171,10 @@ RECIPES: tuple[Recipe, ...] = (
         evidence="paper",
         laws=_on(("value", "output", "gate", "up", "down"), _DEEPNORM),
         topology=Topology(
-            norm_in=None, norm_after="norm", final_norm=None, shortcut=lambda _, blocks: (2 * blocks) ** 0.25
+            norm_in=None,
+            norm_after="norm",
+            final_norm=None,
+            shortcut=DepthLaw("(2L)^(1/4)", lambda _, blocks: (2 * blocks) ** 0.25),
         ),
         counts="blocks",
     ),
@@ -223,8 +228,8 @@ RECIPES: tuple[Recipe, ...] = (
             norm_out="unit",
             norm_after="unit",
             final_norm=None,
-            shortcut=lambda *_: 0.95,
-            branch=lambda *_: 0.05,
+            shortcut=DepthLaw("0.95", lambda *_: 0.95),
+            branch=DepthLaw("0.05", lambda *_: 0.05),
             score_exponent=0.5,
             query_key_unit=True,
             gate_scaled=True,

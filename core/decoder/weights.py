@@ -17,7 +17,7 @@ from core.decoder.base_draw import BaseDraw, Distribution, Draws
 from core.decoder.config import DecoderConfig
 from core.decoder.law import Normalize
 from core.decoder.parameters import Layout, ParameterSpec, layout
-from core.decoder.recipe import Recipe
+from core.decoder.recipe_type import Recipe
 from core.decoder.splitmix64 import FloatArray
 
 # None stands for a constant at its starting value: a gain of ones, a bias of zeros.

@@ -11,7 +11,7 @@ from core.decoder.base_draw import BaseDraw
 from core.decoder.batch import Batch
 from core.decoder.forward import forward
 from core.decoder.profile import Scalars, measured_shortcuts
-from core.decoder.recipe import Recipe
+from core.decoder.recipe_type import Recipe
 from core.decoder.tape import recording
 from core.decoder.weights import DrawnWeights
 from core.errors import DtypeError
