@@ -91,13 +91,14 @@ class Observation:
                 )
         if not np.isfinite(self.loss_nats[member]):
             return NonfiniteObservation("The mean loss is not finite; lower the scale of the weights.")
-        for value, what in (
-            (self.activation_rms[member, 0], "input activation"),
-            (self.adjoint_rms[member, -1], "terminal adjoint"),
+        for value, what, site in (
+            (self.activation_rms[member, 0], "input activation", 0),
+            (self.adjoint_rms[member, -1], "terminal adjoint", len(self.labels) - 1),
         ):
             if value <= 0:
                 return NormalizerError(
-                    f"The {what} RMS is 0 and cannot be a normalizer; an all-zero embedding or readout has no ratios."
+                    f"The {what} RMS at site {site} ({self.labels[site]}) is 0 and cannot be a normalizer; an all-zero "
+                    "embedding or readout has no ratios."
                 )
         for ratios, what in ((self.activation_ratio[member], "activation"), (self.adjoint_ratio[member], "adjoint")):
             broken = np.flatnonzero(~np.isfinite(ratios))
@@ -116,18 +117,17 @@ def measure(tape: Tape, *, parameter_gradients: bool = False) -> Observation:
     does not depend on a state, or where the forward ran without gradients. The reverse pass frees the tape's graph, so
     a tape is measured once.
     """
+    _check_geometry(tape)
     if not tape.loss.requires_grad:
-        raise MissingAdjoint("The tape was recorded without gradients, so no site has an adjoint; enable gradients.")
+        raise MissingAdjoint(f"The loss depends on no site, not even site 0 ({tape.labels[0]}); run it with gradients.")
     leaves = list(tape.parameters.values()) if parameter_gradients else []
     gradients = torch.autograd.grad(tape.loss.sum(), [*tape.states, *leaves], allow_unused=True)
     adjoints = []
-    for site, (state, adjoint) in enumerate(zip(tape.states, gradients, strict=False)):
+    for site, adjoint in enumerate(gradients[: len(tape.states)]):
         if adjoint is None:
             raise MissingAdjoint(
                 f"The loss does not depend on site {site} ({tape.labels[site]}), so it has no adjoint."
             )
-        if adjoint.shape != state.shape:
-            raise GeometryError(f"The adjoint of site {site} has shape {list(adjoint.shape)}, not {list(state.shape)}.")
         adjoints.append(adjoint)
     found = gradients[len(tape.states) :]
     return Observation(
@@ -144,6 +144,35 @@ def measure(tape: Tape, *, parameter_gradients: bool = False) -> Observation:
             name: grad for name, grad in zip(tape.parameters, found, strict=False) if grad is not None
         },
     )
+
+
+def _check_geometry(tape: Tape) -> None:
+    """Refuse a tape whose labels, states, mask and loss do not belong together, before the reverse pass."""
+    if len(tape.labels) != len(tape.states) or not tape.states:
+        raise GeometryError(
+            f"There are {len(tape.labels)} site labels for {len(tape.states)} states; give one a state."
+        )
+    wanted = tape.states[0].shape
+    if len(wanted) != 4 or tuple(wanted[1:3]) != tape.valid.shape or tuple(tape.loss.shape) != (wanted[0],):
+        raise GeometryError(
+            f"The input state {list(wanted)} is to be [members, rows, positions, width], with a validity mask "
+            f"[rows, positions], not {list(tape.valid.shape)}, and a loss a member, not {list(tape.loss.shape)}."
+        )
+    for site, state in enumerate(tape.states):
+        if state.shape != wanted:
+            raise GeometryError(
+                f"The state at site {site} ({tape.labels[site]}) has shape {list(state.shape)}, not {list(wanted)} as "
+                "at the input."
+            )
+        if not state.requires_grad:
+            raise MissingAdjoint(
+                f"Site {site} ({tape.labels[site]}) was recorded without gradients, so it has no adjoint."
+            )
+    for part in tape.contributions:
+        if not part.raw.shape == part.contribution.shape == part.stream.shape == wanted:
+            raise GeometryError(
+                f"The {part.branch} contribution at site {part.site} does not have the states' shape {list(wanted)}."
+            )
 
 
 def observe(tape: Tape, *, parameter_gradients: bool = False) -> Observation:
