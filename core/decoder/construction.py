@@ -114,7 +114,8 @@ class FreshInitialization:
     def complete(self, chosen: Recipe | str = "depth-scaled", batch: Batch | None = None) -> Decoder:
         """Apply a recipe's laws once and commit the generator; a coefficient of 1 hands the very leaf on.
 
-        Refuses parameters that changed or carry a nonzero gradient since `prepare`, before anything is transformed.
+        Refuses another layout, and parameters that changed or carry a nonzero gradient since `prepare`, before anything
+        is selected or transformed.
         A recipe with a profile step measures its shortcuts on `batch`.
         """
         chosen = recipe(chosen) if isinstance(chosen, str) else chosen
@@ -122,6 +123,7 @@ class FreshInitialization:
         if chosen.profile is not None and batch is None:
             raise RecipeError(f"The recipe {chosen.name} measures its shortcuts on a batch; give one.")
         base = self._fresh_parameters()
+        check_layout(self.config, base)
         for name, leaf in base.items():
             if _mark(leaf) != self._marks[name] or (leaf.grad is not None and bool((leaf.grad != 0).any())):
                 raise ModifiedFreshParameter(
@@ -134,7 +136,6 @@ class FreshInitialization:
             if transform != Transform():
                 leaf = torch.from_numpy(transform(leaf.detach().numpy())).requires_grad_()
             stored[spec.name] = leaf
-        check_layout(self.config, stored)
         shortcuts = None
         if chosen.profile is not None and batch is not None:
             arrays = {name: leaf.detach().numpy() for name, leaf in stored.items()}
