@@ -16,7 +16,7 @@ from core.decoder.attention import AttentionGeometry, Carry, attend
 from core.decoder.batch import Batch
 from core.decoder.config import DecoderConfig
 from core.decoder.graph import Addition, Branch, Coefficient, Graph
-from core.decoder.operations import apply_norm, members_view, project, project_jointly
+from core.decoder.operations import apply_norm, product, project, project_jointly
 from core.decoder.tape import Contribution, Tape
 from core.decoder.weights import WeightProvider, Weights
 
@@ -132,7 +132,7 @@ def _mean_loss(
         x = x[:, chosen]
     head = stem["token_embedding.weight"] if config.tied else tail["head.weight"]
     assert head is not None
-    logits = torch.matmul(members_view(x, head), head.mT if config.tied else head)
+    logits = product(x, head.mT if config.tied else head)
     if graph.logit_factor != 1.0:
         logits = logits * graph.logit_factor
     wide = logits.dtype if logits.dtype == torch.float64 else torch.float32

@@ -10,6 +10,11 @@ import torch
 from core.decoder.graph import TANH_SLOPE, Norm
 from core.decoder.weights import Weights
 
+# From this many multiplications on torch multiplies batches of matrices by another kernel, whose last bits differ.
+TINY_PRODUCT = 400
+# Coordinates up to which the matrices of one member that read the same rows are copied side by side.
+JOINT_SIZE = 4096
+
 
 def members_view(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     """Rows of `x` `[E, ..., D]` grouped as `[G, rows, D]`, so that members that share a slice share one product."""
@@ -18,19 +23,27 @@ def members_view(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
 
 def project(x: torch.Tensor, weights: Weights, name: str) -> torch.Tensor:
     """x W + b for `[E, B, T, fan_in]`, with W `[G, fan_in, fan_out]` and b `[G, fan_out]` or none."""
-    weight = weights[f"{name}.weight"]
-    assert weight is not None
-    if weight.shape[0] == 1:
-        y = torch.matmul(x, weight[0])
-    else:
-        y = torch.bmm(members_view(x, weight), weight).view(*x.shape[:-1], weight.shape[-1])
+    y = product(x, _present(weights[f"{name}.weight"]))
     bias = weights.get(f"{name}.bias")
     return y if bias is None else add_by_channel(y, bias)
 
 
+def product(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    """x W for `[E, ..., fan_in]` and W `[G, fan_in, fan_out]`; a member's bits do not depend on the other members."""
+    member = x[0].numel() * weight.shape[-1]
+    if member < TINY_PRODUCT <= member * (x.shape[0] // weight.shape[0]):
+        weight = _spread(weight, x.shape[0])
+    return torch.bmm(members_view(x, weight), weight).view(*x.shape[:-1], weight.shape[-1])
+
+
 def project_jointly(x: torch.Tensor, weights: Weights, names: Sequence[str]) -> torch.Tensor:
-    """Several projections that read the same rows, side by side on the last axis: one product instead of many."""
+    """Several projections that read the same rows, side by side on the last axis.
+
+    Small matrices are joined before one product; copying large ones would cost more than their products do.
+    """
     matrices = [_present(weights[f"{name}.weight"]) for name in names]
+    if sum(matrix[0].numel() for matrix in matrices) > JOINT_SIZE:
+        return torch.cat([project(x, weights, name) for name in names], dim=-1)
     joint: dict[str, torch.Tensor | None] = {"joint.weight": _side_by_side(matrices)}
     biases = [weights.get(f"{name}.bias") for name in names]
     if any(bias is not None for bias in biases):
@@ -46,11 +59,12 @@ def project_jointly(x: torch.Tensor, weights: Weights, names: Sequence[str]) -> 
 def _side_by_side(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
     """Tensors of possibly different leading sizes joined on the last axis, at the least size that holds them all."""
     slices = math.lcm(*(tensor.shape[0] for tensor in tensors))
-    spread = [
-        tensor if tensor.shape[0] == slices else tensor.repeat_interleave(slices // tensor.shape[0], dim=0)
-        for tensor in tensors
-    ]
-    return torch.cat(spread, dim=-1)
+    return torch.cat([_spread(tensor, slices) for tensor in tensors], dim=-1)
+
+
+def _spread(tensor: torch.Tensor, slices: int) -> torch.Tensor:
+    repeats = slices // tensor.shape[0]
+    return tensor if repeats == 1 else tensor.repeat_interleave(repeats, dim=0)
 
 
 def _present(tensor: torch.Tensor | None) -> torch.Tensor:

@@ -57,7 +57,7 @@ class Transform:
         """The transform of `spec` of block `block` (0 outside blocks) under `recipe`."""
         law = recipe.law(spec.role)
         if law is None:
-            return cls()
+            return UNCHANGED
         return cls(recipe.coefficient(spec, block, config, distribution.base_std(spec)), law.normalize)
 
     def __call__(self, base: FloatArray) -> FloatArray:
@@ -66,6 +66,9 @@ class Transform:
             axis = -2 if self.normalize == "columns" else -1
             base = base / np.sqrt(np.square(base).sum(axis=axis, keepdims=True))
         return base if self.coefficient == 1.0 else base * self.coefficient
+
+
+UNCHANGED = Transform()
 
 
 class DrawnWeights:
@@ -107,7 +110,7 @@ class DrawnWeights:
 
     def _tensor(self, spec: ParameterSpec, base: FloatArray, block: int) -> torch.Tensor:
         transforms = [Transform.of(arm, spec, block, self.config, self._draw.distribution) for arm in self._arms]
-        if len(set(transforms)) == 1:
+        if all(transform == transforms[0] for transform in transforms):
             values = transforms[0](base)
         else:
             values = np.empty((len(base), len(transforms), *spec.shape))
