@@ -96,7 +96,8 @@ def _restored(context: click.Context, options: dict[str, Any], batch: Any, band:
 def _export(document: dict[str, Any], csv_folder: str | None, html_file: str | None) -> None:
     if csv_folder is None and html_file is None:
         return
-    from core.views.export import write_report, write_tables
+    from core.views.export import write_tables
+    from core.views.report import write_report
     from core.views.tables import observe_tables
 
     if csv_folder is not None:

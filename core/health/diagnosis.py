@@ -1,0 +1,148 @@
+"""A verdict in words on an observe document: what leaves the band, at which site, by how much.
+
+Pure functions of the document; the band and the verdicts a site carries are those the document was written with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Quantity = Literal["activation", "adjoint"]
+Side = Literal["below", "above"]
+QUANTITIES: tuple[Quantity, ...] = ("activation", "adjoint")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One ratio on one side of the band.
+
+    `sites` counts the sites outside, `first` and `worst` are two of them, `ratio` is the worst one's, and `excess` how
+    many times it lies beyond `limit`, always above 1.
+    """
+
+    quantity: Quantity
+    side: Side
+    sites: int
+    first: int
+    first_label: str
+    worst: int
+    worst_label: str
+    ratio: float
+    limit: float
+
+    @property
+    def excess(self) -> float:
+        """How many times the worst ratio lies beyond the limit."""
+        return self.ratio / self.limit if self.side == "above" else self.limit / self.ratio
+
+    @property
+    def sentence(self) -> str:
+        """The finding as one sentence."""
+        end = "above its upper" if self.side == "above" else "below its lower"
+        count = "1 site" if self.sites == 1 else f"{self.sites} sites"
+        first = "" if self.first == self.worst else f"; the first is site {self.first} ({self.first_label})"
+        return (
+            f"The {self.quantity} ratio leaves the band at {count}, {end} limit {self.limit:g}: {self.ratio:.6g} at "
+            f"site {self.worst} ({self.worst_label}), {self.excess:.3g} times beyond{first}."
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Diagnosis:
+    """The verdict on one arm: every finding, and the extremes that the band is judged by."""
+
+    recipe: str
+    band: tuple[float, float]
+    findings: tuple[Finding, ...]
+    largest: Mapping[str, tuple[float, int, str]]
+
+    @property
+    def within(self) -> bool:
+        """Whether every ratio of the arm lies within the band, both ends included."""
+        return not self.findings
+
+    @property
+    def headline(self) -> str:
+        """The verdict in one sentence."""
+        limits = f"[{self.band[0]:g}, {self.band[1]:g}]"
+        if self.within:
+            return f"Every ratio of the {self.recipe} arm lies within the band {limits}."
+        names = " and ".join(dict.fromkeys(finding.quantity for finding in self.findings))
+        return f"The {self.recipe} arm leaves the band {limits} in its {names} ratios."
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """What is off, at which site, by how much; the largest ratios where nothing is."""
+        if self.findings:
+            return tuple(finding.sentence for finding in self.findings)
+        return tuple(
+            f"The largest {quantity} ratio is {ratio:.6g}, at site {site} ({label})."
+            for quantity, (ratio, site, label) in self.largest.items()
+        )
+
+
+def diagnose(document: Mapping[str, Any]) -> Diagnosis:
+    """The verdict on the recipe's arm of an observe document."""
+    return diagnose_arm(document["initialized"], document["recipe"], document["band"])
+
+
+def diagnose_control(document: Mapping[str, Any]) -> Diagnosis:
+    """The verdict on the unscaled control of the same base draw."""
+    return diagnose_arm(document["same_base_unscaled_control"], "unscaled", document["band"])
+
+
+def diagnose_arm(arm: Mapping[str, Any], recipe: str, band: Sequence[float]) -> Diagnosis:
+    """The verdict on one `ARM`; `band` holds the two limits its sites were judged by."""
+    lower, upper = band
+    findings = [
+        finding
+        for quantity in QUANTITIES
+        for side in ("above", "below")
+        if (finding := _finding(arm["sites"], quantity, side, upper if side == "above" else lower)) is not None
+    ]
+    return Diagnosis(
+        recipe=recipe,
+        band=(lower, upper),
+        findings=tuple(sorted(findings, key=lambda finding: -finding.excess)),
+        largest={quantity: _largest(arm["sites"], quantity) for quantity in QUANTITIES},
+    )
+
+
+def comparison(document: Mapping[str, Any]) -> str:
+    """One sentence on how the largest ratios of both arms stand to each other."""
+    scaled, control = diagnose(document).largest, diagnose_control(document).largest
+    parts = []
+    for quantity in QUANTITIES:
+        ours, theirs = scaled[quantity][0], control[quantity][0]
+        if ours == theirs:
+            parts.append(f"the same largest {quantity} ratio")
+        else:
+            relation = "smaller" if ours < theirs else "larger"
+            parts.append(f"a largest {quantity} ratio {max(ours, theirs) / min(ours, theirs):.3g} times {relation}")
+    return f"Beside the unscaled control of the same base draw, this arm has {' and '.join(parts)}."
+
+
+def _finding(sites: Sequence[Mapping[str, Any]], quantity: Quantity, side: str, limit: float) -> Finding | None:
+    outside = [site for site in sites if site[f"{quantity}_band"] == side]
+    if not outside:
+        return None
+    pick = max if side == "above" else min
+    worst = pick(outside, key=lambda site: site[f"{quantity}_ratio"])
+    return Finding(
+        quantity=quantity,
+        side="above" if side == "above" else "below",
+        sites=len(outside),
+        first=outside[0]["site"],
+        first_label=outside[0]["label"],
+        worst=worst["site"],
+        worst_label=worst["label"],
+        ratio=worst[f"{quantity}_ratio"],
+        limit=limit,
+    )
+
+
+def _largest(sites: Sequence[Mapping[str, Any]], quantity: str) -> tuple[float, int, str]:
+    site = max(sites, key=lambda row: row[f"{quantity}_ratio"])
+    return site[f"{quantity}_ratio"], site["site"], site["label"]

@@ -1,0 +1,152 @@
+"""Figures of residual sites. A figure reads a table alone, so whoever has the table can draw it again.
+
+On a logarithmic axis only positive finite values have a place; `undrawn` lists the others, and whoever shows the
+figure shows that list beside it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import plotly.graph_objects as go
+
+from core.decoder.splitmix64 import FloatArray
+from core.health.band import DEFAULT_BAND, Band
+from core.views.style import MARKED_POINTS, PALETTES, Stroke, Theme, layout, legend_entry, level, plain, strip, stroke
+from core.views.style import figure as assembled
+
+Quantity = Literal["activation", "adjoint"]
+
+RATIO_TITLES: dict[Quantity, str] = {"activation": "Activation ratio", "adjoint": "Adjoint ratio"}
+RATIO_AXES: dict[Quantity, str] = {
+    "activation": "A<sub>s</sub> / A<sub>0</sub>, ratio to the input",
+    "adjoint": "G<sub>s</sub> / G<sub>2L</sub>, ratio to the last site",
+}
+REFERENCE_NAMES: dict[Quantity, str] = {"activation": "input, ratio 1", "adjoint": "last site, ratio 1"}
+SITE_AXIS = "residual site s (0 is the input)"
+NICE_STEPS = (1, 2, 4, 5, 8, 10, 16, 20, 25, 32, 50, 64, 100)
+
+
+def ratio_figure(
+    table: pd.DataFrame, band: Band = DEFAULT_BAND, quantity: Quantity = "activation", *, theme: Theme = "light"
+) -> go.Figure:
+    """Ratio of every site and arm on a logarithmic axis, with the band and the reference line in the legend."""
+    colors, column = PALETTES[theme], f"{quantity}_ratio"
+    title = f"{RATIO_TITLES[quantity]}<br><sup>{subject(table)}</sup>"
+    chart = layout(title, SITE_AXIS, RATIO_AXES[quantity], theme=theme, log_y=True)
+    chart["xaxis"] |= whole_ticks(table["site"])
+    chart["yaxis"] |= log_range([*table[column], band.lower, band.upper])
+    chart["shapes"] = [
+        strip(band.lower, band.upper, colors.band),
+        *(level(limit, colors.band_edge, "dot") for limit in (band.lower, band.upper)),
+        level(1.0, colors.muted, "longdash"),
+    ]
+    traces = site_lines(table, column, theme=theme)
+    traces += [
+        legend_entry(f"band {band.lower:g} to {band.upper:g}", colors.band_edge, "dot", colors.band),
+        legend_entry(REFERENCE_NAMES[quantity], colors.muted, "longdash"),
+    ]
+    return assembled(traces, chart)
+
+
+def site_figure(
+    table: pd.DataFrame, column: str, *, title: str, y_title: str, log: bool = True, theme: Theme = "light"
+) -> go.Figure:
+    """One line a series of `column` over the sites, without band or reference."""
+    chart = layout(f"{title}<br><sup>{subject(table)}</sup>", SITE_AXIS, y_title, theme=theme, log_y=log)
+    chart["xaxis"] |= whole_ticks(table["site"])
+    return assembled(site_lines(table, column, log=log, theme=theme), chart)
+
+
+def site_lines(table: pd.DataFrame, column: str, *, log: bool = True, theme: Theme = "light") -> list[dict[str, Any]]:
+    """The traces of `column`: one line a series of the table."""
+    return [_line(rows, column, name, stroke(index, theme), log) for index, (name, rows) in enumerate(series(table))]
+
+
+def subject(table: pd.DataFrame) -> str:
+    """What the table observes, for the line under a title: depth and seed where the table has one of each."""
+    parts = []
+    for column, words in (("blocks", "L = {} blocks"), ("seed", "seed {}")):
+        values = list(dict.fromkeys(table[column])) if column in table.columns else []
+        parts += [words.format(plain(values[0]))] if len(values) == 1 else []
+    return ", ".join(parts)
+
+
+def series(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+    """The table's rows by legend name, in order of appearance."""
+    keys = [key for key in ("pin", "arm", "recipe") if key in table.columns]
+    groups = table.groupby(keys, sort=False, dropna=False)
+    return [(_series_name(dict(zip(keys, values, strict=True))), rows) for values, rows in groups]
+
+
+def undrawn(table: pd.DataFrame, column: str, *, log: bool = True) -> list[str]:
+    """The points that a figure of `column` cannot show, each as text: missing, infinite, and on a log axis <= 0."""
+    values = table[column].to_numpy(dtype=float)
+    hidden = np.flatnonzero(~_drawable(values, log))
+    names = [name for name in ("arm", "label", "site") if name in table.columns][:2]
+    return [", ".join([*(str(table[name].iloc[row]) for name in names), f"{values[row]:g}"]) for row in hidden]
+
+
+def alternative_text(table: pd.DataFrame, column: str, what: str) -> str:
+    """One sentence that says of a figure what it shows: each series' first, last, least and greatest value."""
+    parts = []
+    for name, rows in series(table):
+        values = rows[column].to_numpy(dtype=float)
+        finite = values[np.isfinite(values)]
+        if len(finite):
+            parts.append(
+                f"{name} starts at {values[0]:.4g}, ends at {values[-1]:.4g}, least {finite.min():.4g}, greatest "
+                f"{finite.max():.4g}"
+            )
+    return f"{what} over {table['site'].nunique()} residual sites: {'; '.join(parts) or 'no finite value'}."
+
+
+def _series_name(key: dict[str, object]) -> str:
+    arm, recipe = str(key.get("arm", "")), str(key.get("recipe", ""))
+    name = f"control ({recipe})" if arm == "control" else recipe or arm
+    pin = key.get("pin")
+    return plain(f"{pin}: {name}" if isinstance(pin, str) and pin else name)
+
+
+def _line(rows: pd.DataFrame, column: str, name: str, look: Stroke, log: bool) -> dict[str, Any]:
+    values = rows[column].to_numpy(dtype=float)
+    drawn = _drawable(values, log)
+    return {
+        "type": "scatter",
+        "x": rows["site"].tolist(),
+        "y": [value if shown else None for value, shown in zip(values.tolist(), drawn, strict=True)],
+        "customdata": [plain(label) for label in rows["label"]],
+        "name": name,
+        "mode": "lines+markers",
+        "line": {"color": look.color, "dash": look.dash, "width": 2},
+        "marker": {"symbol": look.marker, "size": 7, "color": look.color, "maxdisplayed": MARKED_POINTS},
+        "hovertemplate": "site %{x}: %{customdata}<br>%{y:.6g}",
+    }
+
+
+def _drawable(values: FloatArray, log: bool) -> npt.NDArray[np.bool_]:
+    finite: npt.NDArray[np.bool_] = np.isfinite(values)
+    return finite & (values > 0) if log else finite
+
+
+def whole_ticks(places: pd.Series[int]) -> dict[str, Any]:
+    """Axis settings with ticks at whole numbers only, about ten of them."""
+    last = int(places.max()) if len(places) else 0
+    step = next((nice for nice in NICE_STEPS if nice * 10 >= last), math.ceil(last / 10))
+    return {"tick0": 0, "dtick": step, "range": [-0.02 * last - 0.3, 1.02 * last + 0.3]}
+
+
+def log_range(values: Iterable[float]) -> dict[str, Any]:
+    """Axis settings of a logarithmic axis around the positive finite values, with a sixteenth of room on both sides."""
+    exponents = [math.log10(value) for value in values if 0 < value < math.inf]
+    if not exponents:
+        return {}
+    low, high = min(exponents), max(exponents)
+    room = max(0.15, (high - low) / 16)
+    # Ticks stand at whole powers of ten, at most about eight of them.
+    return {"range": [low - room, high + room], "dtick": max(1, math.ceil((high - low) / 8))}

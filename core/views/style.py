@@ -1,0 +1,151 @@
+"""The one look of every figure: Okabe-Ito colours, a marker and a dash for each series, explicit light and dark paper.
+
+Streamlit replaces Plotly's default template, so every colour is written out; a file looks as the page did.
+"""
+
+from __future__ import annotations
+
+import html
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import plotly.graph_objects as go
+
+Theme = Literal["light", "dark"]
+
+HEIGHT = 380
+FONT = "Source Sans, Source Sans Pro, Helvetica, Arial, sans-serif"
+MARKERS = ("circle", "diamond-open", "square", "triangle-up-open", "cross", "x-open")
+DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+# Markers a series at most, spread evenly: enough to tell it by, and a browser draws each with a tenth of a millisecond.
+MARKED_POINTS = 24
+
+
+@dataclass(frozen=True)
+class Palette:
+    """Colours of one theme; `series` is Okabe-Ito, ordered so that neighbours differ in lightness too."""
+
+    paper: str
+    ink: str
+    muted: str
+    grid: str
+    band: str
+    band_edge: str
+    series: tuple[str, ...]
+
+
+PALETTES: dict[Theme, Palette] = {
+    "light": Palette(
+        paper="#FFFFFF",
+        ink="#1A1A1A",
+        muted="#555B66",
+        grid="#E3E6EB",
+        band="rgba(0, 158, 115, 0.10)",
+        band_edge="#00795A",
+        series=("#0072B2", "#D55E00", "#009E73", "#AA4499", "#8A6D00", "#1A1A1A"),
+    ),
+    "dark": Palette(
+        paper="#0E1117",
+        ink="#F2F4F8",
+        muted="#AEB6C2",
+        grid="#2B303B",
+        band="rgba(0, 158, 115, 0.16)",
+        band_edge="#2FC39A",
+        series=("#56B4E9", "#E69F00", "#2FC39A", "#E79CC4", "#F0E442", "#F2F4F8"),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Stroke:
+    """How one series is told apart: colour, marker and dash together."""
+
+    color: str
+    marker: str
+    dash: str
+
+
+def stroke(index: int, theme: Theme = "light") -> Stroke:
+    """The look of series `index`; it repeats after six, where a chart has too many lines anyway."""
+    series = PALETTES[theme].series
+    return Stroke(series[index % len(series)], MARKERS[index % len(MARKERS)], DASHES[index % len(DASHES)])
+
+
+def plain(text: str) -> str:
+    """Text from outside for a Plotly title, label or legend, which would read markup in it."""
+    return html.escape(str(text), quote=False)
+
+
+def layout(
+    title: str, x_title: str, y_title: str, *, theme: Theme = "light", height: int = HEIGHT, log_y: bool = False
+) -> dict[str, Any]:
+    """A plain layout with titles, units and colours written out; the legend stands below the axes."""
+    colors = PALETTES[theme]
+    axis = {
+        "showgrid": True,
+        "gridcolor": colors.grid,
+        "showline": True,
+        "linecolor": colors.muted,
+        "zeroline": False,
+        "ticks": "outside",
+        "tickcolor": colors.muted,
+    }
+    y_axis: dict[str, Any] = {**axis, "title": {"text": y_title, "standoff": 8}}
+    if log_y:
+        y_axis |= {"type": "log", "exponentformat": "power", "dtick": 1}
+    return {
+        "template": {},
+        "title": {"text": title, "x": 0, "xanchor": "left", "xref": "container", "font": {"size": 15}, "pad": {"l": 8}},
+        "font": {"family": FONT, "size": 13, "color": colors.ink},
+        "paper_bgcolor": colors.paper,
+        "plot_bgcolor": colors.paper,
+        "xaxis": {**axis, "title": {"text": x_title, "standoff": 8}},
+        "yaxis": y_axis,
+        "legend": {"orientation": "h", "yanchor": "top", "y": -0.22, "x": 0, "font": {"size": 12}},
+        "height": height,
+        "margin": {"l": 68, "r": 12, "t": 56, "b": 104, "autoexpand": False},
+        "hovermode": "closest",
+        "hoverlabel": {"bgcolor": colors.paper, "bordercolor": colors.muted, "font": {"color": colors.ink}},
+        "shapes": [],
+    }
+
+
+def figure(traces: list[dict[str, Any]], layout: dict[str, Any]) -> go.Figure:
+    """The figure of finished traces and layout, without Plotly's own check of every property.
+
+    The check takes a tenth of a second a figure, a slider's whole patience; the tests make it for every figure.
+    """
+    return go.Figure({"data": traces, "layout": layout}, _validate=False)
+
+
+def level(y: float, color: str, dash: str) -> dict[str, Any]:
+    """A horizontal line over the whole width, as a shape."""
+    line = {"color": color, "dash": dash, "width": 1}
+    return {
+        "type": "line",
+        "xref": "paper",
+        "x0": 0,
+        "x1": 1,
+        "yref": "y",
+        "y0": y,
+        "y1": y,
+        "layer": "below",
+        "line": line,
+    }
+
+
+def strip(low: float, high: float, color: str) -> dict[str, Any]:
+    """A filled strip between two values over the whole width, as a shape."""
+    return {
+        "type": "rect", "xref": "paper", "x0": 0, "x1": 1, "yref": "y", "y0": low, "y1": high, "layer": "below",
+        "fillcolor": color, "line": {"width": 0},
+    }  # fmt: skip
+
+
+def legend_entry(name: str, color: str, dash: str, fill: str | None = None) -> dict[str, Any]:
+    """A trace without points, so that a shape has its name in the legend."""
+    filled = {} if fill is None else {"fill": "toself", "fillcolor": fill}
+    return {
+        "type": "scatter", "x": [None], "y": [None], "mode": "lines", "name": name, "hoverinfo": "skip",
+        "line": {"color": color, "dash": dash, "width": 1.5}, **filled,
+    }  # fmt: skip

@@ -1,0 +1,146 @@
+"""Long tables, one row an observation: what crosses every boundary between the core, figures, files and pages.
+
+`site_table` has exactly the columns of a sweep, so that one decoder and a grid of them are read by the same code.
+An undefined number is NaN here and empty in a CSV; units stand in the column names, ratios have none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from core.decoder.recipes import CONTROL
+
+Document = Mapping[str, Any]
+
+SITE_COLUMNS = (
+    "arm", "recipe", "seed", "blocks", "site", "label", "activation_rms", "activation_ratio", "activation_band",
+    "adjoint_rms", "adjoint_ratio", "adjoint_band", "loss_nats", "status", "reason",
+)  # fmt: skip
+CONTRIBUTION_COLUMNS = (
+    "arm", "recipe", "seed", "blocks", "site", "label", "block", "branch", "raw_rms", "contribution_rms", "stream_rms",
+    "contribution_to_stream", "cosine",
+)  # fmt: skip
+BRANCH_COLUMNS = (
+    "arm", "recipe", "seed", "blocks", "block", "attention_output_rms", "feed_forward_output_rms",
+)  # fmt: skip
+GAIN_COLUMNS = ("arm", "recipe", "seed", "blocks", "block", "norm", "feature", "gain")
+ARM_COLUMNS = (
+    "arm", "recipe", "seed", "blocks", "loss_nats", "valid_positions", "input_activation_rms", "terminal_adjoint_rms",
+    "largest_activation_ratio", "smallest_activation_ratio", "largest_adjoint_ratio", "smallest_adjoint_ratio",
+    "within_band",
+)  # fmt: skip
+
+INITIALIZED, SAME_BASE_CONTROL = "initialized", "control"
+# Arm names of the tables and the keys that hold them in an observe document.
+ARM_KEYS = {INITIALIZED: "initialized", SAME_BASE_CONTROL: "same_base_unscaled_control"}
+VIEW_COLUMNS = {
+    "activation_ratio": "A ratio",
+    "activation_band": "A band",
+    "adjoint_ratio": "G ratio",
+    "adjoint_band": "G band",
+}
+VIEW_SUFFIXES = {INITIALIZED: "", SAME_BASE_CONTROL: ", control"}
+OBSERVED, REFUSED = "observed", "refused"
+
+
+def site_table(document: Document) -> pd.DataFrame:
+    """Every site of both arms in forward order, the recipe's arm first; columns `SITE_COLUMNS`."""
+    rows = []
+    for head, arm in _arms(document):
+        tail = {"loss_nats": arm["loss_nats"], "status": OBSERVED, "reason": ""}
+        rows += [{**head, **site, **tail} for site in arm["sites"]]
+    return frame(rows, SITE_COLUMNS)
+
+
+def contribution_table(document: Document) -> pd.DataFrame:
+    """What every branch adds to the stream, both arms; `site` is the state after the addition."""
+    rows = []
+    for head, arm in _arms(document):
+        labels = [site["label"] for site in arm["sites"]]
+        rows += [{**head, "label": labels[row["site"]], **row} for row in arm["contributions"]]
+    return frame(rows, CONTRIBUTION_COLUMNS)
+
+
+def branch_table(document: Document) -> pd.DataFrame:
+    """RMS of each block's raw branch outputs, both arms."""
+    rows = [{**head, **branch} for head, arm in _arms(document) for branch in arm["branches"]]
+    return frame(rows, BRANCH_COLUMNS)
+
+
+def gain_table(document: Document) -> pd.DataFrame:
+    """Every norm gain a row a feature; graphs without gains give no rows. `block` is -1 for the final norm."""
+    rows = []
+    for head, arm in _arms(document):
+        gains = [
+            (branch["block"], norm, branch.get(f"{norm}_gain"))
+            for branch in arm["branches"]
+            for norm in ("attention_norm", "feed_forward_norm")
+        ]
+        gains.append((-1, "final_norm", arm["final_norm_gain"]))
+        rows += [
+            {**head, "block": block, "norm": norm, "feature": feature, "gain": gain}
+            for block, norm, values in gains
+            for feature, gain in enumerate(values or ())
+        ]
+    return frame(rows, GAIN_COLUMNS)
+
+
+def arm_table(document: Document) -> pd.DataFrame:
+    """One row an arm: loss, normalizers and the range of both ratios over all sites."""
+    rows = []
+    for head, arm in _arms(document):
+        ranges: dict[str, float] = {}
+        for quantity in ("activation", "adjoint"):
+            ratios = [site[f"{quantity}_ratio"] for site in arm["sites"]]
+            ranges |= {f"largest_{quantity}_ratio": max(ratios), f"smallest_{quantity}_ratio": min(ratios)}
+        rows.append({**head, **arm, **ranges})
+    return frame(rows, ARM_COLUMNS)
+
+
+def site_view(sites: pd.DataFrame) -> pd.DataFrame:
+    """The site table as people read it: one row a site, both arms side by side; arms of other graphs leave gaps."""
+    rows: dict[tuple[int, str], dict[str, Any]] = {}
+    columns = (sites[name] for name in ("arm", "site", "label", *VIEW_COLUMNS))
+    for arm, site, label, *values in zip(*columns, strict=True):
+        row = rows.setdefault((site, label), {"site": site, "label": label})
+        titles = (f"{title}{VIEW_SUFFIXES[arm]}" for title in VIEW_COLUMNS.values())
+        row |= dict(zip(titles, values, strict=True))
+    names = [f"{title}{suffix}" for suffix in VIEW_SUFFIXES.values() for title in VIEW_COLUMNS.values()]
+    return frame([rows[key] for key in sorted(rows)], ["site", "label", *names])
+
+
+def arm_view(arms: pd.DataFrame) -> pd.DataFrame:
+    """The arm table as people read it: titles with units, the largest ratios, without what the setting says."""
+    titles = {
+        "arm": "arm", "recipe": "recipe", "loss_nats": "loss, nats", "input_activation_rms": "input RMS A₀",
+        "terminal_adjoint_rms": "last adjoint RMS G₂ₗ", "largest_activation_ratio": "largest A ratio",
+        "largest_adjoint_ratio": "largest G ratio", "within_band": "within the band",
+    }  # fmt: skip
+    view = arms[list(titles)].rename(columns=titles)
+    return view.assign(**{"within the band": ["yes" if inside else "no" for inside in arms["within_band"]]})
+
+
+def observe_tables(document: Document) -> dict[str, pd.DataFrame]:
+    """Every table of an observe document, by the name of its file."""
+    return {
+        "arms": arm_table(document),
+        "sites": site_table(document),
+        "contributions": contribution_table(document),
+        "branches": branch_table(document),
+        "gains": gain_table(document),
+    }
+
+
+def frame(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> pd.DataFrame:
+    """A table of exactly `columns`, in order; what a row holds beyond them is left out, what it lacks is missing."""
+    return pd.DataFrame({name: [row.get(name) for row in rows] for name in columns}, columns=list(columns))
+
+
+def _arms(document: Document) -> list[tuple[dict[str, Any], Mapping[str, Any]]]:
+    """Each arm with the columns that say whose row it is."""
+    recipes = {INITIALIZED: document["recipe"], SAME_BASE_CONTROL: CONTROL}
+    common = {"seed": document["seed"], "blocks": document["config"]["blocks"]}
+    return [({"arm": arm, "recipe": recipes[arm], **common}, document[key]) for arm, key in ARM_KEYS.items()]

@@ -1,0 +1,85 @@
+"""Cached calls of the core. Keys are frozen dataclasses; caches are bounded and hold documents, never arrays.
+
+Torch is imported here, at the first observation, under a spinner.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import streamlit as st
+
+from core.decoder.config import DecoderConfig
+from core.health.band import Band
+from core.health.request import ObserveRequest
+
+Document = dict[str, Any]
+ENTRIES = 64
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObservationKey:
+    """What decides an observation, comparable by value; a batch stands by its digest."""
+
+    config: DecoderConfig
+    seed: str
+    recipe: str
+    dtype: str
+    device: str
+    band: Band
+    batch: str
+    distribution: str
+
+    @classmethod
+    def of(cls, request: ObserveRequest) -> ObservationKey:
+        """The key of a request."""
+        return cls(
+            config=request.config,
+            seed=str(request.seed),
+            recipe=request.recipe,
+            dtype=request.dtype,
+            device=request.device,
+            band=request.band,
+            batch=request.batch.digest(),
+            distribution=request.distribution.name,
+        )
+
+
+def observation(request: ObserveRequest) -> Document:
+    """The observe document of a request, computed once; raises the request's refusal before torch is imported."""
+    request.check()
+    start_engine()
+    return _observation(ObservationKey.of(request), request)
+
+
+def start_engine() -> None:
+    """Have torch ready, showing a spinner while it is imported."""
+    if "core.health.report" in sys.modules:
+        _engine()
+        return
+    with st.spinner("Loading the tensor engine, once after the start…"):
+        _engine()
+
+
+@st.cache_resource(show_spinner=False)
+def _engine() -> bool:
+    """Import torch and give interactive work one thread, once a server.
+
+    Two threads on tensors this small wait for each other; beside a busy browser they are a hundred times slower.
+    """
+    import torch
+
+    import core.health.report  # noqa: F401
+
+    torch.set_num_threads(1)
+    return True
+
+
+@st.cache_data(max_entries=ENTRIES, show_spinner=False)
+def _observation(key: ObservationKey, _request: ObserveRequest) -> Document:
+    del key
+    from core.health.report import observe_document
+
+    return observe_document(_request)

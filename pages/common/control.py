@@ -1,0 +1,110 @@
+"""One control as data, and how it is drawn: its name is its key, its URL parameter and its name in a manifest.
+
+Every page declares its controls as `Control` values and draws them with `draw`; presets, reset, links and manifests
+then work on them without further code. A value set for a name in a callback (`assign`) is what the widget shows next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import streamlit as st
+
+from core.errors import ConfigError, shown
+
+Kind = Literal["slider", "whole", "number", "text", "choice", "segments", "toggle"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Control:
+    """A widget's description. `lower` and `upper` are inclusive limits; `linked` says whether the URL carries it."""
+
+    name: str
+    label: str
+    kind: Kind
+    default: Any
+    lower: float | None = None
+    upper: float | None = None
+    step: float | None = None
+    options: tuple[str, ...] = ()
+    format: str | None = None
+    help: str | None = None
+    placeholder: str | None = None
+    linked: bool = True
+
+    def draw(self, *, disabled: bool = False, label_visibility: Literal["visible", "collapsed"] = "visible") -> Any:
+        """Draw the widget where Streamlit stands now, bound to the URL and kept over page switches; its value."""
+        common: dict[str, Any] = {
+            "key": self.name,
+            "help": self.help,
+            "persist_state": "session",
+            "bind": "query-params" if self.linked else None,
+            "disabled": disabled,
+            "label_visibility": label_visibility,
+        }
+        if self.kind == "slider":
+            return st.slider(self.label, self.lower, self.upper, self.default, self.step, **common)
+        if self.kind in ("whole", "number"):
+            return st.number_input(
+                self.label, self.lower, self.upper, self.default, self.step, format=self.format, **common
+            )
+        if self.kind == "text":
+            return st.text_input(self.label, self.default, placeholder=self.placeholder, **common)
+        if self.kind == "choice":
+            return st.selectbox(self.label, self.options, self.options.index(self.default), **common)
+        if self.kind == "segments":
+            return st.segmented_control(self.label, self.options, default=self.default, required=True, **common)
+        return st.toggle(self.label, self.default, **common)
+
+    @property
+    def value(self) -> Any:
+        """The value now, the default where the widget was never drawn."""
+        value = st.session_state.get(self.name)
+        return self.default if value is None else value
+
+    def checked(self, value: object) -> Any:
+        """`value` from a file as this control may take it; raises `ConfigError` otherwise."""
+        if self.kind in ("choice", "segments"):
+            if value not in self.options:
+                raise ConfigError(f"{self.name} is {shown(value)}; it must be one of {', '.join(self.options)}.")
+            return value
+        if self.kind == "toggle" or self.kind == "text":
+            wanted = bool if self.kind == "toggle" else str
+            if not isinstance(value, wanted):
+                raise ConfigError(
+                    f"{self.name} is {shown(value)}; it must be {'true or false' if wanted is bool else 'text'}."
+                )
+            return value
+        whole = isinstance(self.default, int)
+        if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
+            raise ConfigError(f"{self.name} is {shown(value)}; it must be a {'whole ' if whole else ''}number.")
+        if not (self.lower or 0) <= value <= (self.upper or float("inf")):
+            raise ConfigError(f"{self.name} is {shown(value)}; it must lie between {self.lower:g} and {self.upper:g}.")
+        return value if whole else float(value)
+
+    @property
+    def rule(self) -> str:
+        """What the control takes, in words, for a link that asked for something else."""
+        if self.options:
+            return f"one of {', '.join(self.options)}"
+        if self.kind == "toggle":
+            return "true or false"
+        return "text" if self.kind == "text" else f"a number from {self.lower:g} to {self.upper:g}"
+
+
+def assign(values: Mapping[str, Any]) -> None:
+    """Set controls by name; only before they are drawn in a run, so from a callback."""
+    for name, value in values.items():
+        st.session_state[name] = value
+
+
+def reset(controls: Iterable[Control]) -> None:
+    """Set every control to its default; from a callback."""
+    assign({control.name: control.default for control in controls})
+
+
+def values_of(controls: Iterable[Control]) -> dict[str, Any]:
+    """The values now, by name."""
+    return {control.name: control.value for control in controls}

@@ -1,0 +1,53 @@
+"""The pages in the order of the menu; an entry whose script is not there yet is left out.
+
+A page is added by one `Entry` here and its script under `pages/<section>/`. The script's file name is its URL.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import streamlit as st
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """A page: its script, its title in the menu, and whether the shared decoder controls stand beside it."""
+
+    script: str
+    title: str
+    icon: str
+    decoder: bool = False
+
+
+ENTRIES = (
+    Entry(script="pages/explore/residual_health.py", title="Residual health", icon="🩺", decoder=True),
+    Entry(script="pages/explore/depth_sweep.py", title="Depth sweep", icon="📈"),
+    Entry(script="pages/explore/recipe_gallery.py", title="Recipes", icon="🧪", decoder=True),
+    Entry(script="pages/audit/model_audit.py", title="Audit a model", icon="🔎"),
+    Entry(script="pages/learn/published_fixtures.py", title="Published fixtures", icon="📚"),
+    Entry(script="pages/learn/initialization.py", title="Initialization", icon="🎲"),
+    Entry(script="pages/learn/laptop_plan.py", title="Laptop plan", icon="💻"),
+    Entry(script="pages/learn/bands.py", title="Bands", icon="🚦"),
+    Entry(script="pages/learn/signal_lab.py", title="Signal lab", icon="🌊"),
+    Entry(script="pages/learn/norm_lab.py", title="Norm lab", icon="⚖️"),
+    Entry(script="pages/learn/method_and_limits.py", title="Method and limits", icon="📐"),
+)
+
+
+def available() -> list[Entry]:
+    """The entries whose script exists."""
+    return [entry for entry in ENTRIES if (ROOT / entry.script).is_file()]
+
+
+def menu(entries: list[Entry]) -> tuple[st.Page, Entry]:
+    """Draw the menu, flat; the page chosen and its entry."""
+    pages = [
+        st.Page(ROOT / entry.script, title=entry.title, icon=entry.icon, default=index == 0)
+        for index, entry in enumerate(entries)
+    ]
+    chosen = st.navigation(pages, expanded=True)
+    return chosen, entries[pages.index(chosen)]

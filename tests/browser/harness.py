@@ -1,0 +1,146 @@
+"""A real server and a real browser: start both, wait for a finished run, watch what leaves the machine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+ROOT = Path(__file__).resolve().parents[2]
+FLAGS = (
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
+)  # fmt: skip
+READY = '[data-testid="stApp"][data-test-script-state="notRunning"]'
+START_SECONDS = 60
+WAIT = 30_000
+
+
+def chromium_path() -> str | None:
+    """The browser's executable: the variable CHROMIUM, else what the path has."""
+    return os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+
+
+def free_port() -> int:
+    """A port that nothing listens on now."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+@contextmanager
+def running_server(app: Path = ROOT / "app.py", *, log: Path | None = None) -> Iterator[str]:
+    """A fresh Streamlit server on a free port, stopped at the end; its address without a slash at the end."""
+    address = f"http://127.0.0.1:{free_port()}"
+    command = [
+        sys.executable, "-m", "streamlit", "run", str(app), "--server.headless=true", "--server.fileWatcherType=none",
+        "--server.address=127.0.0.1", f"--server.port={urlsplit(address).port}",
+    ]  # fmt: skip
+    with open(log or os.devnull, "wb") as sink:
+        process = subprocess.Popen(command, cwd=ROOT, stdout=sink, stderr=subprocess.STDOUT)
+    try:
+        _await_health(address, process)
+        yield address
+    finally:
+        process.terminate()
+        try:
+            process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(timeout=10)
+
+
+def _await_health(address: str, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        assert process.poll() is None, "the server ended before it answered"
+        try:
+            with urllib.request.urlopen(f"{address}/_stcore/health", timeout=2):
+                return
+        except (urllib.error.URLError, OSError):
+            time.sleep(0.05)
+    raise AssertionError(f"the server did not answer within {START_SECONDS} s")
+
+
+class Visitor:
+    """One browser tab on the app. `outside` collects every request that would leave the server."""
+
+    def __init__(self, page: Any, address: str) -> None:
+        self.page, self.address = page, address
+        self.outside: list[str] = []
+        self.console: list[str] = []
+        page.set_default_timeout(WAIT)
+        page.on("request", self._watch)
+        page.on("console", lambda message: self.console.append(f"{message.type}: {message.text}"))
+
+    def _watch(self, request: Any) -> None:
+        parts = urlsplit(request.url)
+        home = urlsplit(self.address)
+        if parts.scheme not in ("data", "blob", "about") and parts.netloc != home.netloc:
+            self.outside.append(request.url)
+
+    def open(self, path: str = "/", heading: str | None = None) -> Visitor:
+        """Go to a path of the app and wait until its run has ended (and, where given, its heading stands)."""
+        self.page.goto(self.address + path)
+        if heading is not None:
+            self.page.get_by_role("heading", level=1, name=heading, exact=True).wait_for()
+        self.settle()
+        return self
+
+    def settle(self) -> None:
+        """Wait until the script has run to its end and stays so."""
+        self.page.wait_for_selector(READY, state="attached")
+        self.page.wait_for_timeout(150)
+        self.page.wait_for_selector(READY, state="attached")
+
+    def slide(self, key: str, steps: int) -> None:
+        """Move a slider by keyboard, as a person without a mouse does."""
+        handle = self.page.locator(f".st-key-{key}").get_by_role("slider")
+        handle.focus()
+        for _ in range(abs(steps)):
+            self.page.keyboard.press("ArrowRight" if steps > 0 else "ArrowLeft")
+        self.settle()
+
+    def chart_title(self, name: str) -> str:
+        """The text of a figure's title."""
+        text = self.page.locator(f".st-key-figure-{name} .gtitle").text_content()
+        return str(text)
+
+    def download(self, button_key: str) -> Path:
+        """Click a download button; the file's path."""
+        with self.page.expect_download() as found:
+            self.page.locator(f".st-key-{button_key} button").click()
+        return Path(found.value.path())
+
+
+@contextmanager
+def browser() -> Iterator[Any]:
+    """Headless Chromium."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=chromium_path(), args=list(FLAGS))
+        try:
+            yield opened
+        finally:
+            opened.close()
+
+
+@contextmanager
+def visit(opened: Any, address: str, **context: Any) -> Iterator[Visitor]:
+    """A new visitor with cookies and storage of their own; `context` is Playwright's (viewport, color_scheme)."""
+    room = opened.new_context(accept_downloads=True, **context)
+    try:
+        yield Visitor(room.new_page(), address)
+    finally:
+        room.close()

@@ -1,0 +1,26 @@
+"""Pages run without a browser: the app as a script, its widgets as objects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+APP = Path(__file__).resolve().parents[2] / "app.py"
+Open = Callable[..., AppTest]
+
+
+@pytest.fixture
+def open_app() -> Open:
+    """Run the app once, with query parameters as a link would give them; optionally switch to another page."""
+
+    def opened(page: str | None = None, **parameters: str) -> AppTest:
+        app = AppTest.from_file(str(APP), default_timeout=60)
+        for name, value in parameters.items():
+            app.query_params[name] = value
+        app.run()
+        return app if page is None else app.switch_page(page).run()
+
+    return opened
