@@ -1,0 +1,123 @@
+"""`lab`: the experiments of the signal, norm and path labs, a subcommand each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from core import __version__
+from core.command import options as opt
+from core.errors import LabError
+from core.lab.experiment import SCHEMA, Experiment
+from core.lab.experiments import EXPERIMENTS, experiment, listing
+from core.lab.options import Option
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from core.lab.result import Result
+
+# Rows of a table that a terminal is shown; --json and --csv have them all.
+SHOWN_ROWS = 40
+
+
+class LabGroup(click.Group):
+    """One subcommand an experiment, its options read off the experiment's own; nothing is imported before."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names in the order of the pages."""
+        return list(EXPERIMENTS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:
+        """The experiment's command; an unknown name is refused with the known ones."""
+        return _command(experiment(cmd_name))
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list of experiments, without importing them."""
+        with formatter.section("Experiments"):
+            formatter.write_dl([(entry.name, entry.title) for entry in EXPERIMENTS.values()])
+
+
+@click.group(cls=LabGroup, name="lab", invoke_without_command=True)
+@click.option("--list", "as_list", is_flag=True, help="List every experiment.")
+@opt.json_option
+@click.pass_context
+def command(context: click.Context, /, as_list: bool, as_json: bool) -> None:
+    """Run an experiment of the labs, or list them all."""
+    if as_list:
+        document = {"schema": SCHEMA, "version": __version__, "experiments": listing()}
+        opt.emit(document, as_json, _listed)
+        context.exit()
+    if context.invoked_subcommand is None:
+        raise LabError("Name an experiment, or list them all with --list.")
+
+
+def _command(entry: Experiment) -> click.Command:
+    """The subcommand of one experiment; every value arrives as text and is checked by the experiment's options."""
+    parameters: list[click.Parameter] = [
+        _parameter(name, option, entry.options_type.defaults()[name])
+        for name, option in entry.options_type.declared().items()
+    ]
+    parameters += [
+        click.Option(["--preset"], metavar="NAME", help=f"Start from {' | '.join(entry.presets)}."),
+        click.Option(["--csv", "csv_folder"], metavar="DIR", help="Write every table as CSV."),
+        click.Option(["--json", "as_json"], is_flag=True, help="One JSON document on standard output."),
+    ]
+
+    def callback(preset: str | None, csv_folder: str | None, as_json: bool, **given: Any) -> None:
+        options = entry.options({name: value for name, value in given.items() if value is not None}, preset)
+        if entry.torch:
+            opt.use_threads(0)
+        result = entry.run(options)
+        if csv_folder is not None:
+            from core.views.export import write_tables
+
+            write_tables(csv_folder, result.tables)
+        if as_json:
+            opt.emit(entry.document(options, result), as_json, str)
+        else:
+            click.echo(readable(entry, result))
+
+    return click.Command(entry.name, params=parameters, callback=callback, help=f"{entry.title}.")
+
+
+def _parameter(name: str, option: Option, default: object) -> click.Option:
+    flag = "--" + name.replace("_", "-")
+    if option.kind == "flag":
+        return click.Option([f"{flag}/--no-{flag[2:]}", name], default=None, help=option.help)
+    choices = f" One of {', '.join(option.choices)}." if option.choices else ""
+    return click.Option([flag, name], type=str, help=f"{option.help}{choices} [default: {_text(default)}]")
+
+
+def _text(default: object) -> str:
+    """A default as one would type it."""
+    if not isinstance(default, tuple):
+        return "" if default is None else str(default)
+    nested = any(isinstance(item, tuple) for item in default)
+    return (";" if nested else ",").join(_text(item) for item in default)
+
+
+def readable(entry: Experiment, result: Result) -> str:
+    """Summary and the beginnings of the tables, for a terminal."""
+    lines = [entry.title, ""]
+    width = max(map(len, result.summary))
+    lines += [f"{name:<{width}}  {_cell(value)}" for name, value in result.summary.items()]
+    for name, table in result.tables.items():
+        lines += ["", f"{name} ({len(table)} rows)", _table(table)]
+    return "\n".join([*lines, "", *result.notes])
+
+
+def _table(table: pd.DataFrame) -> str:
+    head = table.head(SHOWN_ROWS)
+    text: str = head.to_string(index=False, float_format=lambda value: f"{value:.6g}")
+    return text if len(head) == len(table) else f"{text}\n... {len(table) - len(head)} more rows; --json has them all"
+
+
+def _cell(value: object) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _listed(document: dict[str, Any]) -> str:
+    rows = document["experiments"]
+    return "\n".join(f"{row['name']:<20}{row['page']:<16}{row['title']}" for row in rows)

@@ -1,0 +1,30 @@
+"""Plain moments of arrays in binary64."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from core.decoder.splitmix64 import FloatArray
+
+Floating = npt.NDArray[np.floating]
+
+
+def rms(values: Floating) -> float:
+    """Root mean square over all entries, safe from overflow and underflow of the squares; 0 for zeros."""
+    wide = np.asarray(values, dtype=np.float64)
+    peak = float(np.abs(wide).max())
+    if peak == 0.0 or not np.isfinite(peak):
+        return peak
+    return float(peak * np.sqrt(np.mean(np.square(wide / peak))))
+
+
+def covariance(first: FloatArray, second: FloatArray) -> float:
+    """Population covariance over all entries, in two passes: the means first."""
+    return float(np.mean((first - first.mean()) * (second - second.mean())))
+
+
+def slope(x: npt.ArrayLike, y: npt.ArrayLike) -> float:
+    """Least-squares slope of log y against log x."""
+    fit = np.polynomial.polynomial.polyfit(np.log(np.asarray(x, dtype=np.float64)), np.log(y), 1)
+    return float(fit[1])

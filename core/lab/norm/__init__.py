@@ -1,0 +1,1 @@
+"""Row norms: their arithmetic, invariances, Jacobians, gradients and numerical traps."""

@@ -1,0 +1,200 @@
+"""Options of an experiment: frozen, valid by construction, the same for pages, the command line and Python.
+
+An experiment declares a subclass of `Options` whose fields are made by `whole`, `number`, `choice` and their kin. The
+declaration carries the limits, so that a widget and a command-line option are read off it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, Field, dataclass, field
+from typing import Any, Literal, Self
+
+from core.decoder.splitmix64 import checked_seed
+from core.errors import LabError, shown
+from core.lab.vectors import checked_rows, checked_vector
+
+Kind = Literal["whole", "number", "choice", "flag", "seed", "text", "numbers", "rows", "wholes"]
+MAX_TEXT = 4096
+FLAGS = {"true": True, "false": False, "1": True, "0": False}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Option:
+    """What one field takes: its kind, inclusive limits or choices, and one line of help."""
+
+    kind: Kind
+    help: str
+    low: float = -math.inf
+    high: float = math.inf
+    choices: tuple[str, ...] = ()
+    most: int = 1
+    optional: bool = False
+
+    def checked(self, name: str, value: object) -> Any:
+        """`value`, or the value that its text writes out; raises `LabError` naming the rule."""
+        if value is None and self.optional:
+            return None
+        if isinstance(value, str) and len(value) > MAX_TEXT:
+            raise LabError(f"{name} has {len(value):,} characters; give at most {MAX_TEXT:,}.")
+        return _CHECKS[self.kind](self, name, value)
+
+    def within(self, name: str, value: float, word: str) -> float:
+        """`value`, refused outside the limits."""
+        if not self.low <= value <= self.high:
+            raise LabError(f"{name} is {shown(value)}; it must be a {word} from {self.low:g} to {self.high:g}.")
+        return value
+
+
+def whole(default: int | None, low: int, high: int, text: str) -> Any:
+    """A whole number from `low` to `high`; a default of None makes it optional."""
+    option = Option(kind="whole", help=text, low=low, high=high, optional=default is None)
+    return field(default=default, metadata={"option": option})
+
+
+def number(default: float, low: float, high: float, text: str) -> Any:
+    """A finite number from `low` to `high`."""
+    return field(default=default, metadata={"option": Option(kind="number", help=text, low=low, high=high)})
+
+
+def choice(default: str, choices: tuple[str, ...], text: str) -> Any:
+    """One of `choices`."""
+    return field(default=default, metadata={"option": Option(kind="choice", help=text, choices=choices)})
+
+
+def flag(default: bool, text: str) -> Any:
+    """True or false."""
+    return field(default=default, metadata={"option": Option(kind="flag", help=text)})
+
+
+def seed(default: int = 0, text: str = "Any unsigned 64-bit seed.") -> Any:
+    """An unsigned 64-bit seed."""
+    return field(default=default, metadata={"option": Option(kind="seed", help=text)})
+
+
+def words(default: str, text: str) -> Any:
+    """Free text of at most `MAX_TEXT` characters."""
+    return field(default=default, metadata={"option": Option(kind="text", help=text)})
+
+
+def numbers(default: tuple[float, ...] | None, low: int, high: int, text: str) -> Any:
+    """A vector of `low` to `high` finite numbers, in text separated by commas; None makes it optional."""
+    option = Option(kind="numbers", help=text, low=low, high=high, optional=default is None)
+    return field(default=default, metadata={"option": option})
+
+
+def rows(default: tuple[tuple[float, ...], ...], low: int, high: int, text: str) -> Any:
+    """Equally long vectors of `low` to `high` finite numbers, in text separated by semicolons."""
+    return field(default=default, metadata={"option": Option(kind="rows", help=text, low=low, high=high)})
+
+
+def wholes(default: tuple[int, ...], low: int, high: int, most: int, text: str) -> Any:
+    """Up to `most` increasing whole numbers from `low` to `high`, in text separated by commas."""
+    option = Option(kind="wholes", help=text, low=low, high=high, most=most)
+    return field(default=default, metadata={"option": option})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Base of all experiments' options; an object of a subclass is valid by construction. Raises `LabError`."""
+
+    def __post_init__(self) -> None:
+        for name, option in self.declared().items():
+            object.__setattr__(self, name, option.checked(name, getattr(self, name)))
+        self.check()
+
+    def check(self) -> None:
+        """Refuse what the fields do not allow together; nothing unless a subclass says so."""
+
+    @classmethod
+    def declared(cls) -> dict[str, Option]:
+        """The options by name, in the order in which they are declared."""
+        return {entry.name: entry.metadata["option"] for entry in dataclasses.fields(cls)}
+
+    @classmethod
+    def defaults(cls) -> dict[str, Any]:
+        """The default of every option."""
+        return {entry.name: _default(entry) for entry in dataclasses.fields(cls)}
+
+    @classmethod
+    def parse(cls, given: Mapping[str, object]) -> Self:
+        """Options from a mapping of values or their text; an unknown name is refused with the known ones."""
+        known = cls.declared()
+        for name in given:
+            if name not in known:
+                raise LabError(f"The option {shown(name)} is unknown here; the options are {', '.join(known)}.")
+        return cls(**given)
+
+    def document(self) -> dict[str, Any]:
+        """Every option for JSON; seeds are text, for they may pass 2^53."""
+        values = {name: getattr(self, name) for name in self.declared()}
+        seeds = {name: str(values[name]) for name, option in self.declared().items() if option.kind == "seed"}
+        return {name: _plain(value) for name, value in values.items()} | seeds
+
+
+def _default(entry: Field[Any]) -> Any:
+    assert entry.default is not MISSING
+    return entry.default
+
+
+def _plain(value: Any) -> Any:
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value
+
+
+def _whole(option: Option, name: str, value: object) -> int:
+    if isinstance(value, str):
+        digits = value.strip().removeprefix("-")
+        value = int(value) if digits.isascii() and digits.isdigit() and len(digits) <= 40 else value
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise LabError(f"{name} is {shown(value)}; it must be a whole number from {option.low:g} to {option.high:g}.")
+    option.within(name, value, "whole number")
+    return value
+
+
+def _wholes(option: Option, name: str, value: object) -> tuple[int, ...]:
+    cells: object = value.split(",") if isinstance(value, str) else value
+    if not isinstance(cells, Sequence) or isinstance(cells, str | bytes) or not 0 < len(cells) <= option.most:
+        raise LabError(f"{name} is {shown(value)}; give 1 to {option.most} whole numbers separated by commas.")
+    found = tuple(_whole(option, name, cell) for cell in cells)
+    if sorted(set(found)) != list(found):
+        raise LabError(f"{name} is {', '.join(map(str, found))}; list each number once, in increasing order.")
+    return found
+
+
+def _number(option: Option, name: str, value: object) -> float:
+    (found,) = checked_vector(name, [value] if not isinstance(value, str) else value, 1, 1)
+    return option.within(name, found, "number")
+
+
+def _choice(option: Option, name: str, value: object) -> str:
+    if not isinstance(value, str) or value not in option.choices:
+        raise LabError(f"{name} is {shown(value)}; choose one of {', '.join(option.choices)}.")
+    return value
+
+
+def _flag(option: Option, name: str, value: object) -> bool:
+    found = FLAGS.get(value.strip().lower()) if isinstance(value, str) else value
+    if not isinstance(found, bool):
+        raise LabError(f"{name} is {shown(value)}; it must be true or false.")
+    return found
+
+
+def _text(option: Option, name: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise LabError(f"{name} is {shown(value)}; it must be text.")
+    return value
+
+
+_CHECKS: Mapping[str, Callable[[Option, str, Any], Any]] = {
+    "whole": _whole,
+    "number": _number,
+    "choice": _choice,
+    "flag": _flag,
+    "seed": lambda option, name, value: checked_seed(value),
+    "text": _text,
+    "numbers": lambda option, name, value: checked_vector(name, value, int(option.low), int(option.high)),
+    "wholes": _wholes,
+    "rows": lambda option, name, value: checked_rows(name, value, int(option.low), int(option.high)),
+}

@@ -1,0 +1,1 @@
+"""Residual paths: Jacobian products, exact expansions, update geometry and the state's ledger."""

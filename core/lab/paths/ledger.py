@@ -1,0 +1,82 @@
+"""Experiment: the residual state's ledger: elements, bytes moved and state saved, for any B, S, d and dtype.
+
+Counts of full tensors, as if every operand came from and went to main memory; a fused kernel moves fewer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from core.lab.options import Options, choice, whole
+from core.lab.result import Result
+
+DTYPE_BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2, "float8": 1}
+MEBIBYTE = 2**20
+STATISTIC_BYTES = 4
+# Row statistics in float32 that a norm keeps for its backward.
+STATISTICS = {"rmsnorm": ("inverse RMS",), "layernorm": ("mean", "inverse deviation")}
+PARAMETERS = {"rmsnorm": 1, "layernorm": 2}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResidualLedgerOptions(Options):
+    """A batch of B rows of S positions, d features each."""
+
+    batch: int = whole(8, 1, 2**40, "Rows B.")
+    positions: int = whole(2048, 1, 2**40, "Positions S of a row.")
+    width: int = whole(4096, 1, 2**40, "Features d.")
+    dtype: str = choice("bfloat16", tuple(DTYPE_BYTES), "Type of the residual state.")
+    blocks: int = whole(32, 1, 2**20, "Blocks L.")
+    additions: int = whole(2, 1, 3, "Residual additions a block; 3 with cross-attention.")
+    norm: str = choice("rmsnorm", tuple(STATISTICS), "Norm before every branch.")
+
+
+def residual_ledger(options: ResidualLedgerOptions) -> Result:
+    """Exact integer counts. Table: `ledger`, a row an item, with elements, bytes and MiB."""
+    rows = options.batch * options.positions
+    state, size = rows * options.width, DTYPE_BYTES[options.dtype]
+    statistics = len(STATISTICS[options.norm]) * options.additions
+    saved = {
+        "states kept a block, one an addition": (options.additions * state, size),
+        "normalized inputs kept a block": (options.additions * state, size),
+        f"row statistics a block ({', '.join(STATISTICS[options.norm])})": (statistics * rows, STATISTIC_BYTES),
+    }
+    items = {
+        "residual state": (state, size),
+        "one read and one write": (2 * state, size),
+        "one unfused addition (two reads, one write)": (3 * state, size),
+        "all unfused additions of the stack": (3 * state * options.additions * options.blocks, size),
+        **saved,
+        "all residual states of the stack": ((options.additions * options.blocks + 1) * state, size),
+        "norm parameters of the stack, final norm too": (
+            PARAMETERS[options.norm] * options.width * (options.additions * options.blocks + 1),
+            size,
+        ),
+    }
+    table = pd.DataFrame(
+        {
+            "item": list(items),
+            "elements": pd.Series([count for count, _ in items.values()], dtype=object),
+            "bytes": pd.Series([count * each for count, each in items.values()], dtype=object),
+            "mebibytes": [count * each / MEBIBYTE for count, each in items.values()],
+        }
+    )
+    block_bytes = sum(count * each for count, each in saved.values())
+    return Result(
+        summary={
+            "elements": state,
+            "state_bytes": state * size,
+            "state_mebibytes": state * size / MEBIBYTE,
+            "unfused_addition_mebibytes": 3 * state * size / MEBIBYTE,
+            "saved_a_block_mebibytes": block_bytes / MEBIBYTE,
+            "saved_in_the_stack_mebibytes": options.blocks * block_bytes / MEBIBYTE,
+            "additions_in_the_stack": options.additions * options.blocks,
+        },
+        tables={"ledger": table},
+        notes=(
+            "Saved are the tensors that a backward without recomputation may need around its branches; attention "
+            "and feed-forward keep more inside.",
+        ),
+    )

@@ -1,0 +1,56 @@
+"""Options that the path experiments share: a decoder small enough for dense Jacobians of its whole row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from core.decoder.graph import Addition
+from core.decoder.recipes import recipe
+from core.errors import LabError
+from core.lab.decoder_source import DecoderOptions
+
+MAX_STATE = 256
+MAX_BLOCKS = 64
+
+
+@dataclass(frozen=True, kw_only=True)
+class JacobianOptions(DecoderOptions):
+    """A decoder whose row has at most 256 entries in all."""
+
+    def check(self) -> None:
+        """Refuse states too large for a dense Jacobian, and streams that are not the only path between blocks."""
+        super().check()
+        entries = self.batch().longest * self.width
+        if entries > MAX_STATE:
+            raise LabError(
+                f"The state has {entries} entries (positions times width) and a dense Jacobian their square; keep to "
+                f"{MAX_STATE} by a smaller width or a shorter text."
+            )
+        if self.blocks > MAX_BLOCKS:
+            raise LabError(f"blocks is {self.blocks}; the Jacobian experiments take up to {MAX_BLOCKS}.")
+        if any(branch.score_sum for addition in additions_of(self) for branch in addition.branches):
+            raise LabError(
+                f"The recipe {self.recipe} also carries scores from block to block, so a product of stream Jacobians "
+                "is not its derivative; choose another recipe."
+            )
+
+
+def additions_of(options: DecoderOptions) -> list[Addition]:
+    """Every addition of the decoder, in forward order."""
+    graph = recipe(options.recipe).graph(options.request().config)
+    return [addition for block in graph.blocks for addition in block]
+
+
+def refuse_norm_after(options: DecoderOptions) -> None:
+    """Refuse a stream that a norm rescales after its additions, for it is no sum of its updates."""
+    if any(addition.norm_after is not None for addition in additions_of(options)):
+        raise LabError(
+            f"The recipe {options.recipe} normalizes after every addition, so the state is no sum of its updates; "
+            "choose a recipe without a norm after the addition."
+        )
+
+
+def shortcut_of(addition: Addition) -> float:
+    """The shortcut's number; a measured one only occurs before a norm, which `refuse_norm_after` has refused."""
+    assert not isinstance(addition.shortcut, str)
+    return float(addition.shortcut)

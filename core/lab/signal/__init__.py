@@ -1,0 +1,1 @@
+"""How variance and gradients move through layers, chains and residual additions."""

@@ -1,0 +1,85 @@
+"""Elementwise activations, their slopes, and their Gaussian moments.
+
+For z normal with mean 0: E[f(z)] and E[f(z)^2] carry a signal forward, E[f'(z)^2] carries a gradient back.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from types import MappingProxyType
+
+import numpy as np
+
+from core.decoder.splitmix64 import FloatArray
+from core.lab.zero_symmetry import silu, silu_derivative
+
+Elementwise = Callable[[FloatArray], FloatArray]
+
+# Nodes of the trapezoid rule over [-REACH, REACH] standard deviations; it converges geometrically for smooth functions.
+NODES, REACH = 1001, 8.0
+
+
+@dataclass(frozen=True)
+class Activation:
+    """f and f'. `halves` marks ReLU, whose kink no quadrature should meet: exact moments instead."""
+
+    value: Elementwise
+    slope: Elementwise
+    halves: bool = False
+
+    def moments(self, variance: float) -> tuple[float, float, float]:
+        """E[f(z)], E[f(z)^2] and E[f'(z)^2] for z ~ N(0, variance)."""
+        if self.halves:
+            return math.sqrt(variance / (2 * math.pi)), variance / 2, 0.5
+        nodes, weights = _quadrature()
+        z = math.sqrt(variance) * nodes
+        value, slope = self.value(z), self.slope(z)
+        return float(weights @ value), float(weights @ value**2), float(weights @ slope**2)
+
+
+def sigmoid(z: FloatArray) -> FloatArray:
+    """1 / (1 + exp(-z)), elementwise; tanh saturates where exp would overflow."""
+    return 0.5 * (1.0 + np.tanh(0.5 * z))
+
+
+def sigmoid_slope(z: FloatArray) -> FloatArray:
+    """sigmoid(z) sigmoid(-z), elementwise: at most 1/4, without cancellation for large |z|."""
+    tail = np.exp(-np.abs(z))
+    return tail / np.square(1.0 + tail)
+
+
+def gelu(z: FloatArray) -> FloatArray:
+    """z Phi(z) with the exact normal distribution function, elementwise."""
+    return z * _phi(z)
+
+
+def gelu_slope(z: FloatArray) -> FloatArray:
+    """Phi(z) + z phi(z), elementwise."""
+    return _phi(z) + z * np.exp(-0.5 * z * z) / math.sqrt(2 * math.pi)
+
+
+def _phi(z: FloatArray) -> FloatArray:
+    erfc = np.frompyfunc(math.erfc, 1, 1)
+    return 0.5 * np.asarray(erfc(-z / math.sqrt(2)), dtype=np.float64)
+
+
+@cache
+def _quadrature() -> tuple[FloatArray, FloatArray]:
+    nodes = np.linspace(-REACH, REACH, NODES)
+    weights = np.exp(-0.5 * nodes**2)
+    return nodes, weights / weights.sum()
+
+
+ACTIVATIONS: Mapping[str, Activation] = MappingProxyType(
+    {
+        "linear": Activation(lambda z: z, np.ones_like),
+        "relu": Activation(lambda z: np.maximum(z, 0.0), lambda z: (z > 0).astype(np.float64), halves=True),
+        "tanh": Activation(np.tanh, lambda z: 1.0 - np.square(np.tanh(z))),
+        "sigmoid": Activation(sigmoid, sigmoid_slope),
+        "silu": Activation(silu, silu_derivative),
+        "gelu": Activation(gelu, gelu_slope),
+    }
+)

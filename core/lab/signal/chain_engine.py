@@ -1,0 +1,86 @@
+"""A stack of equally wide layers, run forward and backward on one vector, and its mean-field prediction.
+
+Layer: x <- N(shortcut * x + coefficient * f(W x)), with N a row norm or nothing. The prediction follows mean and mean
+square of the entries in the limit of infinite width, with every matrix fresh and independent of its input; a gradient
+is taken to be independent of the forward signal (Glorot and Bengio 2010; He et al. 2015).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from core.decoder.splitmix64 import FloatArray
+from core.lab.moments import rms
+from core.lab.norm.law import RowNorm
+from core.lab.signal.activations import Activation
+
+Weights = Callable[[int], FloatArray]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Chain:
+    """What every layer computes; `weights(layer)` gives W `[d, d]`, the same one each time it is asked."""
+
+    activation: Activation
+    layers: int
+    weights: Weights
+    shortcut: float = 0.0
+    coefficient: float = 1.0
+    norm: RowNorm | None = None
+
+    def run(self, x: FloatArray, upstream: FloatArray) -> ChainSizes:
+        """RMS of the state after 0..L layers from `x` `[d]`, and of the gradient of upstream'x_L at each."""
+        inputs, sums, forward = [], [], [rms(x)]
+        with np.errstate(all="ignore"):
+            for layer in range(self.layers):
+                z = self.weights(layer) @ x
+                total = self.coefficient * self.activation.value(z)
+                total = total + self.shortcut * x if self.shortcut else total
+                x = total if self.norm is None else self.norm(total)
+                inputs.append(z)
+                sums.append(total)
+                forward.append(rms(x))
+            backward, gradient = [rms(upstream)], upstream
+            for layer in reversed(range(self.layers)):
+                if self.norm is not None:
+                    gradient = self.norm.input_gradient(sums[layer], gradient)
+                through = self.weights(layer).T @ (self.activation.slope(inputs[layer]) * gradient)
+                gradient = self.coefficient * through + (self.shortcut * gradient if self.shortcut else 0.0)
+                backward.append(rms(gradient))
+        return ChainSizes(np.array(forward), np.array(backward[::-1]))
+
+    def predict(self, gain: float) -> ChainSizes:
+        """The same sizes expected for unit-normal ends and weights with d * Var(W) = `gain`."""
+        mean, square, factors, forward = 0.0, 1.0, [], [1.0]
+        with np.errstate(all="ignore"):
+            for _ in range(self.layers):
+                mean, square, factor = self._expected(mean, square, gain)
+                factors.append(factor)
+                forward.append(math.sqrt(square))
+            return ChainSizes(np.array(forward), np.sqrt(np.cumprod([1.0, *factors[::-1]])[::-1]))
+
+    def _expected(self, mean: float, square: float, gain: float) -> tuple[float, float, float]:
+        """Mean and mean square of the entries after one layer, and what it multiplies a gradient's mean square by."""
+        a, c = self.shortcut, self.coefficient
+        first, second, slopes = self.activation.moments(gain * square)
+        # W has mean 0, so f(Wx) is uncorrelated with x but for the means of both.
+        square = a * a * square + 2 * a * c * mean * first + c * c * second
+        mean, factor = a * mean + c * first, a * a + c * c * gain * slopes
+        if self.norm is None:
+            return mean, square, factor
+        centers = self.norm.kind == "layernorm"
+        kept = square - mean * mean if centers else square
+        divided = kept + self.norm.epsilon
+        return 0.0 if centers else mean / math.sqrt(divided), kept / divided, factor / divided
+
+
+@dataclass(frozen=True)
+class ChainSizes:
+    """RMS at layers 0..L: `forward` of the state, `backward` of the gradient with respect to it."""
+
+    forward: FloatArray
+    backward: FloatArray

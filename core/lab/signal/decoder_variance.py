@@ -1,0 +1,55 @@
+"""Experiment: the variance identity at every addition of a real decoder, its covariance measured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from core.decoder.recipes import recipe
+from core.lab.decoder_source import DecoderOptions, decoder_tape
+from core.lab.result import Result
+from core.lab.signal.variance_identity import VarianceIdentity, identity_table
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecoderVarianceOptions(DecoderOptions):
+    """The decoder whose additions are measured."""
+
+
+def decoder_variance(options: DecoderVarianceOptions) -> Result:
+    """Terms of the identity at every addition, pooled over valid positions and features. Table: `additions`."""
+    table = identity_table(_additions(options))
+    last = table.iloc[-1]
+    return Result(
+        summary={
+            "final_variance": last["measured_variance"],
+            "final_variance_if_independent": last["independence_from_input"],
+            "measured_over_independence": last["measured_variance"] / last["independence_from_input"],
+            "largest_correlation": table["correlation"].abs().max(),
+            "largest_identity_error": table["identity_error"].max(),
+        },
+        tables={"additions": table},
+        notes=(
+            "A branch reads the stream it is added to, so weights drawn independently do not make their covariance 0.",
+            "Where a recipe normalizes after the addition, the measured variance is that of the sum before the norm.",
+        ),
+    )
+
+
+def _additions(options: DecoderVarianceOptions) -> Iterator[tuple[str, float, VarianceIdentity]]:
+    from core.decoder.valid import select_valid
+
+    request, tape = options.request(), decoder_tape(options)
+    graph = recipe(request.recipe).graph(request.config)
+    flat = [addition for block in graph.blocks for addition in block]
+    for site, addition in enumerate(flat, start=1):
+        parts = [part for part in tape.contributions if part.site == site]
+        # The branches of one addition are added together; a measured shortcut only stands before a norm.
+        gained = np.sum([select_valid(part.contribution, tape.valid).numpy() for part in parts], axis=0)
+        stream = select_valid(parts[0].stream, tape.valid).numpy()
+        known = addition.norm_after is None and not isinstance(addition.shortcut, str)
+        shortcut = float(addition.shortcut) ** 2 if known else math.nan
+        yield tape.labels[site], shortcut, VarianceIdentity.of(stream, gained)

@@ -1,0 +1,86 @@
+"""Experiment: the variance of one linear layer's outputs, where the rule holds and where it visibly fails.
+
+The rule Var(y) = d * sigma^2 * E[x^2] needs weights of mean 0, uncorrelated with each other and with the inputs. Here
+weights have mean m and pairwise correlation c within an output, inputs have mean a and spread t, and
+Var(y) = m^2 d t^2 + sigma^2 (c (d t^2 + d^2 a^2) + (1 - c) d (a^2 + t^2)).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from core.decoder.splitmix64 import FloatArray
+from core.lab.moments import covariance
+from core.lab.options import Options, number, seed, whole
+from core.lab.result import Result
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearLayerOptions(Options):
+    """One layer y = W x over many inputs; spreads are standard deviations."""
+
+    fan_in: int = whole(512, 1, 4096, "Inputs d of one output.")
+    spread: float = number(512**-0.5, 0.0, 100.0, "Standard deviation sigma of a weight.")
+    input_spread: float = number(1.0, 0.0, 100.0, "Standard deviation of an input.")
+    input_mean: float = number(0.0, -100.0, 100.0, "Mean of every input; the rule needs E[x^2], not Var(x).")
+    weight_mean: float = number(0.0, -100.0, 100.0, "Mean of every weight; the rule needs 0.")
+    weight_correlation: float = number(0.0, 0.0, 1.0, "Correlation of any two weights of an output; the rule needs 0.")
+    outputs: int = whole(512, 2, 4096, "Rows of W, each an independent output.")
+    inputs: int = whole(64, 1, 512, "Independent input vectors.")
+    seed: int = seed()
+
+
+def linear_layer(options: LinearLayerOptions) -> Result:
+    """Output variance: measured, by the rule, by the rule misread, and exact. Tables: `variance`, `outputs`."""
+    outputs = _outputs(options)
+    measured = covariance(outputs, outputs)
+    second_moment = options.input_mean**2 + options.input_spread**2
+    rule = options.fan_in * options.spread**2 * second_moment
+    exact = exact_variance(options)
+    named = {
+        "measured": measured,
+        "rule d sigma^2 E[x^2]": rule,
+        "misread d sigma^2 Var(x)": options.fan_in * options.spread**2 * options.input_spread**2,
+        "exact with means and correlation": exact,
+    }
+    counts, edges = np.histogram(outputs, bins=41)
+    return Result(
+        summary={
+            "measured_variance": measured,
+            "rule_variance": rule,
+            "exact_variance": exact,
+            "input_second_moment": second_moment,
+            "gain": options.fan_in * options.spread**2,
+            "measured_over_rule": measured / rule if rule > 0 else None,
+            "rule_holds": options.weight_mean == 0.0 and options.weight_correlation == 0.0,
+        },
+        tables={
+            "variance": pd.DataFrame({"kind": list(named), "variance": list(named.values())}),
+            "outputs": pd.DataFrame({"from": edges[:-1], "to": edges[1:], "count": counts}),
+        },
+        notes=("The measured variance pools all outputs and inputs; it scatters about the exact one.",),
+    )
+
+
+def exact_variance(options: LinearLayerOptions) -> float:
+    """Variance of one output over weights and inputs, from the second moments of both."""
+    d, a, t = options.fan_in, options.input_mean, options.input_spread
+    common = options.weight_correlation * (d * t**2 + d**2 * a**2)
+    own = (1.0 - options.weight_correlation) * d * (a**2 + t**2)
+    return options.weight_mean**2 * d * t**2 + options.spread**2 * (common + own)
+
+
+def _outputs(options: LinearLayerOptions) -> FloatArray:
+    """Outputs `[outputs, inputs]` of a freshly drawn layer."""
+    generator = np.random.default_rng(options.seed)
+    weights = generator.standard_normal((options.outputs, options.fan_in))
+    weights *= options.spread * math.sqrt(1.0 - options.weight_correlation)
+    shared = generator.standard_normal((options.outputs, 1))
+    weights += options.weight_mean + options.spread * math.sqrt(options.weight_correlation) * shared
+    x = generator.standard_normal((options.fan_in, options.inputs))
+    x *= options.input_spread
+    return np.asarray(weights @ (x + options.input_mean))

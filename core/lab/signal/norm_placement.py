@@ -1,0 +1,99 @@
+"""Experiment: the gradient of the last layer's weights against depth, with the norm before or after the addition.
+
+Setting of the toy: unit-normal rows, one GELU branch of width 4 d a block, Xavier weights, LayerNorm without affine, a
+final norm in the pre-norm stack, an upstream gradient N(0, 1) / rows. The quantity is the Frobenius norm of the last
+writer's gradient. Theory (Xiong et al. 2020, Theorem 1): no dependence on depth in post-norm, L^(-1/2) in pre-norm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from core.errors import LabError
+from core.lab.moments import slope
+from core.lab.options import Options, seed, whole, wholes
+from core.lab.result import Result
+
+if TYPE_CHECKING:
+    import torch
+
+MAX_DRAWS = 2**29
+FF_RATIO = 4
+NORM_EPSILON = 1e-5
+PLACEMENTS = ("post-norm", "pre-norm")
+THEORY = {"post-norm": 0.0, "pre-norm": -0.5}
+
+
+@dataclass(frozen=True, kw_only=True)
+class NormPlacementOptions(Options):
+    """Depths of the stacks; a shallower stack is the beginning of a deeper one of the same seed."""
+
+    depths: tuple[int, ...] = wholes((6, 12, 24, 48), 1, 128, 12, "Numbers of blocks.")
+    width: int = whole(64, 8, 512, "Features d of the stream.")
+    rows: int = whole(64, 1, 256, "Independent rows.")
+    seeds: int = whole(3, 1, 32, "Draws of the stacks.")
+    seed: int = seed(0, "Seed of the first draw; the next ones count up.")
+
+    def check(self) -> None:
+        """Refuse what would draw for too long."""
+        draws = 2 * self.seeds * self.depths[-1] * self.width**2 * FF_RATIO
+        if draws > MAX_DRAWS:
+            raise LabError(f"{draws:,} weights pass the limit of {MAX_DRAWS:,}; choose fewer blocks, width or seeds.")
+
+
+def norm_placement(options: NormPlacementOptions) -> Result:
+    """Last-layer gradient norms. Tables: `gradients` (a row a placement, depth and seed), `mean` over the seeds."""
+    rows = [row for index in range(options.seeds) for row in _gradients(options, index)]
+    gradients = pd.DataFrame(rows, columns=["placement", "seed", "blocks", "gradient_norm"])
+    mean = gradients.groupby(["placement", "blocks"])["gradient_norm"].mean().reset_index()
+    summary: dict[str, float | None] = {}
+    for placement in PLACEMENTS:
+        chosen = mean[mean["placement"] == placement]
+        x, y = chosen["blocks"].to_numpy(), chosen["gradient_norm"].to_numpy()
+        summary[f"slope[{placement}]"] = slope(x, y) if len(x) > 1 else None
+        summary[f"slope_in_theory[{placement}]"] = THEORY[placement]
+    return Result(
+        summary=summary,
+        tables={"gradients": gradients, "mean": mean},
+        notes=(
+            "Slopes are log-log least squares over the depths; the theorem's limit is for wider and deeper stacks.",
+        ),
+    )
+
+
+def _gradients(options: NormPlacementOptions, index: int) -> Iterator[tuple[str, str, int, float]]:
+    """Gradient norms of one drawn stack under both placements, at each depth."""
+    import torch  # float32 products, and autograd for the last writer
+
+    d, ff = options.width, FF_RATIO * options.width
+    generator = torch.Generator().manual_seed(options.seed + index)
+
+    def normal(*shape: int) -> torch.Tensor:
+        return torch.randn(*shape, generator=generator)
+
+    start, upstream = normal(options.rows, d), normal(options.rows, d) / options.rows
+    xavier, states = (2 / (d + ff)) ** 0.5, dict.fromkeys(PLACEMENTS, start)
+    for block in range(1, options.depths[-1] + 1):
+        up, down = xavier * normal(d, ff), (xavier * normal(ff, d)).requires_grad_()
+        for placement, x in states.items():
+            next_x, output = _block(x, up, down, pre=placement == "pre-norm")
+            if block in options.depths:
+                (gradient,) = torch.autograd.grad(output, down, upstream)
+                yield placement, str(options.seed + index), block, float(gradient.double().norm())
+            states[placement] = next_x.detach()
+
+
+def _block(x: torch.Tensor, up: torch.Tensor, down: torch.Tensor, *, pre: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    """The state after one block, and the output of a stack that ends with it."""
+    from torch.nn.functional import gelu, layer_norm
+
+    shape = (x.shape[-1],)
+    if pre:
+        x = x + gelu(layer_norm(x, shape, eps=NORM_EPSILON) @ up) @ down
+        return x, layer_norm(x, shape, eps=NORM_EPSILON)
+    x = layer_norm(x + gelu(x @ up) @ down, shape, eps=NORM_EPSILON)
+    return x, x

@@ -1,0 +1,89 @@
+"""Experiment: L branches of unit variance added with a coefficient, uncorrelated or not.
+
+The branches are built exactly: orthonormal directions give every branch variance 1, any two the same correlation, and
+each the same correlation with the input. With correlation 0 the added variance is L c^2, 1 at c = L^(-1/2).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from core.decoder.splitmix64 import FloatArray
+from core.errors import LabError
+from core.lab.options import Options, choice, number, seed, whole
+from core.lab.result import Result
+from core.lab.signal.variance_identity import VarianceIdentity, identity_table
+
+POWERS = {"1": 0.0, "L^(-1/2)": -0.5, "L^(-1)": -1.0}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScaledResidualOptions(Options):
+    """x <- x + c F_l, l = 1..L, from an input of variance 1."""
+
+    branches: int = whole(48, 1, 200, "Branches L.")
+    coefficient: str = choice("L^(-1/2)", (*POWERS, "custom"), "Coefficient c of every branch.")
+    factor: float = number(1.0, 0.0, 100.0, "The custom coefficient.")
+    branch_correlation: float = number(0.0, 0.0, 1.0, "Correlation of any two branches; independence says 0.")
+    input_correlation: float = number(0.0, -1.0, 1.0, "Correlation of every branch with the input.")
+    seed: int = seed()
+
+    def check(self) -> None:
+        """Refuse correlations that no vectors have together."""
+        if self.input_correlation**2 > 1.0 - (1.0 - self.branch_correlation) * (self.branches > 1):
+            raise LabError(
+                f"branch_correlation {self.branch_correlation:g} is below the square of input_correlation "
+                f"{self.input_correlation:g}; the branches share their part along the input, so raise it."
+            )
+
+    @property
+    def c(self) -> float:
+        """The coefficient as a number."""
+        return self.factor if self.coefficient == "custom" else float(self.branches ** POWERS[self.coefficient])
+
+
+def scaled_residual(options: ScaledResidualOptions) -> Result:
+    """Variance after every addition beside independence. Tables: `additions`, and `coefficients` at this depth."""
+    state, branches = _vectors(options)
+    found = []
+    for index, branch in enumerate(branches):
+        found.append((f"branch {index + 1}", 1.0, VarianceIdentity.of(state, options.c * branch)))
+        state = state + options.c * branch
+    table, depth, c = identity_table(found), options.branches, options.c
+    rho, kappa = options.branch_correlation, options.input_correlation
+    coefficients = {name: depth**power for name, power in POWERS.items()}
+    return Result(
+        summary={
+            "coefficient": c,
+            "added_variance": table["measured_variance"].iloc[-1] - 1.0,
+            "added_variance_expected": depth * c**2 * (1 + (depth - 1) * rho) + 2 * c * depth * kappa,
+            "added_variance_if_independent": depth * c**2,
+            "largest_identity_error": table["identity_error"].max(),
+        },
+        tables={
+            "additions": table,
+            "coefficients": pd.DataFrame(
+                {
+                    "coefficient": list(coefficients),
+                    "value": list(coefficients.values()),
+                    "added_variance": [depth * value**2 for value in coefficients.values()],
+                }
+            ),
+        },
+        notes=("Zero covariance and unit branches are premises here; a real branch is a function of its stream.",),
+    )
+
+
+def _vectors(options: ScaledResidualOptions) -> tuple[FloatArray, list[FloatArray]]:
+    """Input and branches: variance exactly 1, mean 0, with the correlations asked for."""
+    count = options.branches + 2
+    drawn = np.random.default_rng(options.seed).standard_normal((2 * count, count))
+    basis, _ = np.linalg.qr(np.column_stack([np.ones(2 * count), drawn]))
+    state, shared, *own = (2 * count) ** 0.5 * basis[:, 1:].T
+    kappa = options.input_correlation
+    common = max(0.0, options.branch_correlation - kappa**2)
+    left = max(0.0, 1.0 - kappa**2 - common)
+    return state, [kappa * state + common**0.5 * shared + left**0.5 * direction for direction in own]
