@@ -21,7 +21,14 @@ FLAGS = (
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
 )  # fmt: skip
-READY = '[data-testid="stApp"][data-test-script-state="notRunning"]'
+SETTLED = """
+(quiet) => {
+  const app = document.querySelector('[data-testid="stApp"]');
+  const busy = !app || app.dataset.testScriptState !== 'notRunning' || document.querySelector('[data-stale="true"]');
+  if (busy || !window.quietSince) window.quietSince = performance.now();
+  return !busy && performance.now() - window.quietSince >= quiet;
+}
+"""
 START_SECONDS = 60
 WAIT = 30_000
 
@@ -97,11 +104,10 @@ class Visitor:
         self.settle()
         return self
 
-    def settle(self) -> None:
-        """Wait until the script has run to its end and stays so."""
-        self.page.wait_for_selector(READY, state="attached")
-        self.page.wait_for_timeout(150)
-        self.page.wait_for_selector(READY, state="attached")
+    def settle(self, quiet: int = 300) -> None:
+        """Wait until the script has been at its end, and nothing on the page stale, for `quiet` milliseconds."""
+        self.page.evaluate("window.quietSince = 0")
+        self.page.wait_for_function(SETTLED, arg=quiet)
 
     def slide(self, key: str, steps: int) -> None:
         """Move a slider by keyboard, as a person without a mouse does."""
@@ -117,7 +123,8 @@ class Visitor:
         return str(text)
 
     def download(self, button_key: str) -> Path:
-        """Click a download button; the file's path."""
+        """Click a download button once the page is at rest; the file's path."""
+        self.settle()
         with self.page.expect_download() as found:
             self.page.locator(f".st-key-{button_key} button").click()
         return Path(found.value.path())
