@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,23 +11,27 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
 
 from core import __version__
 from core.decoder.config import Budget, DecoderConfig
-from core.decoder.construction import ConstructionRecord, Decoder, restore
+from core.decoder.construction import ConstructionRecord, Decoder, Shortcuts, restore
+from core.decoder.graph import Graph
 from core.decoder.parameters import layout
 from core.decoder.recipes import recipe
 from core.decoder.splitmix64 import checked_seed
-from core.errors import DepthscopeError, StorageError
+from core.errors import DepthscopeError, LayoutError, StorageError
 from core.strict_json import JsonValue, read_json
 
 SCHEMA = "depthscope.record/1"
 RECORD = "record.json"
 ARMS = ("initialized", "control")
 MAX_RECORD_BYTES = 2**22
+PARTIAL = ".partial"
 STORED_DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
+# The same types as a safetensors header names them.
+HEADER_DTYPES = {"float64": "F64", "float32": "F32", "bfloat16": "BF16"}
 
 
 @dataclass(frozen=True)
@@ -41,16 +46,19 @@ class StoredRun:
 def save_run(folder: str | os.PathLike[str], initialized: Decoder, control: Decoder, dtype: str) -> None:
     """Write a run's three files; the folder is made, and one that holds anything else is refused.
 
-    Each file appears under its name only when whole. Raises `StorageError`.
+    Each file appears under its name only when whole, the record last and an earlier one removed first, so that a record
+    never stands beside the weights of another run. Raises `StorageError`.
     """
     place = Path(folder)
     try:
         place.mkdir(parents=True, exist_ok=True)
-        foreign = sorted(set(os.listdir(place)) - {RECORD, *(f"{arm}.safetensors" for arm in ARMS)})
+        own = [RECORD, *(f"{arm}.safetensors" for arm in ARMS)]
+        foreign = sorted(set(os.listdir(place)) - {*own, *(name + PARTIAL for name in own)})
         if foreign:
             raise StorageError(
                 f"The folder {place} holds {foreign[0]!r}; save into an empty folder or an earlier run's."
             )
+        (place / RECORD).unlink(missing_ok=True)
         for arm, decoder in zip(ARMS, (initialized, control), strict=True):
             tensors = {
                 name: leaf.detach().to(STORED_DTYPES[dtype]).contiguous() for name, leaf in decoder.parameters.items()
@@ -67,8 +75,9 @@ def load_run(folder: str | os.PathLike[str], budget: Budget | None = None) -> St
     place = Path(folder)
     if not place.is_dir():
         raise StorageError(f"{place} is not a folder; give the folder that --save wrote.")
-    record, dtype = _read_record(read_json(place / RECORD, max_bytes=MAX_RECORD_BYTES))
-    (budget or Budget()).check(record.config, layout(record.config).parameters)
+    if not (place / RECORD).exists():
+        raise StorageError(f"The folder {place} has no {RECORD}; restore a whole folder that --save wrote.")
+    record, dtype = _read_record(read_json(place / RECORD, max_bytes=MAX_RECORD_BYTES), budget or Budget())
     initialized, control = (
         restore(record, _tensors(place / f"{arm}.safetensors", record.config, dtype)) for arm in ARMS
     )
@@ -77,16 +86,29 @@ def load_run(folder: str | os.PathLike[str], budget: Budget | None = None) -> St
 
 def _tensors(path: Path, config: DecoderConfig, dtype: str) -> Mapping[str, torch.Tensor]:
     try:
-        found = load_file(path)
+        if not path.is_file():
+            raise StorageError(f"The weights {path} are missing; restore a whole folder that --save wrote.")
+        with safe_open(path, framework="pt") as stored:
+            _check_header(path, stored, config, dtype)
+            return {spec.name: stored.get_tensor(spec.name).to(torch.float64) for spec in layout(config)}
     except (OSError, SafetensorError) as error:
         raise StorageError(f"The weights {path} cannot be read: {_reason(error)}.") from error
-    for name, tensor in found.items():
-        if tensor.dtype != STORED_DTYPES[dtype]:
-            raise StorageError(f"{name[:80]!r} is stored as {tensor.dtype}, but the record says {dtype}.")
-    # safetensors keeps names in an order of its own; the layout's order is the one that is checked.
-    ordered = {spec.name: found[spec.name] for spec in layout(config) if spec.name in found}
-    ordered.update(found)
-    return {name: tensor.to(torch.float64) for name, tensor in ordered.items()}
+
+
+def _check_header(path: Path, stored: Any, config: DecoderConfig, dtype: str) -> None:
+    """Refuse names, types and shapes that are not the record's, before any tensor is read."""
+    wanted = {spec.name: spec.shape for spec in layout(config)}
+    names = set(stored.keys())
+    for name in (*wanted, *sorted(names)):
+        if name not in names or name not in wanted:
+            what = "lacks" if name in wanted else "holds the unknown"
+            raise LayoutError(f"The file {path} {what} tensor {name[:80]!r}; restore a folder that --save wrote.")
+    for name, shape in wanted.items():
+        header = stored.get_slice(name)
+        if header.get_dtype() != HEADER_DTYPES[dtype]:
+            raise StorageError(f"{name} is stored as {header.get_dtype()} in {path}, but the record says {dtype}.")
+        if tuple(header.get_shape()) != shape:
+            raise LayoutError(f"{name} has shape {header.get_shape()} in {path}; this decoder needs {list(shape)}.")
 
 
 def _record_document(record: ConstructionRecord, dtype: str) -> dict[str, Any]:
@@ -107,27 +129,27 @@ def _record_document(record: ConstructionRecord, dtype: str) -> dict[str, Any]:
     }
 
 
-def _read_record(document: JsonValue) -> tuple[ConstructionRecord, str]:
+def _read_record(document: JsonValue, budget: Budget) -> tuple[ConstructionRecord, str]:
     try:
         fields: dict[str, Any] = dict(document)  # type: ignore[arg-type]
         if fields.pop("schema") != SCHEMA:
             raise StorageError(f"{RECORD} is not a {SCHEMA} record; restore a folder that --save wrote.")
         dtype = fields["dtype"]
         if dtype not in STORED_DTYPES:
-            raise StorageError(f"{RECORD} names an unknown dtype.")
-        shortcuts = fields["shortcuts"]
+            raise StorageError(f"{RECORD} names an unknown dtype; it may be {', '.join(STORED_DTYPES)}.")
+        config = DecoderConfig(**{name: fields["config"][name] for name in DecoderConfig().document()})
+        budget.check(config, layout(config).parameters)
+        chosen = recipe(fields["recipe"])
         record = ConstructionRecord(
-            config=DecoderConfig(**fields["config"]),
-            recipe=recipe(fields["recipe"]).name,
+            config=config,
+            recipe=chosen.name,
             base_initializer_id=str(fields["base_initializer_id"]),
             factor=None if fields["factor"] is None else float(fields["factor"]),
             initial_rng_state=checked_seed(fields["initial_rng_state"]),
             final_rng_state=checked_seed(fields["final_rng_state"]),
             selected_names=tuple(str(name) for name in fields["selected_names"]),
             transformed_tensors=int(fields["transformed_tensors"]),
-            shortcuts=None
-            if shortcuts is None
-            else tuple({k: float(v) for k, v in block.items()} for block in shortcuts),
+            shortcuts=_shortcuts(chosen.graph(config), fields["shortcuts"]),
         )
     except DepthscopeError:
         raise
@@ -138,8 +160,21 @@ def _read_record(document: JsonValue) -> tuple[ConstructionRecord, str]:
     return record, dtype
 
 
+def _shortcuts(graph: Graph, stored: Any) -> Shortcuts | None:
+    """The measured shortcuts of a graph that has any: by block, one positive finite number a key."""
+    keys = [{addition.shortcut for addition in block if isinstance(addition.shortcut, str)} for block in graph.blocks]
+    if not any(keys):
+        return None
+    found = tuple({key: float(value) for key, value in block.items()} for block in stored)
+    if [set(block) for block in found] != keys or not all(0 < v < math.inf for block in found for v in block.values()):
+        raise StorageError(
+            f"{RECORD} does not hold the shortcut of every addition; restore a folder that --save wrote."
+        )
+    return found
+
+
 def _whole(path: Path, write: Any) -> None:
-    partial = path.with_name(path.name + ".partial")
+    partial = path.with_name(path.name + PARTIAL)
     try:
         write(partial)
         os.replace(partial, path)

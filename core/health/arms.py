@@ -73,13 +73,13 @@ def observe_arms(
     return [arms[index] for index in range(len(recipes))]
 
 
-def profile_scalars(draw: BaseDraw, recipe: Recipe, batch: Batch, dtype: str, device: str) -> Scalars | None:
-    """What a recipe's profile step measures, None for a recipe without one."""
+def profile_scalars(draw: BaseDraw, recipe: Recipe, batch: Batch, device: str = "cpu") -> Scalars | None:
+    """What a recipe's profile step measures, in float64 like all construction; None for a recipe without one."""
     if recipe.profile is None:
         return None
-    kind, place = torch_dtype(dtype), checked_device(device)
+    place = checked_device(device)
     return measured_shortcuts(
-        recipe.graph(draw.config), lambda scalars: DrawnWeights(draw, [recipe], kind, place, scalars), batch
+        recipe.graph(draw.config), lambda scalars: DrawnWeights(draw, [recipe], torch.float64, place, scalars), batch
     )
 
 
@@ -89,6 +89,6 @@ def _run(
     graphs = [recipe.graph(draw.config) for recipe in recipes]
     kind, place = torch_dtype(dtype), checked_device(device)
     with recording(place):
-        scalars = profile_scalars(draw, recipes[0], batch, dtype, device)
+        scalars = profile_scalars(draw, recipes[0], batch, device)
         weights = DrawnWeights(draw, recipes, kind, place, scalars)
         return measure(forward(graphs[0], weights, batch, contributions=contributions))
