@@ -91,8 +91,8 @@ class Sheet:
             st.caption(escaped(f"Not drawn on this axis: {'; '.join(shown)}{f'; and {more} more' if more else ''}."))
         title = name.replace("-", " ")
         with st.container(horizontal=True, gap="xsmall", key=f"files-of-{name}"):
-            self._download("HTML", f"{name}.html", "text/html", lambda: figure_html(title, figure), f"Figure {title}")
-            self._download("JSON", f"{name}.json", "application/json", lambda: figure_json(figure), f"Figure {title}")
+            self._download(f"{name}.html", "text/html", lambda: figure_html(title, figure))
+            self._download(f"{name}.json", "application/json", lambda: figure_json(figure))
 
     def table(
         self,
@@ -112,13 +112,14 @@ class Sheet:
             key=f"table-{name}", height=height or "auto",
         )  # fmt: skip
         with st.container(horizontal=True, gap="xsmall", key=f"files-of-{name}"):
-            self._download("CSV", f"{name}.csv", "text/csv", lambda: csv_text(table), f"Table {name}")
-            self._download("JSON", f"{name}.json", "application/json", lambda: json_text(table), f"Table {name}")
+            self._download(f"{name}.csv", "text/csv", lambda: csv_text(table))
+            self._download(f"{name}.json", "application/json", lambda: json_text(table))
 
-    def _download(self, label: str, file: str, mime: str, data: Callable[[], str], what: str) -> None:
+    def _download(self, file: str, mime: str, data: Callable[[], str]) -> None:
+        # The file's name is the label: no two buttons of a page read the same, and the text is made at a click only.
         st.download_button(
-            label, data=lambda: data().encode(), file_name=f"{self.name}-{file}", mime=mime, on_click="ignore",
-            key=f"download-{file}", icon="⬇️", type="tertiary", help=f"{what} as {label}",
+            file, data=lambda: data().encode(), file_name=f"{self.name}-{file}", mime=mime, on_click="ignore",
+            key=f"download-{file}", icon="📥", type="tertiary",
         )  # fmt: skip
 
 
