@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from core.decoder.base_draw import BaseDraw
 from core.decoder.batch import Batch
 from core.decoder.config import DecoderConfig
 from core.decoder.recipes import recipe
+from core.errors import DepthscopeError
 from core.health.arms import observe_arms
 from core.health.observe import Observation
 
@@ -86,6 +87,15 @@ def assert_same_member(ours: Observation, member: int, theirs: Observation, othe
         for part in ("raw_rms", "contribution_rms", "stream_rms"):
             np.testing.assert_allclose(getattr(a, part)[member], getattr(b, part)[other], rtol=tolerance)
         np.testing.assert_allclose(a.cosine[member], b.cosine[other], rtol=0, atol=tolerance)
+
+
+def refused(call: Callable[[], Any]) -> str | None:
+    """The sentence of the refusal that `call` raises, None where it returns; anything else it raises is passed on."""
+    try:
+        call()
+    except DepthscopeError as refusal:
+        return str(refusal)
+    return None
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from core.decoder.config import DecoderConfig
-from core.errors import BatchError, NoValidPositions
+from core.errors import BatchError, NoValidPositions, shown
 
 Rows = Sequence[Sequence[int]]
 
@@ -185,7 +185,7 @@ def _ids(label: str, index: int, row: Sequence[object]) -> list[int]:
         raise BatchError(f"Row {index} of {label} is empty; give at least one id a row.")
     for value in row:
         if isinstance(value, bool) or not isinstance(value, int | np.integer):
-            raise BatchError(f"Row {index} of {label} holds {str(value)[:40]!r}, which is not a whole number.")
+            raise BatchError(f"Row {index} of {label} holds {shown(value)}, which is not a whole number.")
         if abs(int(value)) >= 2**62:
             raise BatchError(f"Row {index} of {label} holds a number past 2^62, which no vocabulary reaches.")
     return [int(value) for value in row]  # type: ignore[call-overload]
@@ -194,7 +194,7 @@ def _ids(label: str, index: int, row: Sequence[object]) -> list[int]:
 def _flags(index: int, row: Sequence[object]) -> list[bool]:
     for value in row:
         if not isinstance(value, bool | np.bool_):
-            raise BatchError(f"Row {index} of valid holds {str(value)[:40]!r}; use true and false.")
+            raise BatchError(f"Row {index} of valid holds {shown(value)}; use true and false.")
     return [bool(value) for value in row]
 
 
