@@ -22,9 +22,9 @@ JOINT = "+"
 class Recipe:
     """A named depth recipe.
 
-    `counts` says what its depth law counts: L blocks or 2L additions. `needs` are decoder options without which it has
-    no definition. `refusal` is the reason why it does not run on a decoder-only stack, if it does not. `parts` names
-    what a combination is made of.
+    `counts` says what its depth law counts, L blocks or 2L additions, where that makes a difference. `needs` are
+    decoder options without which it has no definition. `refusal` is the reason why it does not run on a decoder-only
+    stack, if it does not. `parts` names what a combination is made of.
     """
 
     name: str

@@ -108,7 +108,6 @@ RECIPES: tuple[Recipe, ...] = (
         source="Dey et al. 2025, CompleteP, exponent 1, base depth 2",
         evidence="paper",
         topology=Topology(branch=DepthLaw("(L/2)^(-1)", lambda _, blocks: 2.0 / blocks)),
-        counts="blocks",
     ),
     Recipe(
         name="layerscale",
@@ -176,7 +175,6 @@ RECIPES: tuple[Recipe, ...] = (
             final_norm=None,
             shortcut=DepthLaw("(2L)^(1/4)", lambda _, blocks: (2 * blocks) ** 0.25),
         ),
-        counts="blocks",
     ),
     Recipe(
         name="admin",

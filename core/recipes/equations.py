@@ -1,0 +1,91 @@
+"""A recipe's graph in words: one equation an addition, with coefficients as formulas."""
+
+from __future__ import annotations
+
+from core.decoder.graph import TANH_SLOPE, DepthLaw, Topology
+
+MODULES = {"attention": "A", "feed_forward": "M"}
+WORDS = {
+    "A": "attention",
+    "M": "feed-forward",
+    "N": "norm",
+    "unit": "division by the Euclidean length",
+    "x": "the residual stream",
+    "L": "blocks",
+    "l": "block, from 0",
+    "d": "width",
+}
+
+
+def graph_equations(topology: Topology) -> list[str]:
+    """What one block does to the stream, an equation an addition, then what the graph changes elsewhere."""
+    attention, feed_forward = (_branch(topology, kind) for kind in MODULES)
+    if topology.parallel:
+        lines = [_addition(topology, f"{attention} + {feed_forward}")]
+    else:
+        lines = [_addition(topology, attention), _addition(topology, feed_forward)]
+    return lines + _elsewhere(topology)
+
+
+def graph_summary(topology: Topology) -> str:
+    """The equations as one line; two equal shapes are said once with F for either branch."""
+    lines = graph_equations(topology)
+    first, second = lines[0], lines[1] if len(lines) > 1 else ""
+    if second == first.replace("A(", "M("):
+        lines = [first.replace("A(", "F("), *lines[2:]]
+    return "; ".join(lines)
+
+
+def _addition(topology: Topology, gained: str) -> str:
+    shortcut = topology.shortcut
+    stream = "x"
+    if isinstance(shortcut, DepthLaw):
+        stream = f"{_factor(shortcut)}x"
+    elif shortcut == "measured":
+        stream = "w x"
+    total = f"{stream} + {gained}"
+    return f"x <- {_normed(topology.norm_after, total)}"
+
+
+def _branch(topology: Topology, kind: str) -> str:
+    read = _normed(topology.norm_in, "x")
+    if topology.norm_in_factor is not None:
+        read = f"{_factor(topology.norm_in_factor)}{read}"
+    inner = f"{MODULES[kind]}({read})"
+    norm_out = "norm" if topology.attention_norm_out and kind == "attention" else topology.norm_out
+    gained = _normed(norm_out, inner)
+    return gained if topology.branch is None else f"{_factor(topology.branch)}{gained}"
+
+
+def _normed(norm: str | None, inner: str) -> str:
+    if norm is None:
+        return inner
+    if norm == "tanh":
+        return f"tanh({TANH_SLOPE} {inner})"
+    return f"{'N' if norm == 'norm' else 'unit'}({inner})"
+
+
+def _factor(law: DepthLaw) -> str:
+    return f"[{law.formula}] " if " " in law.formula else f"{law.formula} "
+
+
+def _elsewhere(topology: Topology) -> list[str]:
+    lines = []
+    if topology.shortcut == "measured":
+        lines.append("w^2 = 1 + the variances of the earlier branch outputs, measured once with w = 1")
+    if topology.hidden_norm:
+        lines.append("M normalizes its features before the down projection")
+    if topology.score_sum:
+        lines.append("attention scores are summed over blocks before the softmax")
+    if topology.query_key_unit:
+        lines.append("queries and keys are divided by their length a head, after rotation")
+    if topology.score_exponent != -0.5:
+        lines.append(f"scores times head_dim^({topology.score_exponent:g})")
+    if topology.gate_scaled:
+        lines.append("gate input times d^(1/2)")
+    if topology.embedding_scaled:
+        lines.append("input embedding times d^(1/2)")
+    if topology.logit_numerator is not None:
+        lines.append(f"logits times {topology.logit_numerator:g}/d")
+    lines.append(f"last state through {_normed(topology.final_norm, 'x')}" if topology.final_norm else "no final norm")
+    return lines
