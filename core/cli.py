@@ -5,10 +5,12 @@ Exit status: 0 done, 1 the gate asked for fails, 2 a refused input, with one sen
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 
 import click
@@ -29,6 +31,7 @@ VERBS = {
     "lab": "Run an experiment of the signal, norm and path labs.",
 }
 DONE, GATE_FAILED, REFUSED, INTERRUPTED = 0, 1, 2, 130
+OUT_OF_MEMORY = "This machine's memory does not hold that; make the decoder or the batch smaller."
 
 
 class VerbGroup(click.Group):
@@ -67,25 +70,49 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit status."""
     try:
         outcome = cli.main(args=arguments, prog_name="python -m core", standalone_mode=False)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
         return outcome if isinstance(outcome, int) else DONE
     except click.exceptions.Exit as stop:
         return stop.exit_code
+    except click.exceptions.NoArgsIsHelpError as help_page:
+        click.echo(help_page.format_message())
+        return DONE
     except (click.Abort, KeyboardInterrupt):
         _say("Interrupted; what was finished is kept.")
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader closed the pipe; there is nobody left to tell, and no flush may fail at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader closed the pipe; there is nobody left to tell.
+        _discard_output()
         return DONE
-    except click.UsageError as error:
+    except click.ClickException as error:
         _say(error.format_message())
-    except (DepthscopeError, click.ClickException) as error:
+    except DepthscopeError as error:
         _say(str(error))
     except MemoryError:
-        _say("This machine's memory does not hold that; make the decoder or the batch smaller.")
+        _say(OUT_OF_MEMORY)
+    except OSError as error:
+        _discard_output()
+        _say(f"The output cannot be written: {error.strerror or error}.")
+    except Exception as error:
+        # torch reports a failed allocation as a plain RuntimeError.
+        _say(OUT_OF_MEMORY if "allocate memory" in str(error) else _internal(error))
     return REFUSED
 
 
 def _say(sentence: str) -> None:
-    click.echo(" ".join(sentence.split()), err=True)
+    line = " ".join(sentence.split())
+    click.echo(line if line.endswith(".") else line + ".", err=True)
+
+
+def _discard_output() -> None:
+    """No later flush, at exit either, may fail on an output that cannot take any more."""
+    with contextlib.suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _internal(error: Exception) -> str:
+    """A bug, in one sentence that can be reported; nobody is shown a traceback."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    place = f"{os.path.basename(frame.filename)}, line {frame.lineno}"
+    return f"An internal error, {type(error).__name__} in {place}, stopped this run; please report it with the command."

@@ -13,7 +13,7 @@ from core.decoder.base_draw import Distribution
 from core.decoder.batch import Batch, chapter_batch, parse_rows
 from core.decoder.config import Budget, DecoderConfig
 from core.decoder.splitmix64 import checked_seed
-from core.errors import BatchError
+from core.errors import BatchError, ConfigError, shown
 from core.strict_json import read_json
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -34,7 +34,7 @@ class WholeNumber(click.ParamType[int]):
         digits = text.removeprefix("-")
         if not (digits.isascii() and digits.isdigit() and len(digits) <= 40):
             label = param.opts[0] if param else "The value"
-            raise click.BadParameter(f"{label} is {text[:40]!r}; it must be a whole number.")
+            raise ConfigError(f"{label} is {shown(text)}; it must be a whole number.")
         return int(text)
 
 
