@@ -10,9 +10,9 @@ from core.decoder.parameters import WRITERS, layout
 from core.decoder.recipe_type import Recipe
 from core.decoder.recipes import recipe
 from core.health.arms import observe_arms
-from core.recipes.comparison import ComparisonRequest, runnable_recipes
 from core.recipes.drift import VARIANTS, Variant
 from core.recipes.effects import largest_change
+from core.recipes.request import ComparisonRequest, runnable_recipes
 
 DRIFT_COLUMNS = (
     "variant", "recipe", "code_base", "place", "says", "does", "blocks", "seeds", "output_first", "output_last",

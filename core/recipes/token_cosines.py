@@ -16,7 +16,7 @@ from core.decoder.valid import select_valid
 from core.decoder.weights import DrawnWeights
 from core.health.arms import checked_device, profile_scalars, torch_dtype
 from core.health.valid_rms import cosine_of_rows
-from core.recipes.comparison import ComparisonRequest, runnable_recipes, seed_chunks
+from core.recipes.request import ComparisonRequest, runnable_recipes, seed_chunks
 
 QUANTILES = {"q05": 0.05, "q25": 0.25, "median": 0.5, "q75": 0.75, "q95": 0.95}
 TOKEN_COLUMNS = ("recipe", "blocks", "site", "label", "block", "branch", *QUANTILES, "tokens", "undefined")
