@@ -121,7 +121,7 @@ def readable(document: dict[str, Any]) -> str:
     for name, arm in zip((document["recipe"], "unscaled control"), arms, strict=True):
         verdict = "every ratio within the band" if arm["within_band"] else "a ratio leaves the band"
         lines.append(
-            f"{name}: loss {arm['loss_nats']:.6f} nats over {arm['valid_positions']} valid targets, "
+            f"{name}: mean loss {arm['loss_nats']:.6f} nats over {arm['valid_positions']} valid targets, "
             f"A0 {arm['input_activation_rms']:.6f}, G_last {arm['terminal_adjoint_rms']:.6f}; {verdict} "
             f"[{document['band'][0]:g}, {document['band'][1]:g}]"
         )

@@ -1,0 +1,214 @@
+"""Bad input on the command line: one sentence on standard error, exit 2, and nothing heavy imported to find out."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DRIVER = Path(__file__).with_name("refusal_driver.py")
+PAST = str(2**64)
+DIGITS = "9" * 5000
+
+# File name and content; a command line names a file as @name.
+FILES: dict[str, bytes] = {
+    "empty": b"",
+    "broken": b'{"inputs": [[1',
+    "repeated": b'{"inputs": [[1]], "inputs": [[2]], "targets": [[1]]}',
+    "nan": b'{"inputs": [[NaN]], "targets": [[1]]}',
+    "infinity": b'{"inputs": [[1]], "targets": [[Infinity]]}',
+    "overflow": b'{"inputs": [[1e400]], "targets": [[1]]}',
+    "latin": b'{"inputs": [["\xff"]], "targets": [[1]]}',
+    "deep": b"[" * 100_000,
+    "surrogate": b'{"inputs": [["\\ud800"]], "targets": [[1]]}',
+    "long": b'{"inputs": [[' + b"9" * 90 + b']], "targets": [[1]]}',
+    "longer": b'{"inputs": [[' + b"9" * 5000 + b']], "targets": [[1]]}',
+    "list": b"[1]",
+    "no targets": b'{"inputs": [[1]]}',
+    "unknown": b'{"inputs": [[1]], "targets": [[1]], "mask": [[true]]}',
+    "no rows": b'{"inputs": [], "targets": []}',
+    "empty row": b'{"inputs": [[1], []], "targets": [[1], []]}',
+    "unequal": b'{"inputs": [[1, 2]], "targets": [[1]]}',
+    "float": b'{"inputs": [[1.0]], "targets": [[1]]}',
+    "text": b'{"inputs": [["1"]], "targets": [[1]]}',
+    "integer validity": b'{"inputs": [[1]], "targets": [[1]], "valid": [[1]]}',
+    "invalid": b'{"inputs": [[1, 2], [3]], "targets": [[1, 2], [3]], "valid": [[false, false], [false]]}',
+    "masked id": b'{"inputs": [[1, 300]], "targets": [[1, 1]], "valid": [[true, false]]}',
+    "returning": b'{"inputs": [[1, 2, 3]], "targets": [[1, 2, 3]], "segments": [[0, 1, 0]]}',
+    "good": b'{"inputs": [[1]], "targets": [[1]]}',
+    "bert": b'{"model_type": "bert"}',
+    "llama": b'{"model_type": "llama", "hidden_size": -4}',
+}
+
+# Command line, a part of its sentence.
+OBSERVE: list[tuple[list[str], str]] = [
+    *(
+        ([option, value], f"{option[2:].replace('-', '_')} is {value}; it must lie between 1 and 2^53.")
+        for option in ("--blocks", "--width", "--heads", "--kv-heads", "--head-dim", "--ff-width", "--vocabulary")
+        for value in ("0", "-1", str(2**53 + 1))
+    ),
+    *(
+        ([option, value], f"{option} is '{value}'; it must be a whole number.")
+        for option in ("--blocks", "--kv-heads", "--positions", "--max-parameters", "--max-positions")
+        for value in ("", "abc", "1e3", "2.5", "nan", "0x10", "1_000", "٣")
+    ),
+    (["--width", DIGITS], "it must be a whole number."),
+    (["--positions", "0"], "positions is 0;"),
+    (["--blocks", "4097"], "4097 blocks pass the limit of 4096"),
+    (["--width", "10", "--heads", "4"], "width 10 is not a multiple of heads 4"),
+    (["--width", "6", "--heads", "2"], "head_dim 3 is odd"),
+    (["--head-dim", "3"], "head_dim 3 is odd"),
+    (["--width", "16", "--heads", "4", "--kv-heads", "3"], "heads 4 is not a multiple of kv_heads 3"),
+    (["--width", "16", "--heads", "4", "--kv-heads", "8"], "heads 4 is not a multiple of kv_heads 8"),
+    (["--seed", "-1"], "The seed -1 is outside 0 to 2^64 - 1."),
+    (["--seed", PAST], f"The seed {PAST} is outside 0 to 2^64 - 1."),
+    *((["--seed", value], "is not a whole number; give one from 0 to 2^64 - 1.") for value in ("", "x", "1.5", "0x1")),
+    (["--seed", DIGITS], "is not a whole number"),
+    (["--recipe", "depth-scald"], "The recipe 'depth-scald' is unknown; choose one of unscaled, depth-scaled,"),
+    (["--recipe", ""], "The recipe '' is unknown"),
+    (["--recipe", "t-fixup"], "T-Fixup sets encoder-decoder weights"),
+    (["--recipe", "gpt2+gpt2"], "names a part twice"),
+    (["--recipe", "post-norm+peri-norm"], "both change the graph"),
+    (["--recipe", "deepscalelm", "--blocks", "1"], "needs at least 2 blocks; this decoder has 1."),
+    (["--recipe", "ngpt", "--mlp", "gelu"], "is defined with mlp swiglu only"),
+    (["--dtype", "float16"], "The dtype 'float16' is not offered; choose one of float64, float32, bfloat16."),
+    (["--device", "tpu"], "The device 'tpu' is not offered"),
+    *((["--band", value], "write it as 0.01,100.") for value in ("", "1", "1,2,3", "a,b", "1;2")),
+    *((["--band", value], "is not a positive finite number.") for value in ("0,1", "-1,1", "nan,1", "1,inf")),
+    (["--band", "2,1"], "The band's lower limit 2 is above its upper limit 1."),
+    (["--inputs", "1"], "--inputs and --targets belong together"),
+    (["--targets", "1"], "--inputs and --targets belong together"),
+    (["--inputs", "", "--targets", ""], "Row 0 of inputs is empty"),
+    (["--inputs", "1;;2", "--targets", "1;;2"], "Row 1 of inputs is empty"),
+    (["--inputs", "1,2", "--targets", "1"], "Row 0 has 2 inputs but 1 entries of targets"),
+    (["--inputs", "1;2", "--targets", "1"], "There are 2 rows of inputs but 1 of targets"),
+    (["--inputs", "1,a", "--targets", "1,2"], "Row 0 of --inputs holds 'a', which is not a whole number"),
+    (["--inputs", "266", "--targets", "1"], "The input id 266 in row 0, position 0, is outside the vocabulary of 266"),
+    (["--inputs", "1", "--targets", "-1"], "The target id -1 in row 0, position 0, is outside the vocabulary of 266"),
+    (["--vocabulary", "100"], "The input id 100 in row 0, position 2, is outside the vocabulary of 100"),
+    (["--positions", "3"], "A row needs 4 positions but the decoder has 3"),
+    (["--text", ""], "The text is empty"),
+    (["--text", "a", "--inputs", "1", "--targets", "1"], "exclude each other"),
+    (["--text", "a", "--batch", "@good"], "exclude each other"),
+    (["--batch", "@good", "--inputs", "1", "--targets", "1"], "exclude each other"),
+    (["--vocabulary", "100", "--text", "zebra"], "outside the vocabulary of 100"),
+    (["--max-parameters", "10"], "2,028 parameters pass the budget of 10"),
+    (["--max-parameters", "-1"], "2,028 parameters pass the budget of -1"),
+    (["--max-positions", "2"], "4 positions pass the budget of 2"),
+    (["--width", "1048576", "--ff-width", "4"], "parameters pass the budget of 268,435,456"),
+    *((["--base-std", value], "it must be a positive finite number.") for value in ("0", "-1", "nan", "inf")),
+    (["--base-std", "abc"], "'abc' is not a valid float."),
+    (["--truncate", "2"], "Only a normal base draw can be truncated"),
+    (["--base-std", "1", "--truncate", "0"], "The base draw's truncation is 0.0"),
+    (["--norm", "batchnorm"], "norm 'batchnorm' is not one of rmsnorm, layernorm."),
+    (["--mlp", ""], "mlp '' is not one of swiglu, gelu."),
+    *(
+        (["--restore", ".", *beside], f"--restore brings its own sizes and weights; leave {beside[0]} out.")
+        for beside in (
+            ["--blocks", "8"], ["--width", "4"], ["--heads", "1"], ["--kv-heads", "1"], ["--head-dim", "4"],
+            ["--ff-width", "4"], ["--vocabulary", "266"], ["--positions", "4"], ["--seed", "4701"],
+            ["--recipe", "gpt2"], ["--dtype", "float64"], ["--norm", "rmsnorm"], ["--mlp", "gelu"], ["--untied"],
+            ["--bias"], ["--learned-positions"], ["--base-std", "1"], ["--save", "x"],
+        )
+    ),
+    (["--restore", ".", "--batch", "@invalid"], "No position is valid"),
+    (["--batch", ""], "cannot be read: No such file or directory."),
+    (["--batch", "/dev/zero"], "is not a regular file"),
+    (["--batch", "."], "is not a regular file"),
+    (["--batch", "\0"], "cannot be read"),
+    (["--batch", "@empty"], "is not JSON at line 1"),
+    (["--batch", "@broken"], "is not JSON at line 1"),
+    (["--batch", "@repeated"], "gives the key 'inputs' twice"),
+    (["--batch", "@nan"], "holds the literal NaN"),
+    (["--batch", "@infinity"], "holds the literal Infinity"),
+    (["--batch", "@overflow"], "too large for binary64"),
+    (["--batch", "@latin"], "is not UTF-8 at byte"),
+    (["--batch", "@deep"], "nests deeper than"),
+    (["--batch", "@surrogate"], "half of a surrogate pair"),
+    (["--batch", "@long"], "past 2^62"),
+    (["--batch", "@longer"], "5000 digits"),
+    (["--batch", "@list"], "A batch is a JSON object"),
+    (["--batch", "@no targets"], "lacks the key targets"),
+    (["--batch", "@unknown"], "unknown key 'mask'"),
+    (["--batch", "@no rows"], "inputs has no rows"),
+    (["--batch", "@empty row"], "Row 1 of inputs is empty"),
+    (["--batch", "@unequal"], "Row 0 has 2 inputs but 1 entries of targets"),
+    (["--batch", "@float"], "holds 1.0, which is not a whole number"),
+    (["--batch", "@text"], "holds '1', which is not a whole number"),
+    (["--batch", "@integer validity"], "use true and false"),
+    (["--batch", "@invalid"], "No position is valid"),
+    (["--batch", "@masked id"], "The input id 300 in row 0, position 1, is outside the vocabulary"),
+    (["--batch", "@returning"], "Segment 0 returns in row 0"),
+    (["--nope"], "No such option '--nope'."),
+    (["--blocks"], "Option '--blocks' requires an argument."),
+    (["more"], "unexpected extra argument"),
+    (["--json=yes"], "does not take a value."),
+]  # fmt: skip
+OTHERS: list[tuple[list[str], str]] = [
+    (["observ"], "No such command 'observ'."),
+    (["trace", "more"], "unexpected extra argument"),
+    (["init", "--fan-in", "0"], "fan_in is 0; a matrix needs at least one input."),
+    (["init", "--fan-out", "0"], "fan_out is 0; a matrix needs at least one output."),
+    (["init", "--fan-in", "-1"], "fan_in lies outside 0 to 2^64 - 1"),
+    (["init", "--fan-in", PAST], "fan_in lies outside 0 to 2^64 - 1"),
+    (["init", "--fan-in", str(2**64 - 1)], "passes 2^64 - 1"),
+    (["init", "--fan-in", str(2**32), "--fan-out", str(2**32)], "passes 2^64 - 1 elements."),
+    (["init", "--fan-in", str(2**31), "--fan-out", str(2**31)], "this machine has"),
+    (["init", "--fan-in", "x"], "--fan-in is 'x'; it must be a whole number."),
+    (["init", "--seed", "-1"], "The seed -1 is outside"),
+    (["plan", "--blocks", "0"], "blocks is 0;"),
+    (["plan", "--context", "0"], "positions is 0;"),
+    (["plan", "--heads", "3"], "width 512 is not a multiple of heads 3"),
+    (["plan", "--width", "x"], "--width is 'x'; it must be a whole number."),
+    (["plan", "--norm", "x"], "norm 'x' is not one of"),
+    (["plan", "--config", "@bert"], "The model_type 'bert' is not read here; the plan reads gpt2, llama,"),
+    (["plan", "--config", "@empty"], "is not JSON"),
+    (["plan", "--config", "@llama"], "."),
+    (["plan", "--config", "@llama", "--width", "4"], "--config brings its own sizes; leave --width out."),
+    (["compare", "@good"], "Missing argument 'B.json'."),
+    (["compare", "@good", "absent"], "cannot be read: No such file or directory."),
+    (["compare", "@good", "@nan"], "holds the literal NaN"),
+    (["compare", "@good", "@good", "--tolerance", "nan"], "is not a finite number of at least 0."),
+    (["compare", "@good", "@good", "--tolerance", "-1"], "is not a finite number of at least 0."),
+]
+CASES = [(["observe", *arguments], sentence) for arguments, sentence in OBSERVE] + OTHERS
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """Every case, run one after another in one fresh process."""
+    folder = tmp_path_factory.mktemp("files")
+    for name, content in FILES.items():
+        (folder / name).write_bytes(content)
+    lines = [[str(folder / part[1:]) if part.startswith("@") else part for part in arguments] for arguments, _ in CASES]
+    process = subprocess.run(
+        [sys.executable, str(DRIVER)],
+        input=json.dumps(lines),
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=True,
+    )
+    assert process.stderr == ""
+    found: list[dict[str, Any]] = json.loads(process.stdout)
+    return found
+
+
+@pytest.mark.parametrize("index", range(len(CASES)), ids=[" ".join(arguments)[:60] for arguments, _ in CASES])
+def test_one_sentence_and_exit_2_without_torch(index: int, outcomes: list[dict[str, Any]]) -> None:
+    sentence, outcome = CASES[index][1], outcomes[index]
+    assert outcome["status"] == 2
+    assert outcome["out"] == ""
+    assert sentence in outcome["err"]
+    assert outcome["err"].count("\n") == 1
+    assert outcome["err"].endswith(".\n")
+    assert len(outcome["err"]) < 600
+    assert "internal error" not in outcome["err"]
+    assert outcome["imported"] == []
