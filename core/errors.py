@@ -181,3 +181,39 @@ class LabError(DepthscopeError):
 
 class UndefinedNorm(LabError):
     """A row whose norm divides zero by zero."""
+
+
+class AuditError(DepthscopeError):
+    """A foreign model that cannot be called, or whose output gives nothing to differentiate."""
+
+
+class ModelFileError(AuditError):
+    """A config, index or weight file that is not read: its content is unsafe, unsupported or does not fit."""
+
+
+class BuildError(AuditError):
+    """A model that could not be built or run within its limits of memory and time."""
+
+
+class MissingExtra(AuditError):
+    """An optional library that this input needs and that is not installed."""
+
+
+class SweepError(DepthscopeError):
+    """Base of the refusals of a sweep."""
+
+
+class GridError(SweepError):
+    """Ranges that do not make a grid, or a grid of which no cell can run."""
+
+
+class EngineError(SweepError):
+    """A process that may not compute cells: wrong thread count, or another version of the code."""
+
+
+class SchedulerError(SweepError):
+    """A scheduler or its workers that cannot be reached, or that lost the same work again and again."""
+
+
+class StoreError(StorageError):
+    """A store of finished cells that cannot be opened, read or written."""

@@ -1,0 +1,1 @@
+"""The audit of a foreign model: discovery of its residual stream, proof, health."""

@@ -1,0 +1,205 @@
+"""Find the chain of residual additions in a flow, without a name of any module or parameter.
+
+An addition is a sum of which one term, the shortcut, reaches an earlier tensor through views, casts and scalings alone,
+while another term reads that very tensor through parameters. The tensor is the state before the addition. The chain
+is followed from the last such sum that everything after it depends on, back to the first.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+from itertools import pairwise
+
+from core.audit.flow import Flow, FlowNode, Vertex, numel
+from core.audit.spine import Addition, Spine, Step, Term, without_ones
+
+ALLOWED_IN_NORM = frozenset({"view", "scale", "norm", "pointwise", "product", "reduce", "sum"})
+
+
+class Chain:
+    """All additions of a flow; `additions` is the residual stream in forward order, empty where there is none."""
+
+    def __init__(self, flow: Flow) -> None:
+        self.flow = flow
+        self._steps: dict[Vertex, Step | None] = {}
+        self.found: dict[int, Addition] = {}
+        for index, node in enumerate(flow.nodes):
+            if node.kind == "sum":
+                addition = self._addition(index, node)
+                if addition is not None:
+                    self.found[index] = addition
+        self.additions = self._follow()
+        self._carry()
+
+    @property
+    def base(self) -> Vertex:
+        """The first state."""
+        return self.additions[0].state
+
+    def step(self, vertex: Vertex) -> Step | None:
+        """One step back through something that neither mixes positions nor multiplies by a matrix."""
+        if vertex not in self._steps:
+            self._steps[vertex] = self._one_step(vertex)
+        return self._steps[vertex]
+
+    def _one_step(self, vertex: Vertex) -> Step | None:
+        node = self.flow.node(vertex)
+        moving = self.flow.moving(node)
+        if not moving or node.kind in ("matrix", "other", "source", "parameter"):
+            return None
+        if node.kind in ("view", "scale") and len(moving) == 1:
+            return Step(moving[0], node.kind, node.factor)
+        if node.kind == "norm":
+            return Step(moving[0], "norm")
+        return self._region(vertex)
+
+    def _region(self, vertex: Vertex) -> Step | None:
+        """A norm or a function of each feature written out by hand: everything between two single vertices."""
+        frontier: set[Vertex] = {vertex}
+        heap = [(-vertex[0], vertex)]
+        reduced = False
+        while heap:
+            _, top = heapq.heappop(heap)
+            node = self.flow.node(top)
+            if top[0] in self.found or node.kind not in ALLOWED_IN_NORM:
+                return None
+            reduced |= node.kind in ("reduce", "norm")
+            frontier.discard(top)
+            for source in self.flow.moving(node):
+                if source not in frontier:
+                    frontier.add(source)
+                    heapq.heappush(heap, (-source[0], source))
+            if len(frontier) == 1 and numel(self.flow.shape(*frontier)) == numel(self.flow.shape(vertex)):
+                return Step(next(iter(frontier)), "norm" if reduced else "pointwise")
+        return None
+
+    def _addition(self, index: int, node: FlowNode) -> Addition | None:
+        best: Addition | None = None
+        for place, term in enumerate(node.terms):
+            if not self.flow.dynamic(term.vertex):
+                continue
+            candidate = Spine(self.flow, self.found, self.step, index, place).walk()
+            if candidate is not None and (best is None or candidate.rank > best.rank):
+                best = candidate
+        return best
+
+    def _follow(self) -> list[Addition]:
+        last = self._terminal()
+        additions: list[Addition] = []
+        while last is not None:
+            addition = self.found[last]
+            additions.append(addition)
+            last = addition.previous
+        additions.reverse()
+        for earlier, later in pairwise(additions):
+            earlier.next_state = later.state
+            earlier.after = self._steps_between(later.state, earlier.sum)
+        if additions:
+            self._close(additions)
+        return additions
+
+    def _close(self, additions: list[Addition]) -> None:
+        """The state behind the last addition: what stands behind the others stands behind it too."""
+        final = additions[-1]
+        final.next_state = final.sum
+        usual = [step.kind for step in additions[-2].after if step.kind != "view"] if len(additions) > 1 else []
+        if not usual:
+            return
+        for vertex in self.cuts:
+            steps = self._steps_between(vertex, final.sum)
+            if steps and [step.kind for step in steps if step.kind != "view"] == usual:
+                final.next_state, final.after = vertex, steps
+
+    def _steps_between(self, start: Vertex, end: Vertex) -> list[Step]:
+        steps: list[Step] = []
+        vertex = start
+        while vertex != end:
+            step = self.step(vertex)
+            if step is None or step.source[0] < end[0]:
+                return []
+            steps.append(step)
+            vertex = step.source
+        return steps
+
+    def _terminal(self) -> int | None:
+        """The last addition that everything behind it depends on; failing that, the one of the longest chain."""
+        self.cuts = list(self._cuts())
+        for vertex in self.cuts:
+            if vertex[0] in self.found:
+                return vertex[0]
+        if not self.found:
+            return None
+        return max(self.found, key=lambda index: (self.found[index].length, index))
+
+    def _cuts(self) -> Iterable[Vertex]:
+        """Vertices that every path from the batch to the root passes, last first."""
+        flow = self.flow
+        frontier = {flow.root}
+        heap = [(-flow.root[0], flow.root)]
+        while heap:
+            if len(frontier) == 1:
+                yield next(iter(frontier))
+            _, top = heapq.heappop(heap)
+            frontier.discard(top)
+            for source in flow.moving(flow.node(top)):
+                if source not in frontier:
+                    frontier.add(source)
+                    heapq.heappush(heap, (-source[0], source))
+
+    def _carry(self) -> None:
+        """Tell what earlier states bring without a matrix, a second share of the state or a skip, from gains."""
+        if not self.additions:
+            return
+        earlier = self._above(self.base) | {addition.state for addition in self.additions}
+        for addition in self.additions:
+            terms, addition.terms = addition.terms, []
+            for term in terms:
+                self._sort(addition, term, earlier)
+
+    def _sort(self, addition: Addition, term: Term, earlier: set[Vertex]) -> None:
+        if term.leaf is None:
+            addition.carried.append(term)
+            return
+        vertex: Vertex | None = term.leaf
+        factors = list(term.factors)
+        while vertex is not None:
+            if vertex in earlier:
+                addition.carried.append(term)
+                return
+            node = self.flow.node(vertex)
+            if node.kind == "sum" and any(self._brings(inner.vertex, earlier) for inner in node.terms):
+                for inner in node.terms:
+                    part = Term(inner.vertex, without_ones([*factors, inner.factor]), inner.constant)
+                    self._sort(addition, part, earlier)
+                return
+            step = self.step(vertex)
+            if step is None or step.kind == "pointwise":
+                break
+            if step.kind == "norm":
+                if self._brings(step.source, earlier):
+                    addition.carried.append(term)
+                    return
+                break
+            if step.kind == "scale":
+                factors.append(step.factor)
+            vertex = step.source
+        addition.terms.append(term)
+
+    def _brings(self, vertex: Vertex | None, earlier: set[Vertex]) -> bool:
+        while vertex is not None:
+            if vertex in earlier:
+                return True
+            step = self.step(vertex) if self.flow.dynamic(vertex) else None
+            vertex = None if step is None or step.kind not in ("view", "scale") else step.source
+        return False
+
+    def _above(self, base: Vertex) -> set[Vertex]:
+        """The base and all that it is made of."""
+        seen, stack = {base}, [base]
+        while stack:
+            for source in self.flow.moving(self.flow.node(stack.pop())):
+                if source not in seen:
+                    seen.add(source)
+                    stack.append(source)
+        return seen

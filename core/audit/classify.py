@@ -1,0 +1,188 @@
+"""Give every node of a flow its kind.
+
+Fused operations (`addcmul`, `addmm` onto a stream, `lerp`) and in-place writes through a view of a whole tensor are
+taken apart, so that every residual addition is a node of kind `sum`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from core.audit.flow import Factor, Flow, FlowNode, SumTerm, Vertex, numel
+from core.audit.operations import (
+    FUSED_ADDITIONS,
+    LOOKUPS,
+    MATRICES,
+    NORMS,
+    POINTWISE,
+    REDUCTIONS,
+    SUMS,
+    TABLES,
+    VIEWS,
+)
+from core.audit.recorder import Call, tensors_of
+
+
+class Classifier:
+    """Classifies nodes in topological order; `features` are the ids of floating inputs of the model."""
+
+    def __init__(self, flow: Flow, features: set[int]) -> None:
+        self._flow = flow
+        self._features = features
+
+    def classify(self, node: FlowNode) -> None:
+        """Set kind, dynamic, terms, factor and operand of a node whose inputs are all classified."""
+        moving = self._flow.moving(node)
+        node.dynamic = bool(moving)
+        if node.name == "AccumulateGrad":
+            self._leaf(node)
+        elif self._reads_a_table(node):
+            node.kind, node.dynamic = "source", True
+        elif node.name in MATRICES:
+            self._matrix(node)
+        elif node.name in SUMS:
+            self._sum(node)
+        elif node.name in ("Mul", "Div"):
+            self._product(node, None if node.call is None else _two(node.call))
+        elif node.name == "Neg":
+            node.kind, node.factor = "scale", -1.0
+        elif node.name in VIEWS and len(moving) == 1 and self._keeps_size(node, moving[0]):
+            node.kind = "view"
+        elif node.name in NORMS:
+            node.kind = "norm"
+        elif node.name in POINTWISE:
+            node.kind = "pointwise"
+        elif node.name in REDUCTIONS:
+            node.kind = "reduce"
+
+    def _leaf(self, node: FlowNode) -> None:
+        variable: torch.Tensor = node.origin.variable  # type: ignore[union-attr]
+        node.parameter = variable
+        node.dynamic = id(variable) in self._features
+        node.kind = "source" if node.dynamic else "parameter"
+
+    def _reads_a_table(self, node: FlowNode) -> bool:
+        """Rows of a parameter chosen by the batch; an index into a stack of matrices chooses weights instead."""
+        if node.name in TABLES:
+            return True
+        static = self._flow.static(node)
+        if node.name not in LOOKUPS or node.dynamic or not static:
+            return False
+        return len(self._flow.shape(static[0])) == 2 and len(node.shapes[0]) >= 2
+
+    def _keeps_size(self, node: FlowNode, source: Vertex) -> bool:
+        return node.name == "Expand" or numel(self._flow.shape(source)) == numel(node.shapes[0])
+
+    def _matrix(self, node: FlowNode) -> None:
+        node.kind = "matrix"
+        onto = node.name in FUSED_ADDITIONS
+        if onto and self._flow.dynamic(node.inputs[0]) and node.call is not None:
+            self._onto_stream(node, node.call)
+            return
+        first = 1 if onto else 0
+        self._set_operand(node, node.inputs[first : first + 2], first)
+        if not node.dynamic and None in node.inputs[first : first + 2]:
+            # A constant of the batch (one-hot rows, features) times a parameter: the values are data.
+            node.kind, node.dynamic = "source", True
+
+    def _onto_stream(self, node: FlowNode, call: Call) -> None:
+        """`beta * stream + alpha * (first @ second)` becomes a product and a sum."""
+        product = FlowNode(node.name, "matrix", node.inputs[1:], node.shapes, True, call)
+        self._set_operand(product, product.inputs, 1)
+        base, first, second = list(tensors_of(call.arguments, call.keywords))[:3]
+        joined = torch.matmul(first.detach(), second.detach()) * call.keywords.get("alpha", 1)
+        product.value = (joined.sum(0) if node.name == "Addbmm" else joined).reshape(base.shape)
+        vertex = self._flow.insert(product)
+        node.kind, node.inputs = "sum", (node.inputs[0], vertex)
+        node.terms = [SumTerm(node.inputs[0], float(call.keywords.get("beta", 1))), SumTerm(vertex)]
+
+    def _set_operand(self, node: FlowNode, factors: Sequence[Vertex | None], first: int) -> None:
+        static = [place for place, v in enumerate(factors) if v is not None and not self._flow.dynamic(v)]
+        if node.call is not None and len(static) == 1 and len(factors) == 2:
+            node.operand = (node.call.index, first + static[0])
+
+    def _sum(self, node: FlowNode) -> None:
+        call = node.call
+        if call is None:
+            return
+        if node.name == "CopySlices":
+            self._whole_slice(node, call)
+        elif node.name == "Addcmul":
+            self._addcmul(node, call)
+        elif node.name == "Lerp":
+            self._lerp(node, call)
+        else:
+            alpha = float(call.keywords.get("alpha", call.arguments[2] if len(call.arguments) > 2 else 1))
+            factors = {"Add": (1.0, alpha), "Sub": (1.0, -alpha), "Rsub": (-alpha, 1.0)}[node.name]
+            self._set_terms(node, _two(call), factors)
+
+    def _set_terms(self, node: FlowNode, values: Sequence[Any], factors: Sequence[Factor]) -> None:
+        node.kind = "sum"
+        vertices = [*node.inputs, None, None]
+        node.terms = [
+            SumTerm(vertex, factor, None if vertex is not None else torch.as_tensor(value).detach())
+            for vertex, value, factor in zip(vertices, values, factors, strict=False)
+        ]
+
+    def _addcmul(self, node: FlowNode, call: Call) -> None:
+        base, first, second = call.arguments[:3]
+        product = FlowNode("Mul", "product", node.inputs[1:], node.shapes, call=call)
+        product.dynamic = bool(self._flow.moving(product))
+        product.value = (first * second).detach()
+        self._product(product, (first, second))
+        node.inputs = (node.inputs[0], self._flow.insert(product))
+        self._set_terms(node, (base, None), (1.0, float(call.keywords.get("value", 1))))
+
+    def _lerp(self, node: FlowNode, call: Call) -> None:
+        start, end, weight = call.arguments[:3]
+        if len(node.inputs) > 2 and self._flow.dynamic(node.inputs[2]):
+            return
+        share = _factor(weight, inverse=False)
+        node.inputs = node.inputs[:2]
+        self._set_terms(node, (start, end), (1.0 - share, share))
+
+    def _whole_slice(self, node: FlowNode, call: Call) -> None:
+        """An in-place write through a view that covers its whole base is the operation itself."""
+        target, other = _two(call)
+        base = target._base
+        if base is None or target.numel() != base.numel() or len(node.inputs) < 2:
+            return
+        if call.name in ("add_", "sub_"):
+            alpha = float(call.keywords.get("alpha", 1))
+            node.inputs = node.inputs[:2]
+            self._set_terms(node, (target, other), (1.0, alpha if call.name == "add_" else -alpha))
+        elif call.name == "copy_" and self._flow.dynamic(node.inputs[1]):
+            node.kind, node.inputs, node.dynamic = "view", (node.inputs[1],), True
+        elif call.name in ("mul_", "div_") and not self._flow.dynamic(node.inputs[1]):
+            node.inputs = node.inputs[:1]
+            node.kind, node.factor = "scale", _factor(other, inverse=call.name == "div_")
+
+    def _product(self, node: FlowNode, operands: tuple[Any, Any] | None) -> None:
+        moving = [self._flow.dynamic(vertex) for vertex in node.inputs]
+        node.kind = "product"
+        if sum(moving) != 1 or operands is None:
+            return
+        if node.name == "Div" and not moving[0]:
+            node.kind = "pointwise"
+            return
+        node.kind = "scale"
+        node.factor = _factor(operands[1] if moving[0] else operands[0], inverse=node.name == "Div")
+
+
+def _factor(value: Any, *, inverse: bool) -> Factor:
+    factor: Factor = value.detach() if isinstance(value, torch.Tensor) else float(value)
+    if isinstance(factor, torch.Tensor) and factor.numel() == 1:
+        factor = float(factor)
+    if not inverse:
+        return factor
+    if isinstance(factor, torch.Tensor):
+        return factor.reciprocal()
+    return 1.0 / factor if factor != 0 else float("inf")
+
+
+def _two(call: Call) -> tuple[Any, Any]:
+    values = [*call.arguments, *call.keywords.values()]
+    return values[0], values[1] if len(values) > 1 else 1.0

@@ -1,0 +1,251 @@
+"""Discover the residual stream of a model from one recorded forward."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch.autograd.graph import GradientEdge
+
+from core.audit.branches import Branch, MatrixUse, branches_of
+from core.audit.chain import Chain
+from core.audit.flow import Flow, Vertex
+from core.audit.guard import Guard
+from core.audit.inputs import ModelInputs, call, loss_of
+from core.audit.layout import Layout
+from core.audit.measured import MeasuredAddition, Missing, Reader, measured_addition
+from core.audit.names import ParameterNames, block_numbers, common_prefix
+from core.audit.recorder import Address, Recorder, Recording, Replay, Stop
+from core.audit.spine import Addition
+from core.errors import AuditError
+
+ATTENTION, MIXER, FEED_FORWARD, PARALLEL = "attention", "mixer", "feed_forward", "parallel"
+
+
+@dataclass
+class Site:
+    """One addition with its place in the model and its branches' kinds; `pattern` is its writers' names but numbers."""
+
+    addition: Addition
+    branches: list[Branch]
+    kinds: list[str]
+    block: int
+    label: str
+    pattern: tuple[str, ...] = ()
+    measured: MeasuredAddition | None = None
+
+    @property
+    def kind(self) -> str:
+        """What the addition's branches are: one kind, or parallel."""
+        return self.kinds[0] if len(set(self.kinds)) == 1 else PARALLEL
+
+    @property
+    def writers(self) -> list[MatrixUse]:
+        """The writers of all branches."""
+        return [use for branch in self.branches for use in branch.writers]
+
+
+@dataclass
+class Discovery:
+    """A chain with its values, adjoints and loss; `problems` says where it could not be read."""
+
+    guard: Guard
+    inputs: ModelInputs
+    names: ParameterNames
+    chain: Chain
+    layout: Layout
+    sites: list[Site]
+    loss: torch.Tensor
+    reduction: str
+    adjoints: list[torch.Tensor | None]
+    states: list[torch.Tensor]
+    width: int = 0
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def labels(self) -> list[str]:
+        """Labels of all states in forward order, `input` first."""
+        return ["input", *(site.label for site in self.sites)]
+
+
+def discover(guard: Guard, inputs: ModelInputs, *, max_bytes: int) -> Discovery:
+    """Record one forward of the guarded model and read the chain of additions from it.
+
+    Raises `AuditError` where the forward fails or gives nothing to
+    differentiate, `BudgetError` where the recording grows too large.
+    """
+    recorder = Recorder(max_bytes=max_bytes)
+    with guard.run(recorder):
+        with recorder:
+            output = call(guard.model, inputs)
+        return _read(guard, inputs, recorder.recording, *loss_of(output, inputs))
+
+
+def _read(
+    guard: Guard, inputs: ModelInputs, recording: Recording, root: torch.Tensor, loss: torch.Tensor, reduction: str
+) -> Discovery:
+    names = ParameterNames(guard.model)
+    flow = Flow(root, recording, inputs.floats)
+    chain = Chain(flow)
+    discovery = Discovery(
+        guard, inputs, names, chain, Layout(inputs.rows, inputs.positions), [], loss.detach(), reduction, [], []
+    )
+    if not chain.additions:
+        discovery.problems.append("no residual addition was found between the batch and the output")
+        return discovery
+    discovery.layout = _layout(discovery)
+    reader = Reader(chain, discovery.layout, torch.from_numpy(inputs.valid))
+    _name_sites(discovery)
+    _measure(discovery, reader)
+    _differentiate(discovery, loss)
+    return discovery
+
+
+def replayed(discovery: Discovery, replay: Replay, inputs: ModelInputs | None = None) -> dict[Address, torch.Tensor]:
+    """Run the model again, on its own inputs or others, and give what the replay was to keep."""
+    try:
+        with discovery.guard.run(replay), replay:
+            call(discovery.guard.model, inputs or discovery.inputs)
+    except Stop:
+        pass
+    return replay.found
+
+
+def _layout(discovery: Discovery) -> Layout:
+    """Decide whether rows or positions come first, by moving one token, where shapes alone leave it open."""
+    chain, inputs = discovery.chain, discovery.inputs
+    layout = discovery.layout
+    shape = chain.flow.shape(chain.base)
+    address = chain.flow.address(chain.base)
+    before = chain.flow.value(chain.base)
+    if not layout.ambiguous(shape) or address is None or before is None:
+        return layout
+    after = replayed(discovery, Replay([address]), inputs.moved(0, inputs.positions - 1)).get(address)
+    if after is None:
+        return layout
+    swapped = Layout(inputs.rows, inputs.positions, positions_first=True)
+    moved = []
+    for candidate in (layout, swapped):
+        difference = candidate.normalized((after != before).to(torch.float32))
+        moved.append(difference is not None and bool(difference[0, -1].any()) and not bool(difference[1:].any()))
+    return swapped if moved == [False, True] else layout
+
+
+def _name_sites(discovery: Discovery) -> None:
+    chain, names = discovery.chain, discovery.names
+
+    def separate(parts: Sequence[Branch], whole: Branch) -> bool:
+        # Parts of one module's sum are one branch; parts that meet only in the block are parallel branches.
+        written = [common_prefix(names.of(p for use in part.writers for p in use.parameters)) for part in parts]
+        shared, every = common_prefix(written), common_prefix(_read_names(names, chain, whole))
+        last = shared.rsplit(".", 1)[-1]
+        return (
+            all(written) and shared == every and (last.isdecimal() or not any(c.isdecimal() for c in shared.split(".")))
+        )
+
+    found = [branches_of(chain, addition, separate) for addition in chain.additions]
+    written = [[n for branch in branches for n in _written(names, branch)] for branches in found]
+    every = [[n for branch in branches for n in _read_names(names, chain, branch)] for branches in found]
+    blocks = block_numbers(every, written)
+    kinds = _Kinds(discovery)
+    seen: dict[str, int] = {}
+    for addition, branches, block, writers in zip(chain.additions, found, blocks, written, strict=True):
+        pattern = tuple(sorted({re.sub(r"\d+", "#", name) for name in writers}))
+        site = Site(addition, branches, [kinds.of(addition, branch) for branch in branches], block, "", pattern)
+        label = f"block.{block}.after_{site.kind}"
+        seen[label] = seen.get(label, 0) + 1
+        site.label = label if seen[label] == 1 else f"{label}_{seen[label]}"
+        discovery.sites.append(site)
+
+
+def _written(names: ParameterNames, branch: Branch) -> list[str]:
+    return names.of(p for use in branch.writers for p in use.parameters)
+
+
+def _read_names(names: ParameterNames, chain: Chain, branch: Branch) -> list[str]:
+    gains = [p for vertex in branch.gains for p in chain.flow.parameters_of(vertex)]
+    return names.of([*(p for use in (*branch.writers, *branch.readers) for p in use.parameters), *gains])
+
+
+class _Kinds:
+    """Tells branches that mix positions from those that do not, one gradient for each distinct shape of branch."""
+
+    def __init__(self, discovery: Discovery) -> None:
+        self._discovery = discovery
+        self._known: dict[tuple[int, int, int, bool], bool] = {}
+
+    def of(self, addition: Addition, branch: Branch) -> str:
+        if branch.leaf is None or not self._discovery.chain.flow.dynamic(branch.leaf):
+            return FEED_FORWARD
+        key = (branch.nodes, len(branch.readers), len(branch.writers), branch.softmax)
+        if key not in self._known:
+            self._known[key] = self._mixes(addition, branch)
+        if not self._known[key]:
+            return FEED_FORWARD
+        return ATTENTION if branch.softmax else MIXER
+
+    def _mixes(self, addition: Addition, branch: Branch) -> bool:
+        """Whether the contribution at one position depends on the state at another."""
+        flow, layout = self._discovery.chain.flow, self._discovery.layout
+        leaf, state = flow.edge(branch.leaf or (-1, 0)), flow.edge(addition.state)
+        if leaf is None or state is None or self._discovery.inputs.positions == 1:
+            return branch.softmax
+        shape = flow.shape(branch.leaf or (-1, 0))
+        value = flow.value(branch.leaf or (-1, 0))
+        marked = torch.zeros(shape, dtype=None if value is None else value.dtype)
+        view = layout.normalized(marked)
+        if view is None:
+            return branch.softmax
+        # `normalized` gives views of the same memory for every order of axes but a copy for none.
+        view[:, -1] = 1.0
+        if not bool(marked.any()):
+            return branch.softmax
+        (gradient,) = torch.autograd.grad(
+            [GradientEdge(*leaf)], [GradientEdge(*state)], [marked], retain_graph=True, allow_unused=True
+        )
+        spread = None if gradient is None else layout.normalized(gradient)
+        return spread is not None and bool((spread[:, :-1] != 0).any())
+
+
+def _measure(discovery: Discovery, reader: Reader) -> None:
+    try:
+        discovery.states.append(reader.value(discovery.chain.base, "the input state"))
+    except Missing as missing:
+        discovery.problems.append(str(missing))
+        return
+    discovery.width = int(discovery.states[0].shape[-1])
+    for site in discovery.sites:
+        try:
+            site.measured = measured_addition(reader, site.addition, site.branches, site.label)
+        except Missing as missing:
+            discovery.problems.append(str(missing))
+            return
+        discovery.states.append(site.measured.next_state)
+        if site.measured.next_state.shape != discovery.states[0].shape:
+            discovery.problems.append(
+                f"the state after {site.label} has {site.measured.next_state.shape[-1]} features, the input "
+                f"{discovery.width}"
+            )
+
+
+def _differentiate(discovery: Discovery, loss: torch.Tensor) -> None:
+    """Adjoints of the loss at every state, by one reverse pass."""
+    flow = discovery.chain.flow
+    vertices: list[Vertex] = [discovery.chain.base, *(site.addition.next_state for site in discovery.sites)]
+    edges = [flow.edge(vertex) for vertex in vertices]
+    try:
+        gradients = torch.autograd.grad(
+            loss.sum(), [GradientEdge(*edge) for edge in edges if edge is not None], allow_unused=True
+        )
+    except RuntimeError as error:
+        raise AuditError(f"The reverse pass of the model fails: {_first_line(error)}.") from error
+    found = iter(gradients)
+    for edge in edges:
+        gradient = next(found) if edge is not None else None
+        discovery.adjoints.append(None if gradient is None else discovery.layout.normalized(gradient))
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n")[0][:160].rstrip(".")

@@ -1,0 +1,202 @@
+"""The dataflow of a recorded forward: autograd's graph read once into plain nodes of few kinds.
+
+A vertex is an output of a node. It is dynamic where its value depends on the batch; the others are parameters and
+what is computed from them alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+import torch
+from torch.autograd.graph import Node as AutogradNode
+
+from core.audit.recorder import Address, Call, Edge, Recording
+
+Vertex: TypeAlias = tuple[int, int]
+Factor: TypeAlias = "float | torch.Tensor"
+Kind = Literal[
+    "parameter", "source", "sum", "scale", "view", "norm", "matrix", "pointwise", "product", "reduce", "other"
+]
+
+_SUFFIX = re.compile(r"Backward\d*$")
+
+
+@dataclass(frozen=True, slots=True)
+class SumTerm:
+    """One term of a sum: a vertex times a factor, or a constant times it."""
+
+    vertex: Vertex | None
+    factor: Factor = 1.0
+    constant: torch.Tensor | None = None
+
+
+@dataclass(slots=True)
+class FlowNode:
+    """One operation; `inputs` are its vertices in argument order, None for constants.
+
+    `terms` belong to a sum, `factor` multiplies a scale's input, `operand` is the address of a product's static matrix.
+    `value` is set where the node stands for a part of a fused operation.
+    """
+
+    name: str
+    kind: Kind
+    inputs: tuple[Vertex | None, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    dynamic: bool = False
+    call: Call | None = None
+    origin: AutogradNode | None = None
+    parameter: torch.Tensor | None = None
+    terms: list[SumTerm] = field(default_factory=list)
+    factor: Factor = 1.0
+    operand: Address | None = None
+    value: torch.Tensor | None = None
+
+
+class Flow:
+    """The graph above one tensor in topological order: inputs stand before what reads them."""
+
+    def __init__(self, root: torch.Tensor, recording: Recording, inputs: Sequence[torch.Tensor] = ()) -> None:
+        from core.audit.classify import Classifier
+
+        assert root.grad_fn is not None
+        self.nodes: list[FlowNode] = []
+        self.recording = recording
+        self._index: dict[AutogradNode, int] = {}
+        self._calls = _CallIndex(recording)
+        self._classifier = Classifier(self, {id(tensor) for tensor in inputs})
+        for node in _topological(root.grad_fn):
+            self._add(node)
+        self.root: Vertex = (self._index[root.grad_fn], root.output_nr)
+        self.readers: dict[Vertex, list[int]] = {}
+        for index, flow_node in enumerate(self.nodes):
+            for vertex in flow_node.inputs:
+                if vertex is not None:
+                    self.readers.setdefault(vertex, []).append(index)
+
+    def node(self, vertex: Vertex) -> FlowNode:
+        """The node a vertex is an output of."""
+        return self.nodes[vertex[0]]
+
+    def shape(self, vertex: Vertex) -> tuple[int, ...]:
+        """Shape of a vertex's tensor."""
+        return self.nodes[vertex[0]].shapes[vertex[1]]
+
+    def dynamic(self, vertex: Vertex | None) -> bool:
+        """Whether the value depends on the batch."""
+        return vertex is not None and self.nodes[vertex[0]].dynamic
+
+    def moving(self, node: FlowNode) -> list[Vertex]:
+        """The dynamic inputs of a node."""
+        return [vertex for vertex in node.inputs if vertex is not None and self.nodes[vertex[0]].dynamic]
+
+    def static(self, node: FlowNode) -> list[Vertex]:
+        """The inputs of a node that hang on parameters alone."""
+        return [vertex for vertex in node.inputs if vertex is not None and not self.nodes[vertex[0]].dynamic]
+
+    def value(self, vertex: Vertex) -> torch.Tensor | None:
+        """The recorded value, None where no recorded operation read it."""
+        node = self.nodes[vertex[0]]
+        if node.value is not None:
+            return node.value
+        if node.parameter is not None:
+            return node.parameter.detach()
+        sight = None if node.origin is None else self.recording.sights.get((node.origin, vertex[1]))
+        return None if sight is None else sight.value.detach()
+
+    def address(self, vertex: Vertex) -> Address | None:
+        """Where a second run finds the vertex again."""
+        edge = self.edge(vertex)
+        sight = None if edge is None else self.recording.sights.get(edge)
+        return None if sight is None else (sight.call, sight.place)
+
+    def edge(self, vertex: Vertex) -> Edge | None:
+        """The vertex as autograd knows it; None for a part of a fused operation."""
+        origin = self.nodes[vertex[0]].origin
+        return None if origin is None else (origin, vertex[1])
+
+    def parameters_of(self, vertex: Vertex) -> list[torch.Tensor]:
+        """Parameters that a static vertex is computed from."""
+        found: dict[int, torch.Tensor] = {}
+        seen, stack = {vertex}, [vertex]
+        while stack:
+            node = self.nodes[stack.pop()[0]]
+            if node.parameter is not None:
+                found[id(node.parameter)] = node.parameter
+            for source in node.inputs:
+                if source is not None and source not in seen:
+                    seen.add(source)
+                    stack.append(source)
+        return list(found.values())
+
+    def insert(self, node: FlowNode) -> Vertex:
+        """Add a node that stands for a part of a fused operation, before the node now being read."""
+        self.nodes.append(node)
+        return (len(self.nodes) - 1, 0)
+
+    def _add(self, origin: AutogradNode) -> None:
+        inputs = tuple(
+            None if source is None else (self._index[source], number) for source, number in origin.next_functions
+        )
+        shapes = tuple(tuple(meta.shape) for meta in origin._input_metadata)
+        name = type(origin).__name__
+        if name not in ("AccumulateGrad", "CopySlices"):
+            name = _SUFFIX.sub("", name)
+        node = FlowNode(name, "other", inputs, shapes, call=self._calls.of(origin, name), origin=origin)
+        if isinstance(origin, torch.autograd.function.BackwardCFunction):
+            # A custom function may do anything; its name, the user's, says nothing.
+            node.name = "Custom"
+        self._classifier.classify(node)
+        self._index[origin] = len(self.nodes)
+        self.nodes.append(node)
+
+
+class _CallIndex:
+    """Finds the recorded operation that made a node, by autograd's counter, and makes sure by what it read."""
+
+    def __init__(self, recording: Recording) -> None:
+        self._calls: dict[int, Call] = {}
+        self._slices: dict[int, Call] = {}
+        for call in recording.calls:
+            if call.sequence >= 0:
+                self._calls.setdefault(call.sequence - 1, call)
+                if call.view_base is not None:
+                    self._slices[call.sequence] = call
+
+    def of(self, origin: AutogradNode, name: str) -> Call | None:
+        number = origin._sequence_nr()
+        above = {(source, place) for source, place in origin.next_functions if source is not None}
+        if name == "CopySlices":
+            call = self._slices.get(number)
+            return call if call is not None and call.view_base in above else None
+        call = self._calls.get(number)
+        if call is None:
+            return None
+        # Some nodes come without an operation of their own; the next operation must not pass for theirs.
+        same = not call.arguments or call.name.replace("_", "") == name.lower()
+        read = {edge for edge in call.edges if edge is not None}
+        return call if same and read <= above else None
+
+
+def _topological(root: AutogradNode) -> Iterator[AutogradNode]:
+    seen: set[AutogradNode] = set()
+    stack: list[tuple[AutogradNode, bool]] = [(root, False)]
+    while stack:
+        node, done = stack.pop()
+        if done:
+            yield node
+        elif node not in seen:
+            seen.add(node)
+            stack.append((node, True))
+            stack += [(source, False) for source, _ in node.next_functions if source is not None and source not in seen]
+
+
+def numel(shape: Sequence[int]) -> int:
+    """Number of values of a tensor of this shape."""
+    product = 1
+    for size in shape:
+        product *= size
+    return product

@@ -1,0 +1,242 @@
+"""What a foreign model is called with, and the mean loss over valid targets from whatever it returns."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import nn
+from torch.nn import functional
+
+from core.decoder.batch import Batch
+from core.decoder.splitmix64 import SplitMix64
+from core.errors import AuditError, BatchError, NoValidPositions
+
+IGNORED_TARGET = -100
+DEFAULT_ROWS, DEFAULT_POSITIONS = 2, 13
+
+
+@dataclass(frozen=True)
+class ModelInputs:
+    """Arguments of one call with the targets `[B, T]` and validity `[B, T]` of its positions.
+
+    `targets` is None where none are known; then the model's own scalar loss is differentiated.
+    """
+
+    arguments: tuple[Any, ...]
+    keywords: dict[str, Any]
+    rows: int
+    positions: int
+    valid: npt.NDArray[np.bool_]
+    targets: torch.Tensor | None
+    floats: list[torch.Tensor] = field(default_factory=list)
+
+    @property
+    def tokens(self) -> torch.Tensor | None:
+        """The token ids `[B, T]`, None where the model reads floating features."""
+        for value in (*self.arguments, *self.keywords.values()):
+            if isinstance(value, torch.Tensor) and value.shape == (self.rows, self.positions) and _whole(value):
+                return value
+        return None
+
+    def moved(self, row: int, position: int) -> ModelInputs:
+        """The same call with one token, or one feature vector, changed."""
+        first = self.tokens if self.tokens is not None else self.floats[0]
+
+        def changed(value: Any) -> Any:
+            if value is not first:
+                return value
+            copy = value.detach().clone()
+            copy[row, position] = (copy[row, position] == 0) if _whole(value) else copy[row, position] + 1
+            return copy
+
+        arguments = tuple(changed(value) for value in self.arguments)
+        keywords = {name: changed(value) for name, value in self.keywords.items()}
+        return ModelInputs(arguments, keywords, self.rows, self.positions, self.valid, self.targets)
+
+
+def model_inputs(model: nn.Module, batch: object, seed: int = 0) -> ModelInputs:
+    """Inputs from a `Batch`, token ids `[B, T]`, a mapping of keyword arguments, or a sequence of positional ones.
+
+    None stands for a small random batch. Without targets each position is asked for the next token of its row.
+    Raises `BatchError`.
+    """
+    if batch is None:
+        batch = random_batch(vocabulary_of(model), seed)
+    if isinstance(batch, Batch):
+        return _from_batch(model, batch)
+    if isinstance(batch, torch.Tensor):
+        return _from_arguments((batch,), {}, model)
+    if isinstance(batch, Mapping):
+        return _from_arguments((), dict(batch), model)
+    if isinstance(batch, Sequence) and not isinstance(batch, str | bytes):
+        return _from_arguments(tuple(batch), {}, model)
+    raise BatchError("The batch must be a Batch, a tensor of token ids, a mapping of arguments or a sequence of them.")
+
+
+def random_batch(vocabulary: int, seed: int, rows: int = DEFAULT_ROWS, positions: int = DEFAULT_POSITIONS) -> Batch:
+    """A small batch of uniform ids with their successors as targets, drawn from a generator of its own."""
+    ids = (SplitMix64(seed).next_bits(rows * (positions + 1)) % np.uint64(vocabulary)).astype(np.int64)
+    ids = ids.reshape(rows, positions + 1)
+    return Batch.from_rows(ids[:, :-1].tolist(), ids[:, 1:].tolist())
+
+
+def vocabulary_of(model: nn.Module) -> int:
+    """A number of ids that every embedding of the model has; refused where the model has none."""
+    config = getattr(model, "config", None)
+    known = [getattr(config, "vocab_size", None)]
+    known += [module.num_embeddings for module in model.modules() if isinstance(module, nn.Embedding)]
+    sizes = [size for size in known if isinstance(size, int) and size > 0]
+    if not sizes:
+        raise BatchError("The model has no nn.Embedding that tells its vocabulary; hand in a batch beside the model.")
+    return min(sizes)
+
+
+def call(model: nn.Module, inputs: ModelInputs) -> Any:
+    """One forward."""
+    return model(*inputs.arguments, **inputs.keywords)
+
+
+def loss_of(output: Any, inputs: ModelInputs) -> tuple[torch.Tensor, torch.Tensor, str]:
+    """(root, mean loss `[1]` in nats, what was differentiated); the root is the tensor whose graph is read.
+
+    Raises `AuditError` where the output holds neither logits `[B, T, V]` nor a scalar loss.
+    """
+    found = list(_floating(output))
+    for tensor in found:
+        logits = _logits(tensor, inputs)
+        if logits is None or inputs.targets is None:
+            continue
+        chosen = torch.from_numpy(np.flatnonzero(inputs.valid)).to(logits.device)
+        targets = inputs.targets.to(logits.device).flatten()[chosen]
+        if logits.shape[-1] <= int(targets.max()):
+            continue
+        wide = torch.float64 if logits.dtype == torch.float64 else torch.float32
+        nats = functional.cross_entropy(logits.flatten(0, 1)[chosen].to(wide), targets, reduction="none")
+        return tensor, nats.to(torch.float64).mean().reshape(1), "mean over valid targets"
+    for tensor in found:
+        if tensor.numel() == 1:
+            return tensor, tensor.to(torch.float64).reshape(1), "the model's own loss"
+    raise AuditError(
+        "The model returned no logits of shape [rows, positions, vocabulary] and no scalar loss; let its forward "
+        "return one of them."
+    )
+
+
+def _logits(tensor: torch.Tensor, inputs: ModelInputs) -> torch.Tensor | None:
+    rows, positions = inputs.rows, inputs.positions
+    if tensor.dim() == 3 and tensor.shape[:2] == (rows, positions):
+        return tensor
+    if tensor.dim() == 3 and tensor.shape[:2] == (positions, rows):
+        return tensor.transpose(0, 1)
+    if tensor.dim() == 2 and tensor.shape[0] == rows * positions:
+        return tensor.view(rows, positions, -1)
+    return None
+
+
+def _floating(output: Any) -> list[torch.Tensor]:
+    """Floating tensors with a graph, an output called logits first, then in the order returned."""
+    first = getattr(output, "logits", None)
+    if first is None and isinstance(output, Mapping):
+        first = output.get("logits")
+    values = [first, output]
+    if isinstance(output, Mapping):
+        values += list(output.values())
+    elif isinstance(output, list | tuple):
+        values += list(output)
+    return [v for v in values if isinstance(v, torch.Tensor) and v.is_floating_point() and v.grad_fn is not None]
+
+
+def _from_batch(model: nn.Module, batch: Batch) -> ModelInputs:
+    if len(np.unique(batch.segments[batch.present])) > 1:
+        raise BatchError("The batch packs several segments in a row, which a foreign model cannot be told; unpack it.")
+    device = _device(model)
+    ids = torch.from_numpy(batch.inputs).to(device)
+    keywords = _mask_keywords(model, torch.from_numpy(batch.present).to(device))
+    if "input_ids" in _names(model):
+        keywords["input_ids"] = ids
+    arguments = () if "input_ids" in keywords else (ids,)
+    if not batch.present.all() and "attention_mask" not in keywords:
+        _require_right_padding(batch.present)
+    rows, positions = batch.inputs.shape
+    return ModelInputs(arguments, keywords, rows, positions, batch.valid, torch.from_numpy(batch.targets))
+
+
+def _from_arguments(arguments: tuple[Any, ...], keywords: dict[str, Any], model: nn.Module) -> ModelInputs:
+    tensors = [v for v in (*arguments, *keywords.values()) if isinstance(v, torch.Tensor)]
+    named = keywords.get("input_ids")
+    first = named if isinstance(named, torch.Tensor) else next((t for t in tensors if t.dim() >= 2), None)
+    if first is None:
+        raise BatchError("The batch holds no tensor of at least two axes, [rows, positions].")
+    rows, positions = int(first.shape[0]), int(first.shape[1])
+    present = np.ones((rows, positions), dtype=bool)
+    mask = keywords.get("attention_mask")
+    if isinstance(mask, torch.Tensor) and mask.shape == (rows, positions):
+        present = mask.detach().cpu().numpy().astype(bool)
+        keywords = {**_mask_keywords(model, mask), **keywords}
+    targets, valid = _targets(first, keywords.pop("labels", None), present)
+    floats = [tensor.detach().clone().requires_grad_() if tensor.is_floating_point() else tensor for tensor in tensors]
+    swap = {id(old): new for old, new in zip(tensors, floats, strict=True)}
+    arguments = tuple(swap.get(id(value), value) for value in arguments)
+    keywords = {name: swap.get(id(value), value) for name, value in keywords.items()}
+    if "use_cache" in _names(model):
+        keywords.setdefault("use_cache", False)
+    moving = [tensor for tensor in floats if tensor.is_floating_point()]
+    return ModelInputs(arguments, keywords, rows, positions, valid, targets, moving)
+
+
+def _targets(
+    first: torch.Tensor, labels: object, present: npt.NDArray[np.bool_]
+) -> tuple[torch.Tensor | None, npt.NDArray[np.bool_]]:
+    """Next tokens as targets, valid where both positions are present and the label is not ignored."""
+    source = labels if isinstance(labels, torch.Tensor) else first
+    if not _whole(source) or source.dim() != 2:
+        return None, present
+    targets = torch.zeros_like(source, dtype=torch.int64)
+    targets[:, :-1] = source[:, 1:]
+    valid = np.zeros_like(present)
+    valid[:, :-1] = present[:, :-1] & present[:, 1:]
+    valid &= (targets != IGNORED_TARGET).cpu().numpy()
+    if not valid.any():
+        raise NoValidPositions("No position has a valid target; give rows of at least two present tokens.")
+    return targets, valid
+
+
+def _mask_keywords(model: nn.Module, present: torch.Tensor) -> dict[str, Any]:
+    """The keywords that a forward of this signature takes for padding; positions count the present tokens."""
+    names = _names(model)
+    keywords: dict[str, Any] = {}
+    if "attention_mask" in names:
+        keywords["attention_mask"] = present.to(torch.int64)
+    if "position_ids" in names and not bool(present.all()):
+        keywords["position_ids"] = (present.to(torch.int64).cumsum(1) - 1).clamp_min(0)
+    if "use_cache" in names:
+        keywords["use_cache"] = False
+    return keywords
+
+
+def _names(model: nn.Module) -> frozenset[str]:
+    try:
+        return frozenset(inspect.signature(model.forward).parameters)
+    except (TypeError, ValueError):
+        return frozenset()
+
+
+def _require_right_padding(present: npt.NDArray[np.bool_]) -> None:
+    if (np.diff(present.astype(np.int8), axis=1) > 0).any():
+        raise BatchError(
+            "The batch is padded on the left, but the model's forward takes no attention_mask; pad on the right."
+        )
+
+
+def _device(model: nn.Module) -> torch.device:
+    return next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
+
+
+def _whole(tensor: torch.Tensor) -> bool:
+    return not tensor.is_floating_point() and not tensor.is_complex() and tensor.dtype != torch.bool

@@ -1,0 +1,204 @@
+"""The numbers of a discovered chain: every state, shortcut term and contribution, and how well they add up.
+
+At each addition two things are compared with the recorded sum: the shortcut and the contributions as read, and the
+same rebuilt from the state before and each branch's own output through the coefficients found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+
+from core.audit.branches import Branch
+from core.audit.chain import Chain
+from core.audit.flow import Factor, Vertex
+from core.audit.layout import Layout
+from core.audit.spine import Addition, Term
+
+Spread = Literal["constant", "per channel", "per position", "varying"]
+
+
+@dataclass(frozen=True)
+class Coefficient:
+    """A forward coefficient: its value (RMS where it varies), how it varies and its extremes."""
+
+    value: float
+    spread: Spread = "constant"
+    lowest: float = 1.0
+    highest: float = 1.0
+
+
+@dataclass(frozen=True)
+class MeasuredBranch:
+    """Tensors `[B, T, D]` of one contribution: the branch's own output and what the stream gains."""
+
+    branch: Branch
+    raw: torch.Tensor
+    contribution: torch.Tensor
+    coefficient: Coefficient
+
+
+@dataclass(frozen=True)
+class MeasuredAddition:
+    """One addition in numbers; `error` is the largest difference from the recorded sum over its largest value."""
+
+    addition: Addition
+    state: torch.Tensor
+    stream: torch.Tensor
+    next_state: torch.Tensor
+    branches: list[MeasuredBranch]
+    shortcut: Coefficient | None
+    norm_after: bool
+    error: float
+
+
+@dataclass
+class Missing(Exception):
+    """A value that the recording or the layout cannot give; `place` says where."""
+
+    place: str
+
+    def __str__(self) -> str:
+        return self.place
+
+
+@dataclass
+class Reader:
+    """Reads vertices of a chain as `[B, T, D]`; `replaced` are values of another run that stand for the recorded."""
+
+    chain: Chain
+    layout: Layout
+    kept: torch.Tensor
+    replaced: Mapping[Vertex, torch.Tensor] = field(default_factory=dict)
+
+    def value(self, vertex: Vertex, what: str) -> torch.Tensor:
+        """The value of a vertex; raises `Missing`."""
+        value = self._raw(vertex)
+        if value is None:
+            raise Missing(f"{what} is computed out of sight, so its value is unknown")
+        normalized = self.layout.normalized(value)
+        if normalized is None:
+            raise Missing(f"{what} has shape {list(value.shape)}, which does not hold the batch's positions")
+        return normalized
+
+    def _raw(self, vertex: Vertex) -> torch.Tensor | None:
+        replaced = self.replaced.get(vertex)
+        return self.chain.flow.value(vertex) if replaced is None else replaced
+
+    def term(self, term: Term, like: Vertex, what: str) -> torch.Tensor:
+        """A term as it enters the sum `like`, factors applied; constants are broadcast."""
+        value = term.constant if term.leaf is None else self._raw(term.leaf)
+        if value is None:
+            raise Missing(f"{what} is computed out of sight, so its value is unknown")
+        normalized = self.layout.normalized(value)
+        if normalized is None:
+            normalized = self.layout.spread(value, self.chain.flow.shape(like))
+        if normalized is None:
+            raise Missing(f"{what} has shape {list(value.shape)}, which does not hold the batch's positions")
+        return self.scaled(normalized, term.factors, like, what)
+
+    def scaled(self, value: torch.Tensor, factors: Sequence[Factor], like: Vertex, what: str) -> torch.Tensor:
+        """`value` `[B, T, D]` times all factors, each broadcast to the shape of `like` first."""
+        for factor in factors:
+            if not isinstance(factor, torch.Tensor):
+                value = value if factor == 1.0 else value * factor
+                continue
+            spread = self.layout.spread(factor, self.chain.flow.shape(like))
+            if spread is None:
+                raise Missing(f"{what} is multiplied by a factor of shape {list(factor.shape)} that does not fit")
+            value = value * spread.to(value.dtype)
+        return value
+
+    def coefficient(self, factors: Sequence[Factor], like: Vertex, what: str) -> Coefficient:
+        """The product of all factors as one coefficient."""
+        ones = torch.ones(self.kept.shape[0], self.kept.shape[1], self._width(like), dtype=torch.float64)
+        values = self.scaled(ones, factors, like, what)[self.kept]
+        return summarized(values)
+
+    def _width(self, like: Vertex) -> int:
+        size = 1
+        for length in self.chain.flow.shape(like):
+            size *= length
+        return size // (self.layout.rows * self.layout.positions)
+
+
+def summarized(values: torch.Tensor) -> Coefficient:
+    """A coefficient from its values at n positions and D channels."""
+    lowest, highest = float(values.min()), float(values.max())
+    if lowest == highest:
+        return Coefficient(lowest, "constant", lowest, highest)
+    rms = float(values.double().square().mean().sqrt())
+    if bool((values == values[:1]).all()):
+        return Coefficient(rms, "per channel", lowest, highest)
+    if bool((values == values[:, :1]).all()):
+        return Coefficient(rms, "per position", lowest, highest)
+    return Coefficient(rms, "varying", lowest, highest)
+
+
+def measured_addition(reader: Reader, addition: Addition, branches: Sequence[Branch], label: str) -> MeasuredAddition:
+    """Read one addition and compare it with its recorded sum; raises `Missing` with the place."""
+    like = addition.sum
+    state = reader.value(addition.state, f"the state before {label}")
+    total = reader.value(addition.sum, f"the sum of {label}")
+    after = [step.factor for step in addition.after if step.kind == "scale"]
+    norm_after = any(step.kind in ("norm", "pointwise") for step in addition.after)
+    outside = [] if norm_after else after
+    stream = reader.term(addition.shortcut, like, f"the shortcut of {label}")
+    rebuilt, shortcut = stream, None
+    if not set(addition.kinds) - {"view", "scale"}:
+        rebuilt = reader.scaled(state, addition.state_factors, like, label)
+        shortcut = reader.coefficient([*addition.state_factors, *outside], like, label)
+    for term in addition.carried:
+        carried = reader.term(term, like, f"what earlier states bring to {label}")
+        stream, rebuilt = stream + carried, rebuilt + carried
+    read, rebuilt, found = stream.double(), rebuilt.double(), []
+    for branch in branches:
+        measured, again = _branch(reader, branch, like, label, outside)
+        read = read + measured.contribution.double()
+        rebuilt = rebuilt + again.double()
+        found.append(measured)
+    error = max(_difference(sum_, total, reader.kept) for sum_ in (read, rebuilt))
+    next_state = reader.value(addition.next_state, f"the state after {label}")
+    if outside:
+        stream = reader.scaled(stream, outside, like, label)
+        found = [
+            MeasuredBranch(m.branch, m.raw, reader.scaled(m.contribution, outside, like, label), m.coefficient)
+            for m in found
+        ]
+        parts = stream.double() + sum(m.contribution.double() for m in found)
+        error = max(error, _difference(parts, next_state, reader.kept))
+    return MeasuredAddition(addition, state, stream, next_state, found, shortcut, norm_after, error)
+
+
+def _branch(
+    reader: Reader, branch: Branch, like: Vertex, label: str, outside: Sequence[Factor]
+) -> tuple[MeasuredBranch, torch.Tensor]:
+    what = f"a contribution of {label}"
+    contribution = rebuilt = reader.term(Term(branch.leaf, branch.factors), like, what)
+    raw = contribution
+    value = reader.chain.flow.value(branch.raw)
+    normalized = None if value is None else reader.layout.normalized(value)
+    if normalized is not None:
+        raw = normalized
+        if not branch.norm_out:
+            rebuilt = reader.scaled(raw, [*branch.inner, *branch.factors], like, label)
+    for term in branch.beside:
+        beside = reader.term(term, like, what)
+        contribution, rebuilt = contribution + beside, rebuilt + beside
+    # Behind a norm on the branch a vector is that norm's gain, not a coefficient.
+    inner = [factor for factor in branch.inner if not (branch.norm_out and isinstance(factor, torch.Tensor))]
+    factors = [*inner, *branch.factors]
+    coefficient = reader.coefficient([*factors, *outside], like, label)
+    return MeasuredBranch(branch, raw, contribution, coefficient), rebuilt
+
+
+def _difference(found: torch.Tensor, recorded: torch.Tensor, kept: torch.Tensor) -> float:
+    wanted = recorded[kept].double()
+    if found.shape != recorded.shape:
+        found = found.expand(recorded.shape)
+    largest = float(wanted.abs().max())
+    error = float((found[kept] - wanted).abs().max())
+    return error / largest if largest > 0 else error

@@ -1,0 +1,87 @@
+"""Names of a model's parameters, and the blocks that its additions belong to, read from where names differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import torch
+from torch import nn
+
+
+class ParameterNames:
+    """Looks a parameter up by identity. A tied parameter has one name, the first; the others are its `aliases`."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self._names: dict[int, str] = {}
+        self.aliases: dict[str, list[str]] = {}
+        self.parameters: dict[str, torch.Tensor] = {}
+        for name, parameter in model.named_parameters(remove_duplicate=False):
+            known = self._names.get(id(parameter))
+            if known is None:
+                self._names[id(parameter)] = name
+                self.parameters[name] = parameter
+            else:
+                self.aliases.setdefault(known, []).append(name)
+
+    def of(self, parameters: Iterable[torch.Tensor]) -> list[str]:
+        """Names in a stable order, without repetition; a tensor that is no parameter of the model has none."""
+        found = (self._names.get(id(parameter)) for parameter in parameters)
+        return list(dict.fromkeys(name for name in found if name is not None))
+
+
+def common_prefix(names: Sequence[str]) -> str:
+    """The longest run of leading dotted components that all names share."""
+    if not names:
+        return ""
+    rows = [name.split(".") for name in names]
+    shared = []
+    for parts in zip(*rows, strict=False):
+        if len(set(parts)) > 1:
+            break
+        shared.append(parts[0])
+    return ".".join(shared)
+
+
+def block_numbers(additions: Sequence[Sequence[str]], writers: Sequence[Sequence[str]]) -> list[int]:
+    """The block, from 0, of every addition, given the names it reads and writes and its writers alone.
+
+    Names stand in numbered containers (`layers.3.`). The container whose number changes most along the additions
+    counts the blocks; containers that run through the same numbers side by side count them together. A writer that
+    comes back within a block begins the next one, as in a looped model.
+    """
+    keys = _block_keys(additions)
+    numbers: dict[str, set[int]] = {}
+    for key in keys:
+        if key is not None:
+            numbers.setdefault(key[0], set()).add(key[1])
+    blocks: list[int] = []
+    block, seen = -1, set[str]()
+    previous: tuple[str, int] | None = None
+    for key, names in zip(keys, writers, strict=True):
+        again = bool(names) and set(names) <= seen
+        if block < 0 or again or (key is not None and previous is not None and _moves(previous, key, numbers)):
+            block, seen = block + 1, set()
+        seen |= set(names)
+        blocks.append(block)
+        previous = key if key is not None else previous
+    return blocks
+
+
+def numbered(name: str) -> list[tuple[str, int]]:
+    """Every (container, number) that a dotted name passes, outermost first."""
+    parts = name.split(".")
+    return [(".".join(parts[:place]), int(part)) for place, part in enumerate(parts) if part.isdecimal()]
+
+
+def _moves(previous: tuple[str, int], key: tuple[str, int], numbers: dict[str, set[int]]) -> bool:
+    beside = previous[0] != key[0] and numbers[previous[0]] == numbers[key[0]]
+    return previous[1] != key[1] if beside else previous != key
+
+
+def _block_keys(additions: Sequence[Sequence[str]]) -> list[tuple[str, int] | None]:
+    found = [numbered(common_prefix(names)) or numbered(names[0] if names else "") for names in additions]
+    values: dict[str, set[int]] = {}
+    for pairs in found:
+        for container, number in pairs:
+            values.setdefault(container, set()).add(number)
+    return [max(pairs, key=lambda pair: len(values[pair[0]]), default=None) for pairs in found]

@@ -1,0 +1,199 @@
+"""Prove a discovered chain: by arithmetic at every addition, and by silencing writers.
+
+With the writers of one addition read as zeros, every earlier state must keep its bits and the sum must equal the
+shortcut term. The first, the middle and the last addition of each kind are tried. The model is never written: a second
+run reads zeros where the parameter stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from core.audit.discovery import Discovery, Site, replayed
+from core.audit.flow import Vertex
+from core.audit.measured import Missing, Reader
+from core.audit.names import numbered
+from core.audit.recorder import Address, Replay
+
+Verdict = Literal["proved", "partial", "failed"]
+
+IDENTITY_TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 2e-2, torch.float16: 5e-3}
+INTERVENTION_TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True)
+class Intervention:
+    """One run with an addition's writers silenced. `difference` is relative to the shortcut term's largest value."""
+
+    label: str
+    parameters: int
+    earlier_states_equal: bool
+    difference: float
+    passed: bool
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What was shown of a chain; `reason` is a sentence wherever the verdict is not `proved`."""
+
+    verdict: Verdict
+    worst_relative_error: float | None
+    interventions: list[Intervention]
+    reason: str | None
+
+
+def prove(discovery: Discovery) -> Identity:
+    """Arithmetic at every addition, then interventions, then whether every block took part."""
+    if not discovery.sites:
+        return Identity("failed", None, [], _sentence(discovery.problems))
+    errors = [site.measured.error for site in discovery.sites if site.measured is not None]
+    worst = max(errors, default=None)
+    problems = list(discovery.problems)
+    tolerance = _tolerance(discovery)
+    for site in discovery.sites:
+        if site.measured is not None and not site.measured.error <= tolerance:
+            problems.append(
+                f"at {site.label} shortcut and contributions differ from the next state by {site.measured.error:.2g}"
+            )
+            return Identity("failed", worst, [], _sentence(problems))
+    problems += silent_blocks(discovery)
+    for place, adjoint in enumerate(discovery.adjoints):
+        if adjoint is None:
+            problems.append(f"the loss has no gradient at {discovery.labels[place]}")
+    interventions: list[Intervention] = []
+    if all(site.measured is not None for site in discovery.sites):
+        interventions += [_intervene(discovery, site, problems) for site in chosen_sites(discovery.sites)]
+    return Identity("partial" if problems else "proved", worst, interventions, _sentence(problems) or None)
+
+
+def chosen_sites(sites: Sequence[Site]) -> list[Site]:
+    """The first, the middle and the last addition of each kind, in forward order."""
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for place, site in enumerate(sites):
+        groups.setdefault((*site.kinds, *site.pattern), []).append(place)
+    places = {group[place] for group in groups.values() for place in (0, len(group) // 2, -1)}
+    return [sites[place] for place in sorted(places)]
+
+
+def silent_blocks(discovery: Discovery) -> list[str]:
+    """Blocks of the model, by the numbered containers of its parameters, that wrote nothing to the stream."""
+    fired: dict[str, set[int]] = {}
+    for site in discovery.sites:
+        for branch in site.branches:
+            for use in (*branch.writers, *branch.readers):
+                for name in discovery.names.of(use.parameters):
+                    for container, number in numbered(name)[:1]:
+                        fired.setdefault(container, set()).add(number)
+    problems = []
+    for container, numbers in fired.items():
+        present = {n for name in discovery.names.parameters for c, n in numbered(name) if c == container}
+        problems += [f"{container}.{number} never wrote to the stream" for number in sorted(present - numbers)]
+    return problems
+
+
+def _tolerance(discovery: Discovery) -> float:
+    return IDENTITY_TOLERANCE.get(discovery.states[0].dtype, 1e-5) if discovery.states else 1e-5
+
+
+def _intervene(discovery: Discovery, site: Site, problems: list[str]) -> Intervention:
+    parameters, operands = _silenced(discovery, site)
+    silenced = len(parameters) or len(operands)
+    if not silenced:
+        return _lost(problems, site, f"{site.label} has no writers to silence", 0)
+    flow, place = discovery.chain.flow, discovery.sites.index(site)
+    earlier = [discovery.chain.base, *(s.addition.next_state for s in discovery.sites[:place])]
+    terms = [site.addition.shortcut, *site.addition.carried]
+    stream = [term.leaf for term in terms if term.leaf is not None and flow.dynamic(term.leaf)]
+    vertices = [*earlier, site.addition.sum, *stream]
+    addresses = [flow.address(vertex) for vertex in vertices]
+    wanted = [address for address in addresses if address is not None]
+    if len(wanted) < len(vertices):
+        return _lost(problems, site, f"{site.label} is computed out of sight and cannot be tried", silenced)
+    found = replayed(discovery, Replay(wanted, parameters=parameters, operands=operands))
+    if any(address not in found for address in wanted):
+        return _lost(
+            problems, site, f"with the writers of {site.label} silenced the forward goes another way", silenced
+        )
+    values = {vertex: found[address] for vertex, address in zip(vertices, wanted, strict=True)}
+    equal = all(_same_bits(flow.value(vertex), values[vertex]) for vertex in earlier)
+    difference = _gap(discovery, site, values)
+    passed = equal and difference <= INTERVENTION_TOLERANCE
+    if not equal:
+        problems.append(f"silencing the writers of {site.label} changes an earlier state")
+    elif not passed:
+        problems.append(
+            f"with the writers of {site.label} silenced the next state still differs from the shortcut by "
+            f"{difference:.2g}"
+        )
+    return Intervention(site.label, silenced, equal, difference, passed)
+
+
+def _lost(problems: list[str], site: Site, problem: str, silenced: int) -> Intervention:
+    problems.append(problem)
+    return Intervention(site.label, silenced, False, float("nan"), False)
+
+
+def _silenced(discovery: Discovery, site: Site) -> tuple[list[torch.Tensor], list[Address]]:
+    """Parameters to read as zeros; where one is used elsewhere too, its place in this addition's calls instead."""
+    uses = site.writers
+    parameters = {id(p): p for use in uses for p in use.parameters}
+    for branch in site.branches:
+        parameters |= {id(p): p for p in branch.additive}
+    if not _used_elsewhere(discovery, site, set(parameters)):
+        return list(parameters.values()), []
+    operands = [use.operand for use in uses if use.operand is not None]
+    operands += [operand for branch in site.branches for operand in branch.additive_operands]
+    return [], operands
+
+
+def _used_elsewhere(discovery: Discovery, site: Site, wanted: set[int]) -> bool:
+    flow = discovery.chain.flow
+    own = {use.node for use in site.writers}
+    reached: dict[Address, bool] = {}
+    for index, node in enumerate(flow.nodes):
+        hit = node.parameter is not None and id(node.parameter) in wanted
+        hit |= any(reached.get(vertex, False) for vertex in flow.static(node))
+        for number in range(max(1, len(node.shapes))):
+            reached[index, number] = hit and not node.dynamic
+        if hit and node.dynamic and index not in own and node.kind in ("matrix", "source"):
+            return True
+    return False
+
+
+def _same_bits(first: torch.Tensor | None, second: torch.Tensor) -> bool:
+    if first is None or first.shape != second.shape or first.dtype != second.dtype:
+        return False
+    # Compared as integers: a NaN equals itself, and 0.0 is not -0.0.
+    whole = {8: torch.int64, 4: torch.int32, 2: torch.int16}[first.element_size()]
+    return torch.equal(first.contiguous().view(whole), second.contiguous().view(whole))
+
+
+def _gap(discovery: Discovery, site: Site, values: dict[Vertex, torch.Tensor]) -> float:
+    """Largest difference of the sum from shortcut plus carried terms, relative to the largest of these."""
+    kept = torch.from_numpy(discovery.inputs.valid)
+    reader = Reader(discovery.chain, discovery.layout, kept, values)
+    addition = site.addition
+    try:
+        total = reader.value(addition.sum, site.label)[kept].double()
+        stream = sum(
+            reader.term(term, addition.sum, site.label)[kept].double()
+            for term in (addition.shortcut, *addition.carried)
+        )
+    except Missing:
+        return float("nan")
+    assert isinstance(stream, torch.Tensor)
+    largest = float(stream.abs().max())
+    gap = float((total - stream).abs().max())
+    return gap / largest if largest > 0 else gap
+
+
+def _sentence(problems: Sequence[str]) -> str:
+    if not problems:
+        return ""
+    first = problems[0]
+    more = f" ({len(problems) - 1} more)" if len(problems) > 1 else ""
+    return first[0].upper() + first[1:] + more + "."

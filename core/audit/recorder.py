@@ -1,0 +1,206 @@
+"""Record one forward below autograd: every operation, the vertex of each tensor it read, and that tensor's value.
+
+A vertex is an output of an autograd node. Provenance is autograd's own graph, so in-place additions, views, tuples,
+casts and functional code need no special case; the values are what the graph does not keep. An address (call, place)
+finds the same tensor again in a second run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import torch
+from torch.autograd.graph import Node
+
+from core.audit.guard import Watch
+from core.audit.operations import ARGUMENTS_KEPT
+from core.errors import BudgetError
+
+# An output of an autograd node, as the node's object and the output's number.
+Edge: TypeAlias = tuple[Node, int]
+# A call's index in the run and the place of a tensor among its arguments.
+Address: TypeAlias = tuple[int, int]
+
+DEFAULT_BYTES = 4 * 2**30
+
+
+@dataclass(slots=True)
+class Call:
+    """One operation: its position in the run, its arguments, and autograd's counter just after its node was made."""
+
+    index: int
+    name: str
+    arguments: tuple[Any, ...]
+    keywords: Mapping[str, Any]
+    edges: list[Edge | None]
+    sequence: int
+    view_base: Edge | None = None
+
+
+@dataclass(slots=True)
+class Sight:
+    """Where a vertex was read first, and its value at that time."""
+
+    call: int
+    place: int
+    value: torch.Tensor
+
+
+@dataclass
+class Recording:
+    """What a forward left behind."""
+
+    calls: list[Call] = field(default_factory=list)
+    sights: dict[Edge, Sight] = field(default_factory=dict)
+    held_bytes: int = 0
+
+
+class Recorder(Watch):  # type: ignore[no-untyped-call]
+    """Records into `recording`; refuses (`BudgetError`) once the tensors it holds pass `max_bytes`."""
+
+    def __init__(self, *, max_bytes: int = DEFAULT_BYTES) -> None:
+        super().__init__()
+        self.recording = Recording()
+        self._max_bytes = max_bytes
+        self._storages: dict[int, list[Edge]] = {}
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Record one operation, then run it."""
+        keywords = kwargs or {}
+        tensors = list(tensors_of(args, keywords))
+        differentiable = torch.is_grad_enabled()
+        name = func.overloadpacket.__name__
+        kept = name in ARGUMENTS_KEPT
+        call = Call(
+            index=len(self.recording.calls),
+            name=name,
+            arguments=args if kept else (),
+            keywords=keywords if kept else {},
+            edges=[edge_of(tensor) if differentiable else None for tensor in tensors],
+            sequence=torch._C._autograd._get_sequence_nr() if differentiable else -1,
+        )
+        for place, (tensor, edge) in enumerate(zip(tensors, call.edges, strict=True)):
+            if edge is not None and edge not in self.recording.sights:
+                self._keep(edge, Sight(call.index, place, tensor))
+        if tensors and self.writes(func):
+            target = tensors[0]
+            self.before_write(target)
+            if differentiable and target._is_view() and target._base is not None:
+                call.view_base = edge_of(target._base)
+            self._preserve(target)
+        self.recording.calls.append(call)
+        return func(*args, **keywords)
+
+    def _keep(self, edge: Edge, sight: Sight) -> None:
+        recording = self.recording
+        recording.sights[edge] = sight
+        storage = sight.value.untyped_storage()
+        known = self._storages.setdefault(storage._cdata, [])
+        if not known:
+            recording.held_bytes += storage.nbytes()
+            if recording.held_bytes > self._max_bytes:
+                raise BudgetError(
+                    f"The recorded activations pass the budget of {self._max_bytes:,} bytes; use fewer or shorter rows."
+                )
+        known.append(edge)
+
+    def _preserve(self, target: torch.Tensor) -> None:
+        # What is about to be overwritten is copied, so that every recorded value stays what it was when it was read.
+        for edge in self._storages.pop(target.untyped_storage()._cdata, ()):
+            sight = self.recording.sights[edge]
+            sight.value = sight.value.detach().clone()
+            self.recording.held_bytes += sight.value.nbytes
+
+
+class Stop(Exception):
+    """Ends a run early, once every value asked for is there."""
+
+
+class Replay(Watch):  # type: ignore[no-untyped-call]
+    """A second run: keeps the tensors at the `wanted` addresses and reads zeros in place of what is silenced.
+
+    `parameters` (by identity) read as zeros wherever they appear, `operands` (addresses) at that one call. The model
+    itself is never written. Raises `Stop` as soon as the last wanted value is there.
+    """
+
+    def __init__(
+        self,
+        wanted: Sequence[Address],
+        *,
+        parameters: Sequence[torch.Tensor] = (),
+        operands: Sequence[Address] = (),
+    ) -> None:
+        super().__init__()
+        self.found: dict[Address, torch.Tensor] = {}
+        self._wanted: dict[int, list[int]] = {}
+        for call, place in wanted:
+            self._wanted.setdefault(call, []).append(place)
+        self._last = max(self._wanted, default=-1)
+        self._silenced = {id(parameter) for parameter in parameters}
+        self._operands: dict[int, set[int]] = {}
+        for call, place in operands:
+            self._operands.setdefault(call, set()).add(place)
+        self._count = 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Replace, keep, and run or stop."""
+        keywords = kwargs or {}
+        index, self._count = self._count, self._count + 1
+        if index in self._operands or self._silenced:
+            places = self._operands.get(index, set())
+            args, keywords = _replaced(
+                args, keywords, lambda place, tensor: place in places or id(tensor) in self._silenced
+            )
+        if index in self._wanted:
+            tensors = list(tensors_of(args, keywords))
+            for place in self._wanted[index]:
+                if place >= len(tensors):
+                    raise Stop
+                self.found[index, place] = tensors[place].detach().clone()
+            if index == self._last:
+                raise Stop
+        if self.writes(func):
+            for target in tensors_of(args, keywords):
+                self.before_write(target)
+                break
+        return func(*args, **keywords)
+
+
+def tensors_of(args: Sequence[Any], keywords: Mapping[str, Any]) -> Iterator[torch.Tensor]:
+    """Every tensor among the arguments, lists unfolded, in a fixed order."""
+    for value in (*args, *keywords.values()):
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, list | tuple):
+            for item in value:
+                if isinstance(item, torch.Tensor):
+                    yield item
+
+
+def edge_of(tensor: torch.Tensor) -> Edge | None:
+    """The vertex of a tensor computed under autograd; None for leaves and constants."""
+    node = tensor.grad_fn
+    return None if node is None else (node, tensor.output_nr)
+
+
+def _replaced(
+    args: Sequence[Any], keywords: Mapping[str, Any], silence: Callable[[int, torch.Tensor], bool]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    place = -1
+
+    def one(value: Any) -> Any:
+        nonlocal place
+        if isinstance(value, torch.Tensor):
+            place += 1
+            return torch.zeros_like(value) if silence(place, value) else value
+        if isinstance(value, list | tuple):
+            return type(value)(one(item) if isinstance(item, torch.Tensor) else item for item in value)
+        return value
+
+    return tuple(one(value) for value in args), {name: one(value) for name, value in keywords.items()}

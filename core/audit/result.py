@@ -1,0 +1,232 @@
+"""The outcome of an audit and the JSON document that users script against."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from core import __version__
+from core.audit.discovery import Discovery, Site
+from core.audit.measured import Coefficient, MeasuredAddition
+from core.audit.proof import Identity
+from core.audit.statistics import distribution, standard_deviation
+from core.decoder.tape import Tape
+from core.errors import DepthscopeError
+from core.health.band import DEFAULT_BAND, Band
+from core.health.document import arm_document
+from core.health.observe import Observation, measure
+from core.health.valid_rms import valid_rms
+
+SCHEMA = "depthscope.audit/1"
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelFacts:
+    """What is known of the model beside its forward. `trained` is None where nobody said."""
+
+    class_name: str
+    family: str | None = None
+    source: str = "object"
+    trained: bool | None = None
+    shrunk: bool = False
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class AuditResult:
+    """A discovered, proved and measured model.
+
+    `tape` is None where no chain could be read; `observation` is None where it could not be measured, and
+    `health_refusal` says why. `discovery` holds the flow, for whoever looks further.
+    """
+
+    facts: ModelFacts
+    discovery: Discovery
+    identity: Identity
+    tape: Tape | None
+    observation: Observation | None
+    health_refusal: str | None
+
+    def document(self, band: Band = DEFAULT_BAND) -> Document:
+        """The audit document of the contract; conformance and twin are not judged here."""
+        health, refusal = None, self.health_refusal
+        if self.observation is not None:
+            try:
+                health = arm_document(self.observation, 0, band)
+                health["loss_reduction"] = self.discovery.reduction
+            except DepthscopeError as error:
+                refusal = str(error)
+        sites = self.discovery.sites
+        return {
+            "schema": SCHEMA,
+            "version": __version__,
+            "model": self._model(),
+            "identity": _identity(self.identity),
+            "additions": [_addition(self.discovery, place, site) for place, site in enumerate(sites)],
+            "writers": writer_rows(self.discovery),
+            "readers": reader_rows(self.discovery),
+            "conformance": None,
+            "health": health,
+            "health_refusal": refusal,
+            "twin": None,
+        }
+
+    def _model(self) -> Document:
+        parameters = self.discovery.names.parameters
+        return {
+            "class": self.facts.class_name,
+            "family": self.facts.family,
+            "source": self.facts.source,
+            "blocks": len({site.block for site in self.discovery.sites}),
+            "parameters": sum(parameter.numel() for parameter in parameters.values()),
+            "trained": self.facts.trained,
+            "shrunk": self.facts.shrunk,
+            "tied": {name: list(others) for name, others in self.discovery.names.aliases.items()},
+            "topology": topology(self.discovery),
+            "notes": list(self.facts.notes),
+        }
+
+
+def observed(discovery: Discovery, tape: Tape | None) -> tuple[Observation | None, str | None]:
+    """Measure a tape; a refusal is returned as its sentence."""
+    if tape is None:
+        return None, "The residual stream could not be read, so it has no health."
+    try:
+        return measure(tape), None
+    except DepthscopeError as error:
+        return None, str(error)
+
+
+def topology(discovery: Discovery) -> str | None:
+    """The stream in words: pre-norm, post-norm, residual after the norm; None where there is no chain."""
+    measured = [site.measured for site in discovery.sites if site.measured is not None]
+    if not measured:
+        return None
+    if all(addition.norm_after for addition in measured[:-1]) and len(measured) > 1:
+        return "norm on the stream (post-norm, or the residual taken after the norm): not pre-norm"
+    if any(addition.norm_after for addition in measured):
+        return "norms on the stream at some additions: not pre-norm"
+    if any(branch.branch.norm_out for addition in measured for branch in addition.branches):
+        return "pre-norm stream with norms on branch outputs"
+    return "pre-norm stream"
+
+
+def writer_rows(discovery: Discovery) -> list[Document]:
+    """Every matrix that writes to the stream, once, in forward order."""
+    return _matrix_rows(discovery, "writers")
+
+
+def reader_rows(discovery: Discovery) -> list[Document]:
+    """Every matrix that reads the stream first, once, in forward order."""
+    return _matrix_rows(discovery, "readers")
+
+
+def _matrix_rows(discovery: Discovery, which: str) -> list[Document]:
+    rows: dict[str, Document] = {}
+    for site in discovery.sites:
+        for branch in site.branches:
+            for use in getattr(branch, which):
+                for name in discovery.names.of(use.parameters):
+                    parameter = discovery.names.parameters[name]
+                    rows.setdefault(
+                        name,
+                        {
+                            "name": name,
+                            "block": site.block,
+                            "fan_in": use.fan_in,
+                            "fan_out": use.fan_out,
+                            "distribution": distribution(parameter),
+                            "std": standard_deviation(parameter),
+                            "declared_std": None,
+                            "ratio": None,
+                        },
+                    )
+    return list(rows.values())
+
+
+def _identity(identity: Identity) -> Document:
+    return {
+        "verdict": identity.verdict,
+        "worst_relative_error": identity.worst_relative_error,
+        "interventions": len(identity.interventions),
+        "reason": identity.reason,
+        "trials": [
+            {
+                "label": trial.label,
+                "earlier_states_equal": trial.earlier_states_equal,
+                "difference": _finite(trial.difference),
+                "passed": trial.passed,
+            }
+            for trial in identity.interventions
+        ],
+    }
+
+
+def _addition(discovery: Discovery, place: int, site: Site) -> Document:
+    names = discovery.names
+    row: Document = {
+        "index": place,
+        "block": site.block,
+        "label": site.label,
+        "writers": names.of(p for use in site.writers for p in use.parameters),
+        "readers": names.of(p for branch in site.branches for use in branch.readers for p in use.parameters),
+    }
+    measured = site.measured
+    row |= dict.fromkeys(
+        ("coefficient", "norm_after", "state_rms", "contribution_rms", "contribution_to_stream", "shortcut")
+    )
+    row["branches"] = []
+    if measured is not None:
+        row |= _measured(discovery, site, measured)
+    return row
+
+
+def _measured(discovery: Discovery, site: Site, measured: MeasuredAddition) -> Document:
+    rms = [_rms(discovery, tensor) for tensor in (measured.next_state, measured.stream)]
+    total = sum((branch.contribution for branch in measured.branches), torch.zeros_like(measured.stream))
+    gained = _rms(discovery, total)
+    first = measured.branches[0].coefficient if measured.branches else Coefficient(1.0)
+    return {
+        "coefficient": first.value,
+        "norm_after": measured.norm_after,
+        "state_rms": rms[0],
+        "contribution_rms": gained,
+        "contribution_to_stream": gained / rms[1] if gained is not None and rms[1] else None,
+        "shortcut": _coefficient(measured.shortcut),
+        "relative_error": measured.error,
+        "branches": [
+            {
+                "branch": kind,
+                "coefficient": _coefficient(branch.coefficient),
+                "norm_out": branch.branch.norm_out,
+                "writers": discovery.names.of(p for use in branch.branch.writers for p in use.parameters),
+                "readers": discovery.names.of(p for use in branch.branch.readers for p in use.parameters),
+                "raw_rms": _rms(discovery, branch.raw),
+                "contribution_rms": _rms(discovery, branch.contribution.expand(measured.stream.shape)),
+            }
+            for kind, branch in zip(site.kinds, measured.branches, strict=True)
+        ],
+    }
+
+
+def _coefficient(coefficient: Coefficient | None) -> Document | None:
+    if coefficient is None:
+        return None
+    return {
+        "value": coefficient.value,
+        "spread": coefficient.spread,
+        "lowest": coefficient.lowest,
+        "highest": coefficient.highest,
+    }
+
+
+def _rms(discovery: Discovery, tensor: torch.Tensor) -> float | None:
+    return _finite(float(valid_rms(tensor.detach().unsqueeze(0), discovery.inputs.valid)[0]))
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

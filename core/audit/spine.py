@@ -1,0 +1,200 @@
+"""One sum read as a residual addition: the walk back along one of its terms to the state that the others read."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import torch
+
+from core.audit.flow import Factor, Flow, FlowNode, Vertex
+
+MIX = "mix"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step back along a stream to what a vertex was made of.
+
+    `kind` is view, scale, norm or pointwise, or mix where the batch itself decides how much passes.
+    """
+
+    source: Vertex
+    kind: str
+    factor: Factor = 1.0
+
+
+@dataclass
+class Term:
+    """A leaf of an addition, or a constant; `factors` lead from it to the sum."""
+
+    leaf: Vertex | None
+    factors: list[Factor] = field(default_factory=list)
+    constant: torch.Tensor | None = None
+
+
+@dataclass
+class Addition:
+    """sum = shortcut + carried + terms, read back to the `state` before it; `after` leads on to the state behind it.
+
+    `shortcut` is what the state became on its way, `state_factors` lead from the state itself to the sum and `kinds`
+    name the steps between. `carried` are terms that earlier states bring without a matrix.
+    """
+
+    sum: Vertex
+    state: Vertex
+    shortcut: Term
+    state_factors: list[Factor]
+    kinds: list[str]
+    terms: list[Term]
+    previous: int | None
+    length: int
+    carried: list[Term] = field(default_factory=list)
+    after: list[Step] = field(default_factory=list)
+    next_state: Vertex = (-1, 0)
+
+    @property
+    def rank(self) -> tuple[int, bool, int]:
+        """Of several readings of one sum: the longest chain, then the plainest shortcut, then the latest state."""
+        return (self.length, "norm" not in self.kinds, self.state[0])
+
+
+class Spine:
+    """The walk from one sum; `found` are the additions that end before it, `step` takes one step back."""
+
+    def __init__(
+        self,
+        flow: Flow,
+        found: Mapping[int, Addition],
+        step: Callable[[Vertex], Step | None],
+        index: int,
+        place: int,
+    ) -> None:
+        self.flow, self.found, self.step, self.index = flow, found, step, index
+        self.terms: list[Term] = []
+        self.kinds: list[str] = []
+        self.factors: list[Factor] = []
+        self.readers = _Readers(flow)
+        self.vertex = self._split(index, place)
+
+    def walk(self) -> Addition | None:
+        """The addition, None where this term leads to no state."""
+        while True:
+            if self.readers.reads(self.vertex):
+                return self._addition(self.vertex)
+            shared = len(self.flow.readers.get(self.vertex, ())) > 1
+            if self.vertex[0] in self.found:
+                if shared:
+                    return self._addition(self.vertex)
+                self._through(self.vertex[0])
+                continue
+            node = self.flow.node(self.vertex)
+            if node.kind == "sum" and self._constant_sum(node):
+                continue
+            step = self.step(self.vertex) or self._mixed(node)
+            if step is None:
+                return None
+            if shared and self._reaches(self.vertex) is not None:
+                return self._addition(self.vertex)
+            self.kinds.append(step.kind)
+            if step.kind == "scale":
+                self.factors.append(step.factor)
+            self.vertex = step.source
+
+    def _addition(self, state: Vertex) -> Addition:
+        previous = self._reaches(state)
+        length = 1 + (self.found[previous].length if previous is not None else 0)
+        return Addition((self.index, 0), state, self.shortcut, self.factors, self.kinds, self.terms, previous, length)
+
+    def _split(self, index: int, place: int) -> Vertex:
+        """Go on along one term of a sum; the others are what the stream gains."""
+        terms = self.flow.nodes[index].terms
+        gained = [
+            Term(term.vertex, without_ones([*self.factors, term.factor]), term.constant)
+            for other, term in enumerate(terms)
+            if other != place
+        ]
+        self.terms += gained
+        for term in gained:
+            if term.leaf is not None and self.flow.dynamic(term.leaf):
+                self.readers.watch(term.leaf)
+        spine = terms[place].vertex
+        assert spine is not None
+        self.factors = without_ones([*self.factors, terms[place].factor])
+        self.shortcut = Term(spine, list(self.factors))
+        return spine
+
+    def _through(self, index: int) -> None:
+        """Pass an inner sum that nothing else reads: its other terms belong to this addition too."""
+        leaves = {term.leaf for term in self.found[index].terms}
+        terms = self.flow.nodes[index].terms
+        # The inner sum's own shortcut is the one of its terms that is no contribution.
+        self.vertex = self._split(index, next(i for i, t in enumerate(terms) if t.vertex and t.vertex not in leaves))
+
+    def _constant_sum(self, node: FlowNode) -> bool:
+        moving = [place for place, term in enumerate(node.terms) if self.flow.dynamic(term.vertex)]
+        spine = node.terms[moving[0]].vertex if len(moving) == 1 else None
+        if spine is None or self._reaches(spine) is None:
+            return False
+        self.vertex = self._split(self.vertex[0], moving[0])
+        return True
+
+    def _mixed(self, node: FlowNode) -> Step | None:
+        """A product of the stream with something the batch decides: gates, and mixtures of several streams."""
+        if node.kind not in ("product", "matrix") or node.operand is not None:
+            return None
+        for source in self.flow.moving(node):
+            vertex = source
+            while True:
+                if vertex[0] in self.found or self.readers.reads(vertex):
+                    return Step(source, MIX)
+                step = self.step(vertex)
+                if step is None or step.kind not in ("view", "scale"):
+                    break
+                vertex = step.source
+        return None
+
+    def _reaches(self, vertex: Vertex) -> int | None:
+        """The earlier addition that a vertex is the outcome of, None where there is none."""
+        while True:
+            if vertex[0] in self.found:
+                return vertex[0]
+            step = self.step(vertex)
+            if step is None:
+                return None
+            vertex = step.source
+
+
+def without_ones(factors: list[Factor]) -> list[Factor]:
+    """Factors that do something."""
+    return [factor for factor in factors if isinstance(factor, torch.Tensor) or factor != 1.0]
+
+
+class _Readers:
+    """Answers whether a watched leaf depends on a vertex through a parameter."""
+
+    def __init__(self, flow: Flow) -> None:
+        self._flow = flow
+        self._heap: list[tuple[int, Vertex]] = []
+        self._through: dict[Vertex, bool] = {}
+
+    def watch(self, leaf: Vertex) -> None:
+        if leaf not in self._through:
+            self._through[leaf] = False
+            heapq.heappush(self._heap, (-leaf[0], leaf))
+
+    def reads(self, vertex: Vertex) -> bool:
+        """Whether `vertex` is read on the way to a watched leaf, with a parameter in between."""
+        flow = self._flow
+        while self._heap and -self._heap[0][0] > vertex[0]:
+            _, top = heapq.heappop(self._heap)
+            node = flow.node(top)
+            parametrized = self._through[top] or bool(flow.static(node))
+            for source in flow.moving(node):
+                if source not in self._through:
+                    self._through[source] = parametrized
+                    heapq.heappush(self._heap, (-source[0], source))
+                elif parametrized:
+                    self._through[source] = True
+        return self._through.get(vertex, False)
