@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -111,9 +113,9 @@ class Outcome:
         return json.loads(self.out)
 
 
-def run_cli(capsys: pytest.CaptureFixture[str], *arguments: object) -> Outcome:
+def run_cli(*arguments: object) -> Outcome:
     """Run the command line in this process."""
-    capsys.readouterr()
-    status = run([str(argument) for argument in arguments])
-    captured = capsys.readouterr()
-    return Outcome(status, captured.out, captured.err)
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        status = run([str(argument) for argument in arguments])
+    return Outcome(status, out.getvalue(), err.getvalue())

@@ -14,53 +14,49 @@ from core.lab.experiments import EXPERIMENTS, experiment
 from tests.support import run_cli
 
 
-def test_the_list(capsys: pytest.CaptureFixture[str]) -> None:
-    plain = run_cli(capsys, "lab", "--list")
+def test_the_list() -> None:
+    plain = run_cli("lab", "--list")
     assert plain.status == 0
     assert [line.split()[0] for line in plain.out.splitlines()] == list(EXPERIMENTS)
-    document = run_cli(capsys, "lab", "--list", "--json").document()
+    document = run_cli("lab", "--list", "--json").document()
     assert [row["name"] for row in document["experiments"]] == list(EXPERIMENTS)
     assert document["schema"] == "depthscope.lab/1"
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_the_command_prints_the_cores_document(capsys: pytest.CaptureFixture[str], name: str) -> None:
-    outcome = run_cli(capsys, "lab", name, "--json")
+def test_the_command_prints_the_cores_document(name: str) -> None:
+    outcome = run_cli("lab", name, "--json")
     assert (outcome.status, outcome.err) == (0, "")
     assert outcome.document() == experiment(name).document()
 
 
-def test_options_arrive_as_typed(capsys: pytest.CaptureFixture[str]) -> None:
-    outcome = run_cli(
-        capsys, "lab", "norm-steps", "--x", "-1,2.5,3;0,1,2", "--norm", "rmsnorm", "--epsilon", "0", "--json"
-    )
+def test_options_arrive_as_typed() -> None:
+    outcome = run_cli("lab", "norm-steps", "--x", "-1,2.5,3;0,1,2", "--norm", "rmsnorm", "--epsilon", "0", "--json")
     options = experiment("norm-steps").options(
         {"x": ((-1.0, 2.5, 3.0), (0.0, 1.0, 2.0)), "norm": "rmsnorm", "epsilon": 0.0}
     )
     assert outcome.document() == experiment("norm-steps").document(options)
-    scaled = run_cli(
-        capsys, "lab", "stream-growth", "--scaled", "--blocks", 4, "--seed", 2**64 - 1, "--json"
-    ).document()
+    scaled = run_cli("lab", "stream-growth", "--scaled", "--blocks", 4, "--seed", 2**64 - 1, "--json").document()
     assert scaled["options"]["scaled"] is True
     assert scaled["options"]["seed"] == str(2**64 - 1)
 
 
-def test_a_preset_is_a_start(capsys: pytest.CaptureFixture[str]) -> None:
-    saturated = run_cli(capsys, "lab", "sigmoid-unit", "--preset", "saturated", "--json").document()
+def test_a_preset_is_a_start() -> None:
+    saturated = run_cli("lab", "sigmoid-unit", "--preset", "saturated", "--json").document()
     assert saturated["summary"]["logit"] == 8.5
-    changed = run_cli(capsys, "lab", "sigmoid-unit", "--preset", "saturated", "--bias", "0", "--json").document()
+    changed = run_cli("lab", "sigmoid-unit", "--preset", "saturated", "--bias", "0", "--json").document()
     assert changed["summary"]["logit"] == 9.0
 
 
-def test_the_readable_form(capsys: pytest.CaptureFixture[str]) -> None:
-    outcome = run_cli(capsys, "lab", "relu-chain")
+def test_the_readable_form() -> None:
+    outcome = run_cli("lab", "relu-chain")
     assert outcome.status == 0
     assert "output_rms[1/d]          3.55616e-08" in outcome.out
     assert "more rows; --json has them all" in outcome.out
 
 
-def test_tables_as_files(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    outcome = run_cli(capsys, "lab", "norm-jacobian", "--csv", tmp_path / "out", "--json")
+def test_tables_as_files(tmp_path: Path) -> None:
+    outcome = run_cli("lab", "norm-jacobian", "--csv", tmp_path / "out", "--json")
     assert outcome.status == 0
     tables = experiment("norm-jacobian").run().tables
     assert {path.stem for path in (tmp_path / "out").iterdir()} == set(tables)
@@ -82,8 +78,8 @@ def test_tables_as_files(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> 
         (["lab", "compounding", "--csv", "/dev/null/x"], "cannot be written"),
     ],
 )
-def test_refusals_are_one_sentence(capsys: pytest.CaptureFixture[str], arguments: list[str], text: str) -> None:
-    outcome = run_cli(capsys, *arguments)
+def test_refusals_are_one_sentence(arguments: list[str], text: str) -> None:
+    outcome = run_cli(*arguments)
     assert (outcome.status, outcome.out) == (2, "")
     assert text in outcome.err
     assert outcome.err.count("\n") == 1

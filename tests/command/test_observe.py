@@ -43,11 +43,11 @@ ARMS = ("initialized", "same_base_unscaled_control")
 
 
 @pytest.fixture
-def observe(capsys: pytest.CaptureFixture[str]) -> Any:
+def observe() -> Any:
     """`observe` with JSON, which must succeed."""
 
     def call(*arguments: object) -> dict[str, Any]:
-        outcome = run_cli(capsys, "observe", *arguments, "--json")
+        outcome = run_cli("observe", *arguments, "--json")
         assert (outcome.status, outcome.err) == (0, "")
         assert outcome.out.count("\n") == 1
         found: dict[str, Any] = outcome.document()
@@ -104,10 +104,10 @@ class TestDocument:
         assert arm["terminal_adjoint_rms"] == arm["sites"][-1]["adjoint_rms"]
         assert arm["valid_positions"] == 4
 
-    def test_every_absolute_adjoint_has_its_reduction_and_count(self, observe: Any, capsys: Any) -> None:
+    def test_every_absolute_adjoint_has_its_reduction_and_count(self, observe: Any) -> None:
         arm = observe()["initialized"]
         assert (arm["loss_reduction"], arm["valid_positions"]) == ("mean over valid targets", 4)
-        table = run_cli(capsys, "observe").out
+        table = run_cli("observe").out
         for line in (line for line in table.splitlines() if "G_last" in line):
             assert "mean loss" in line
             assert "over 4 valid targets" in line
@@ -154,29 +154,29 @@ class TestDocument:
 class TestBandAndGate:
     """Exit 1 where the recipe's arm leaves the band."""
 
-    def test_the_default_band_holds_the_fixture(self, capsys: pytest.CaptureFixture[str]) -> None:
-        outcome = run_cli(capsys, "observe", "--gate", "--json")
+    def test_the_default_band_holds_the_fixture(self) -> None:
+        outcome = run_cli("observe", "--gate", "--json")
         assert outcome.status == 0
         assert outcome.document()["band"] == [0.01, 100.0]
 
-    def test_the_gate_judges_the_recipes_arm_alone(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_the_gate_judges_the_recipes_arm_alone(self) -> None:
         """At an upper limit of 20 the control leaves (36.3) and the scaled arm stays (10.2)."""
-        outcome = run_cli(capsys, "observe", "--band", "0.01,20", "--gate", "--json")
+        outcome = run_cli("observe", "--band", "0.01,20", "--gate", "--json")
         document = outcome.document()
         assert [document[arm]["within_band"] for arm in ARMS] == [True, False]
         assert outcome.status == 0
-        outcome = run_cli(capsys, "observe", "--band", "0.01,20", "--recipe", "unscaled", "--gate", "--json")
+        outcome = run_cli("observe", "--band", "0.01,20", "--recipe", "unscaled", "--gate", "--json")
         assert outcome.status == 1
         assert outcome.err == ""
         assert outcome.document()["initialized"]["within_band"] is False
-        assert run_cli(capsys, "observe", "--band", "0.01,20", "--recipe", "unscaled").status == 0
+        assert run_cli("observe", "--band", "0.01,20", "--recipe", "unscaled").status == 0
 
-    def test_the_largest_ratio_itself_is_the_limit(self, observe: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_the_largest_ratio_itself_is_the_limit(self, observe: Any) -> None:
         """Inclusive on the unrounded value, which prints in full."""
         sites = observe()["initialized"]["sites"]
         largest = max(site[f"{kind}_ratio"] for site in sites for kind in ("activation", "adjoint"))
         for upper, status in ((largest, 0), (math.nextafter(largest, 0), 1)):
-            outcome = run_cli(capsys, "observe", "--band", f"0.01,{upper!r}", "--gate", "--json")
+            outcome = run_cli("observe", "--band", f"0.01,{upper!r}", "--gate", "--json")
             assert outcome.status == status
         sites = outcome.document()["initialized"]["sites"]
         bands = [site[f"{kind}_band"] for site in sites for kind in ("activation", "adjoint")]
@@ -232,8 +232,8 @@ class TestRows:
 class TestTable:
     """Without `--json`, for people."""
 
-    def test_it_shows_both_arms_and_says_the_verdict(self, capsys: pytest.CaptureFixture[str]) -> None:
-        outcome = run_cli(capsys, "observe", "--band", "0.01,20")
+    def test_it_shows_both_arms_and_says_the_verdict(self) -> None:
+        outcome = run_cli("observe", "--band", "0.01,20")
         assert (outcome.status, outcome.err) == (0, "")
         assert "8 blocks, width 4, seed 4701, float64, recipe depth-scaled, factor 0.353553" in outcome.out
         assert "every ratio within the band [0.01, 20]" in outcome.out
@@ -242,9 +242,9 @@ class TestTable:
         assert "33.368741+" in outcome.out
         assert max(map(len, outcome.out.splitlines())) <= 150
 
-    def test_arms_with_different_sites(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_arms_with_different_sites(self) -> None:
         """Parallel branches have L + 1 sites; the control's 2L + 1 stand beside them."""
-        outcome = run_cli(capsys, "observe", "--recipe", "parallel", "--blocks", "2")
+        outcome = run_cli("observe", "--recipe", "parallel", "--blocks", "2")
         assert outcome.status == 0
         assert "after_parallel" in outcome.out
 
@@ -273,12 +273,10 @@ class TestSaveAndRestore:
         fresh = observe(*SMALL, "--text", "abc", "--positions", 4)
         assert again["initialized"]["sites"] == fresh["initialized"]["sites"]
 
-    def test_the_gate_and_the_band_apply(
-        self, observe: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path
-    ) -> None:
+    def test_the_gate_and_the_band_apply(self, observe: Any, tmp_path: Path) -> None:
         observe("--recipe", "unscaled", "--save", tmp_path / "run")
-        assert run_cli(capsys, "observe", "--restore", tmp_path / "run", "--gate").status == 0
-        assert run_cli(capsys, "observe", "--restore", tmp_path / "run", "--gate", "--band", "0.01,9").status == 1
+        assert run_cli("observe", "--restore", tmp_path / "run", "--gate").status == 0
+        assert run_cli("observe", "--restore", tmp_path / "run", "--gate", "--band", "0.01,9").status == 1
 
     @pytest.mark.parametrize(
         ("options", "sentence"),
@@ -290,27 +288,23 @@ class TestSaveAndRestore:
             (["--device", "tpu"], "The device 'tpu' is not offered"),
         ],
     )
-    def test_refusals_beside_a_whole_run(
-        self, observe: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path, options: list[str], sentence: str
-    ) -> None:
+    def test_refusals_beside_a_whole_run(self, observe: Any, tmp_path: Path, options: list[str], sentence: str) -> None:
         observe(*SMALL, "--save", tmp_path / "run")
-        assert_refused(run_cli(capsys, "observe", "--restore", tmp_path / "run", *options), sentence)
+        assert_refused(run_cli("observe", "--restore", tmp_path / "run", *options), sentence)
 
-    def test_broken_folders(self, observe: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    def test_broken_folders(self, observe: Any, tmp_path: Path) -> None:
         run = tmp_path / "run"
-        assert_refused(run_cli(capsys, "observe", "--restore", run), "is not a folder")
+        assert_refused(run_cli("observe", "--restore", run), "is not a folder")
         run.mkdir()
-        assert_refused(run_cli(capsys, "observe", "--restore", run), "has no record.json")
+        assert_refused(run_cli("observe", "--restore", run), "has no record.json")
         observe(*SMALL, "--save", run)
         weights = (run / "control.safetensors").read_bytes()
         (run / "control.safetensors").write_bytes(weights[:-8])
-        assert_refused(run_cli(capsys, "observe", "--restore", run), "control.safetensors cannot be read")
+        assert_refused(run_cli("observe", "--restore", run), "control.safetensors cannot be read")
         (run / "notes.txt").write_text("mine")
-        assert_refused(run_cli(capsys, "observe", *SMALL, "--save", run), "holds 'notes.txt'")
+        assert_refused(run_cli("observe", *SMALL, "--save", run), "holds 'notes.txt'")
 
-    def test_weights_that_are_not_finite(
-        self, observe: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path
-    ) -> None:
+    def test_weights_that_are_not_finite(self, observe: Any, tmp_path: Path) -> None:
         from safetensors.torch import load_file, save_file
 
         observe(*SMALL, "--save", tmp_path / "run")
@@ -318,28 +312,28 @@ class TestSaveAndRestore:
         tensors = load_file(path)
         tensors["blocks.1.attention.key.weight"][0, 0] = math.nan
         save_file(tensors, path)
-        outcome = run_cli(capsys, "observe", "--restore", tmp_path / "run", "--json")
+        outcome = run_cli("observe", "--restore", tmp_path / "run", "--json")
         assert_refused(outcome, "blocks.1.attention.key.weight are not all finite")
 
 
 class TestRefusalsOfTheObserver:
     """Only a run can tell; still one sentence and exit 2."""
 
-    def test_an_activation_that_overflows(self, capsys: pytest.CaptureFixture[str]) -> None:
-        outcome = run_cli(capsys, "observe", "--recipe", "skipinit", "--base-std", "1e200", "--json")
+    def test_an_activation_that_overflows(self) -> None:
+        outcome = run_cli("observe", "--recipe", "skipinit", "--base-std", "1e200", "--json")
         assert_refused(outcome, "is not finite")
 
-    def test_a_zero_input(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_a_zero_input(self) -> None:
         """Weights of std 1e-320 are zeros in float32."""
-        outcome = run_cli(capsys, "observe", "--base-std", "1e-320", "--dtype", "float32", "--json")
+        outcome = run_cli("observe", "--base-std", "1e-320", "--dtype", "float32", "--json")
         assert_refused(outcome, "input activation RMS at site 0 (input) is 0")
 
-    def test_no_such_device(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_no_such_device(self) -> None:
         import torch
 
         if torch.cuda.is_available():
             pytest.skip("this machine has a CUDA device")
-        assert_refused(run_cli(capsys, "observe", "--device", "cuda"), "No CUDA device is present")
+        assert_refused(run_cli("observe", "--device", "cuda"), "No CUDA device is present")
 
 
 def assert_refused(outcome: Outcome, sentence: str) -> None:

@@ -75,10 +75,10 @@ def test_all_144_values_from_the_document(documents: dict[str, dict[str, Any]]) 
     assert set(PUBLISHED) == set(documents) == set(LOSSES)
 
 
-def test_all_144_values_from_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_144_values_from_the_command_line() -> None:
     total = 0
     for name in PUBLISHED:
-        outcome = run_cli(capsys, "observe", *size_options(name), "--seed", GOLDEN["seed"], "--json")
+        outcome = run_cli("observe", *size_options(name), "--seed", GOLDEN["seed"], "--json")
         assert (outcome.status, outcome.err) == (0, "")
         total += assert_published(name, outcome.document())
     assert total == 144
@@ -91,9 +91,9 @@ def test_all_144_values_from_the_trace() -> None:
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
-def test_the_six_decimal_table(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_six_decimal_table(name: str) -> None:
     """What a person reads in the terminal: every ratio of the scaled arm, and the control's extremes."""
-    outcome = run_cli(capsys, "observe", *size_options(name))
+    outcome = run_cli("observe", *size_options(name))
     assert (outcome.status, outcome.err) == (0, "")
     rows = [line.split() for line in outcome.out.splitlines() if line.strip() and line.split()[0].isdigit()]
     rows = [row for row in rows if "|" in row]
