@@ -80,6 +80,14 @@ class Observation:
         with np.errstate(all="ignore"):
             return self.adjoint_rms / self.adjoint_rms[:, -1:]
 
+    @property
+    def sound(self) -> npt.NDArray[np.bool_]:
+        """Which members have finite ratios, `[E]`; `refusal` says why one has not."""
+        numbers = (self.activation_rms, self.adjoint_rms, self.activation_ratio, self.adjoint_ratio)
+        finite = np.logical_and.reduce([np.isfinite(values).all(axis=1) for values in numbers])
+        usable = (self.activation_rms[:, 0] > 0) & (self.adjoint_rms[:, -1] > 0)
+        return np.asarray(finite & usable & np.isfinite(self.loss_nats))
+
     def refusal(self, member: int) -> ObservationError | None:
         """The first reason, in site order, why a member has no finite ratios; None where it has."""
         for values, what in ((self.activation_rms[member], "activation"), (self.adjoint_rms[member], "adjoint")):
@@ -178,10 +186,10 @@ def _check_geometry(tape: Tape) -> None:
 def observe(tape: Tape, *, parameter_gradients: bool = False) -> Observation:
     """`measure`, refusing with the first site where any member's activation, adjoint or normalizer is unusable."""
     observation = measure(tape, parameter_gradients=parameter_gradients)
-    for member in range(observation.members):
+    for member in np.flatnonzero(~observation.sound).tolist():
         refusal = observation.refusal(member)
-        if refusal is not None:
-            raise refusal
+        assert refusal is not None
+        raise refusal
     return observation
 
 

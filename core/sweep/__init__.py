@@ -1,0 +1,28 @@
+"""Sweeps: grids of depths, seeds, recipes, sizes, floating types and batches, observed, stored and summarised.
+
+    from core.sweep import Store, SweepGrid, SweepRun
+
+    grid = SweepGrid(blocks=(1, 4, 16), seeds=tuple(range(32)), recipes=("depth-scaled",))
+    with Store.open("cells.sqlite") as store:
+        run = SweepRun(grid, store)
+        while run.pending:
+            run.step(0.3)  # about 0.3 seconds of work; finished cells are stored and never computed again
+        run.rows(), run.cells(), run.summary(), run.growth()  # pandas tables, also while cells are missing
+
+A public name loads its module when it is first read. Only `step` needs torch, and its process must run torch on one
+thread: `core.sweep.process.settle` sets that at the start of a program.
+"""
+
+from core.lazy import expose
+
+__all__ = expose(
+    __name__,
+    {
+        "core.sweep.grid": ("SweepGrid", "Setting", "GridArm"),
+        "core.sweep.store": ("Store",),
+        "core.sweep.run": ("SweepRun",),
+        "core.sweep.cost": ("SweepEstimate",),
+        "core.sweep.ranges": ("parse_seeds", "parse_sizes"),
+        "core.sweep.tokens": ("uniform_batch",),
+    },
+)

@@ -1,0 +1,86 @@
+"""A sweep on an existing Dask scheduler: the same chunks, computed by its workers, stored here.
+
+Needs the optional packages of `requirements-distributed.txt`, and this project importable by every worker.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from core.errors import SchedulerError
+from core.sweep.plan import Chunk
+from core.sweep.run import SweepRun
+
+if TYPE_CHECKING:
+    from core.sweep.engine import ChunkResult
+
+CONNECT_SECONDS = 10
+RETRIES = 3
+
+
+def run_on_scheduler(run: SweepRun, address: str) -> Iterator[int]:
+    """Finish `run` on the workers of the scheduler at `address`; yields the finished cells after every answer.
+
+    A task is a list of chunks that share base draws and depends on nothing else, so a lost worker costs another try of
+    what it held. Raises `SchedulerError` where nobody answers, or where a task is lost again and again.
+    """
+    try:
+        from distributed import Client, as_completed
+    except ImportError as error:
+        raise SchedulerError(
+            "A scheduler needs the optional package distributed; install requirements-distributed.txt, or leave "
+            "--scheduler out."
+        ) from error
+    try:
+        client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise SchedulerError(
+            f"No Dask scheduler answers at {address[:80]!r}; start one with `dask scheduler`, or leave --scheduler out."
+        ) from error
+    with client:
+        open_parts: dict[str, list[Chunk]] = {}
+        futures = []
+        for bundle in run.open_bundles():
+            parts = [part for chunk in bundle.chunks for part in run.parts(chunk)]
+            if parts:
+                # Not pure: a second sweep of the same grid must not be handed another one's answer by its name.
+                future = client.submit(compute, parts, retries=RETRIES, pure=False)
+                open_parts[future.key] = parts
+                futures.append(future)
+        for future in as_completed(futures):
+            for part, (result, seconds) in zip(open_parts.pop(future.key), _answer(future), strict=True):
+                run.accept(part, result, seconds)
+            future.release()
+            yield run.done
+
+
+def compute(parts: Sequence[Chunk]) -> list[tuple[ChunkResult, float]]:
+    """What a worker runs: every chunk of a list, with the seconds it took."""
+    from core.sweep.engine import Engine
+    from core.sweep.process import settle
+
+    settle()
+    engine, answers = Engine(), []
+    for chunk in parts:
+        started = time.perf_counter()
+        answers.append((engine.run(chunk), time.perf_counter() - started))
+    return answers
+
+
+def _answer(future: Any) -> list[tuple[ChunkResult, float]]:
+    from distributed import KilledWorker
+
+    try:
+        answer: list[tuple[ChunkResult, float]] = future.result()
+    except KilledWorker as error:
+        raise SchedulerError(
+            "The scheduler lost every worker that tried the same cells; look at the workers' memory and logs, then run "
+            "the sweep again."
+        ) from error
+    except ModuleNotFoundError as error:
+        raise SchedulerError(
+            f"A worker cannot import {error.name}; start `dask worker` in this project's folder and environment."
+        ) from error
+    return answer

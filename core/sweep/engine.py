@@ -1,0 +1,109 @@
+"""The engine of a sweep: chunks in, scalars out. Members of a chunk run in one batched pass and are then dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from core.decoder.base_draw import BaseDraw
+from core.decoder.recipes import recipe
+from core.decoder.splitmix64 import FloatArray
+from core.errors import EngineError, ObservationError
+from core.health.arms import Arm, checked_device, observe_arms
+from core.sweep.canonical import engine_version
+from core.sweep.plan import Chunk
+
+
+@dataclass(frozen=True)
+class ChunkResult:
+    """Scalars of a chunk, by recipe: `values` `[seeds, 1 + 2 S]`, loss, then every site's activation and adjoint RMS.
+
+    `reasons` gives the sentence of each seed (by position) whose member has no finite ratios; its values say nothing.
+    """
+
+    values: Mapping[str, FloatArray]
+    reasons: Mapping[str, Mapping[int, str]]
+
+
+class Engine:
+    """Computes chunks one after another in this process, keeping the last base draw for the chunks that share it."""
+
+    def __init__(self) -> None:
+        self._draw: BaseDraw | None = None
+        self._drawn_for: Any = None
+
+    def run(self, chunk: Chunk) -> ChunkResult:
+        """Observe every seed and recipe of `chunk`; raises `EngineError` where this process may not compute it."""
+        _check_process(chunk)
+        try:
+            arms = observe_arms(
+                self._draw_of(chunk),
+                [recipe(name) for name in chunk.recipes],
+                chunk.batch,
+                dtype=chunk.dtype,
+                device=checked_device(chunk.device),
+                contributions=False,
+            )
+        except ObservationError as refusal:
+            # What makes a tape unusable lies in the graph that all members of the chunk share.
+            return _refused(chunk, str(refusal))
+        except (MemoryError, RuntimeError) as error:
+            if isinstance(error, MemoryError) or "allocate memory" in str(error):
+                raise EngineError(
+                    f"This machine's memory does not hold {len(chunk.seeds)} seeds of {chunk.config.blocks} blocks at "
+                    "once; make the decoder or the batch smaller, or run fewer workers."
+                ) from error
+            raise
+        scalars = [_scalars(arm, len(chunk.seeds)) for arm in arms]
+        return ChunkResult(
+            values={name: values for name, (values, _) in zip(chunk.recipes, scalars, strict=True)},
+            reasons={name: reasons for name, (_, reasons) in zip(chunk.recipes, scalars, strict=True)},
+        )
+
+    def _draw_of(self, chunk: Chunk) -> BaseDraw:
+        deepest = replace(chunk.config, blocks=chunk.deepest)
+        wanted = (deepest, chunk.seeds, chunk.distribution)
+        if self._draw is None or self._drawn_for != wanted:
+            self._draw, self._drawn_for = None, wanted
+            self._draw = BaseDraw(deepest, chunk.seeds, chunk.distribution)
+        return self._draw.at_depth(chunk.config.blocks)
+
+
+def _refused(chunk: Chunk, reason: str) -> ChunkResult:
+    seeds = len(chunk.seeds)
+    return ChunkResult(
+        values={name: np.full((seeds, 1), np.nan) for name in chunk.recipes},
+        reasons={name: dict.fromkeys(range(seeds), reason) for name in chunk.recipes},
+    )
+
+
+def _check_process(chunk: Chunk) -> None:
+    threads = torch.get_num_threads()
+    if threads != 1:
+        raise EngineError(
+            f"Torch runs on {threads} threads here, and stored numbers are those of one thread; call "
+            "core.sweep.process.settle at the start of the program."
+        )
+    if chunk.engine != engine_version():
+        raise EngineError(
+            f"This process has the engine {engine_version()} and the sweep wants {chunk.engine}; run the same version "
+            "of the code and of torch everywhere."
+        )
+
+
+def _scalars(arm: Arm, seeds: int) -> tuple[FloatArray, dict[int, str]]:
+    observation = arm.observation
+    members = [arm.member(seed) for seed in range(seeds)]
+    values = np.concatenate(
+        [observation.loss_nats[:, None], observation.activation_rms, observation.adjoint_rms], axis=1
+    )[members]
+    reasons = {}
+    for seed in np.flatnonzero(~observation.sound[members]).tolist():
+        refusal = observation.refusal(members[seed])
+        assert refusal is not None
+        reasons[seed] = str(refusal)
+    return values, reasons

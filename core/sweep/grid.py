@@ -1,0 +1,167 @@
+"""The grid of a sweep as frozen data: what is observed, in which order, and what each cell is identified by."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from core.decoder.base_draw import XAVIER, Distribution
+from core.decoder.batch import Batch, chapter_batch
+from core.decoder.config import Budget, DecoderConfig
+from core.decoder.recipes import CONTROL, DEFAULT, recipe
+from core.decoder.splitmix64 import checked_seed
+from core.errors import GridError, shown
+from core.health.band import DEFAULT_BAND, Band
+from core.health.columns import INITIALIZED, SAME_BASE_CONTROL
+from core.health.request import checked_names
+from core.sweep.canonical import canonical_json
+from core.sweep.ranges import seed_text
+
+DEPTHS = (1, 2, 4, 8, 16, 32, 64)
+MAX_CELLS = 2**22
+# Positions up to which a batch is written out; a larger one is named by its digest.
+WRITTEN_POSITIONS = 4096
+SIZE_COLUMNS = (
+    "width", "heads", "kv_heads", "head_dim", "ff_width", "vocabulary", "positions", "norm", "mlp",
+    "position_encoding", "tied", "bias",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class GridArm:
+    """One arm of the table: `arm` is `initialized` or `control`, `recipe` what made its weights."""
+
+    arm: str
+    recipe: str
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """What the cells of all seeds and recipes have in common: a decoder at one depth, a dtype and a batch.
+
+    `columns` names it in tables, by the axes that vary over the grid beside the depth.
+    """
+
+    config: DecoderConfig
+    dtype: str
+    batch: Batch
+    columns: tuple[tuple[str, int | str], ...]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SweepGrid:
+    """Every combination of its axes, each recipe beside the unscaled control of the same base draw.
+
+    `sizes` are decoders whose own depth is replaced by each of `blocks`. The band judges ratios and is no part of a
+    cell's identity. Raises `GridError`, or the error of the axis that is at fault.
+    """
+
+    blocks: tuple[int, ...] = DEPTHS
+    seeds: tuple[int, ...] = tuple(range(32))
+    recipes: tuple[str, ...] = (DEFAULT,)
+    sizes: tuple[DecoderConfig, ...] = (DecoderConfig(),)
+    dtypes: tuple[str, ...] = ("float64",)
+    batches: tuple[Batch, ...] = field(default_factory=lambda: (chapter_batch(),))
+    device: str = "cpu"
+    distribution: Distribution = XAVIER
+    band: Band = DEFAULT_BAND
+    budget: Budget = field(default_factory=Budget)
+
+    def __post_init__(self) -> None:
+        for axis in ("blocks", "seeds", "recipes", "sizes", "dtypes", "batches"):
+            object.__setattr__(self, axis, tuple(getattr(self, axis)))
+            if not getattr(self, axis):
+                raise GridError(f"The sweep has no {axis}; give at least one.")
+        object.__setattr__(self, "seeds", tuple(checked_seed(seed) for seed in self.seeds))
+        object.__setattr__(self, "sizes", tuple(replace(size, blocks=1) for size in self.sizes))
+        for axis, values in (*self._plain_axes(), ("batches", [batch.digest() for batch in self.batches])):
+            seen: set[Any] = set()
+            for value in values:
+                if value in seen:
+                    name = "A batch" if axis == "batches" else shown(value)
+                    raise GridError(f"{name} stands twice among the {axis} of the sweep; give each once.")
+                seen.add(value)
+        for blocks in self.blocks:
+            replace(self.sizes[0], blocks=blocks)
+        for name in self.recipes:
+            recipe(name)
+        for dtype in self.dtypes:
+            checked_names(dtype, self.device)
+        if self.cells > MAX_CELLS:
+            raise GridError(
+                f"The sweep has {self.cells:,} cells and may have {MAX_CELLS:,}; give fewer seeds, depths or recipes."
+            )
+
+    def _plain_axes(self) -> list[tuple[str, tuple[Any, ...]]]:
+        return [(axis, getattr(self, axis)) for axis in ("blocks", "seeds", "recipes", "sizes", "dtypes")]
+
+    @cached_property
+    def arms(self) -> tuple[GridArm, ...]:
+        """Arms of the table in order: every recipe, then the control."""
+        return (*(GridArm(INITIALIZED, name) for name in self.recipes), GridArm(SAME_BASE_CONTROL, CONTROL))
+
+    @cached_property
+    def computed(self) -> tuple[str, ...]:
+        """Recipes to compute; the control's is computed once even where it is also asked for by name."""
+        return tuple(dict.fromkeys(arm.recipe for arm in self.arms))
+
+    @property
+    def cells(self) -> int:
+        """Distinct cells: settings times computed recipes times seeds."""
+        settings = len(self.blocks) * len(self.sizes) * len(self.dtypes) * len(self.batches)
+        return settings * len(self.computed) * len(self.seeds)
+
+    @cached_property
+    def settings(self) -> tuple[Setting, ...]:
+        """All settings in the order of the tables: sizes, dtypes, batches, and the depth innermost."""
+        varying = [name for name in SIZE_COLUMNS if len({getattr(size, name) for size in self.sizes}) > 1]
+        labels = self._batch_labels()
+        found: list[Setting] = []
+        for size in self.sizes:
+            for dtype in self.dtypes:
+                for label, batch in zip(labels, self.batches, strict=True):
+                    columns = [(name, getattr(size, name)) for name in varying]
+                    columns += [("dtype", dtype)] * (len(self.dtypes) > 1) + [("batch", label)] * (len(labels) > 1)
+                    found += [Setting(replace(size, blocks=b), dtype, batch, tuple(columns)) for b in self.blocks]
+        return tuple(found)
+
+    @property
+    def extra_columns(self) -> tuple[str, ...]:
+        """Names of the columns beside the contract's, for axes that vary."""
+        return tuple(name for name, _ in self.settings[0].columns)
+
+    def _batch_labels(self) -> list[str]:
+        """`rows x positions` of every batch, counted where two have the same shape."""
+        shapes = [f"{batch.inputs.shape[0]}x{batch.longest}" for batch in self.batches]
+        return [
+            shape if shapes.count(shape) == 1 else f"{shape}#{shapes[: index + 1].count(shape)}"
+            for index, shape in enumerate(shapes)
+        ]
+
+    def document(self) -> dict[str, Any]:
+        """The grid as plain JSON; seeds are ranges in text, since they may pass 2^53."""
+        return {
+            "blocks": list(self.blocks),
+            "seeds": seed_text(self.seeds),
+            "recipes": list(self.recipes),
+            "sizes": [{k: v for k, v in size.document().items() if k != "blocks"} for size in self.sizes],
+            "dtypes": list(self.dtypes),
+            "batches": [_batch_document(batch) for batch in self.batches],
+            "device": self.device,
+            "base_draw": {"std": self.distribution.std, "truncated_at_sigma": self.distribution.cut},
+            "band": [self.band.lower, self.band.upper],
+            "budget": {"max_parameters": self.budget.max_parameters, "max_positions": self.budget.max_positions},
+        }
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the grid's canonical JSON."""
+        return hashlib.sha256(canonical_json(self.document()).encode()).hexdigest()
+
+
+def _batch_document(batch: Batch) -> dict[str, Any]:
+    written = batch.document() if batch.inputs.size <= WRITTEN_POSITIONS else {}
+    rows, positions = batch.inputs.shape
+    return {"digest": batch.digest(), "rows": rows, "positions": positions, "valid_count": batch.valid_count, **written}

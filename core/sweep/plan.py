@@ -1,0 +1,172 @@
+"""From a grid to passes of the engine: refusals found by arithmetic, and canonical chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from core.decoder.base_draw import Distribution
+from core.decoder.batch import Batch
+from core.decoder.config import DecoderConfig
+from core.decoder.recipes import recipe
+from core.errors import DepthscopeError, GridError
+from core.health.estimate import check_memory
+from core.health.request import ObserveRequest
+from core.sweep.canonical import engine_version
+from core.sweep.cost import call_seconds, draw_seconds, member_seconds, pass_bytes, pass_seconds
+from core.sweep.grid import Setting, SweepGrid
+
+MAX_MEMBERS = 1024
+CHUNK_SECONDS = 0.3
+CHUNK_BYTES = 2**29
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Chunk:
+    """One pass of the engine, complete in itself so that any process can compute it.
+
+    `setting` is an index into the grid's settings. All recipes share a topology. `deepest` is the largest depth whose
+    pass may follow on the same base draws. `engine` is the code that the results are keyed by.
+    """
+
+    setting: int
+    config: DecoderConfig
+    dtype: str
+    batch: Batch
+    device: str
+    distribution: Distribution
+    recipes: tuple[str, ...]
+    seeds: tuple[int, ...]
+    deepest: int
+    engine: str
+
+    @property
+    def seconds(self) -> float:
+        """Rough cost on one core."""
+        return pass_seconds(self.config, self.batch, self.dtype, len(self.seeds) * len(self.recipes))
+
+    @property
+    def peak_bytes(self) -> int:
+        """Rough peak above the process's own size."""
+        return pass_bytes(self.config, self.batch, self.dtype, len(self.seeds), len(self.recipes))
+
+    def narrowed(self, seeds: Sequence[int], recipes: Sequence[str]) -> Chunk:
+        """The same pass over fewer seeds or recipes."""
+        return replace(self, seeds=tuple(seeds), recipes=tuple(recipes))
+
+
+@dataclass(frozen=True, eq=False)
+class Bundle:
+    """Chunks that share base draws: one size, one run of seeds, every depth, recipe, dtype and batch."""
+
+    chunks: tuple[Chunk, ...]
+
+    @property
+    def seconds(self) -> float:
+        """Rough cost on one core, base draws included once."""
+        first = self.chunks[0]
+        return draw_seconds(replace(first.config, blocks=first.deepest), len(first.seeds)) + sum(
+            chunk.seconds for chunk in self.chunks
+        )
+
+
+class SweepPlan:
+    """The grid's refused cells, and its chunks: a pure function of the grid, whatever is already stored.
+
+    Refusals are decided before anything is drawn. A grid of which no cell can run is itself refused, with the reason of
+    its first cell, as a `GridError`.
+    """
+
+    def __init__(self, grid: SweepGrid) -> None:
+        self.grid = grid
+        self.refusals = {
+            (index, name): reason
+            for index, setting in enumerate(grid.settings)
+            for name in grid.computed
+            if (reason := _refusal(grid, setting, name)) is not None
+        }
+        if len(self.refusals) == len(grid.settings) * len(grid.computed):
+            raise GridError(next(iter(self.refusals.values())))
+
+    @cached_property
+    def bundles(self) -> tuple[Bundle, ...]:
+        """Every chunk, those that share base draws together, the deepest first."""
+        return tuple(bundle for size in range(len(self.grid.sizes)) for bundle in self._of_size(size))
+
+    def _of_size(self, size: int) -> Iterator[Bundle]:
+        grid = self.grid
+        each = len(grid.settings) // len(grid.sizes)
+        passes = [
+            (index, names)
+            for index in range(size * each, (size + 1) * each)
+            for names in self._passes(index)
+        ]  # fmt: skip
+        if not passes:
+            return
+        passes.sort(key=lambda part: -grid.settings[part[0]].config.blocks)
+        deepest = grid.settings[passes[0][0]].config.blocks
+        step = min(_seeds_a_chunk(grid.settings[index], len(names)) for index, names in passes)
+        ordered = sorted(grid.seeds)
+        for start in range(0, len(ordered), step):
+            seeds = tuple(ordered[start : start + step])
+            yield Bundle(tuple(self._chunk(index, names, seeds, deepest) for index, names in passes))
+
+    def _passes(self, index: int) -> list[tuple[str, ...]]:
+        """The recipes of a setting that run, those of one topology together."""
+        groups: dict[object, list[str]] = {}
+        for name in self.grid.computed:
+            if (index, name) not in self.refusals:
+                chosen = recipe(name)
+                # A profile step measures its own members, so such a recipe runs by itself.
+                groups.setdefault(name if chosen.profile else chosen.topology, []).append(name)
+        return [tuple(names) for names in groups.values()]
+
+    def _chunk(self, index: int, names: tuple[str, ...], seeds: tuple[int, ...], deepest: int) -> Chunk:
+        setting = self.grid.settings[index]
+        return Chunk(
+            setting=index,
+            config=setting.config,
+            dtype=setting.dtype,
+            batch=setting.batch,
+            device=self.grid.device,
+            distribution=self.grid.distribution,
+            recipes=names,
+            seeds=seeds,
+            deepest=deepest,
+            engine=engine_version(),
+        )
+
+
+def _refusal(grid: SweepGrid, setting: Setting, name: str) -> str | None:
+    request = ObserveRequest(
+        config=setting.config,
+        recipe=name,
+        dtype=setting.dtype,
+        device=grid.device,
+        batch=setting.batch,
+        budget=grid.budget,
+        distribution=grid.distribution,
+    )
+    try:
+        request.check()
+        check_memory(request)
+    except DepthscopeError as error:
+        return str(error)
+    return None
+
+
+def _seeds_a_chunk(setting: Setting, arms: int) -> int:
+    """The largest power of two whose pass keeps to the limits of members, time and memory; at least one seed."""
+    seeds = 1
+    while 2 * seeds * arms <= MAX_MEMBERS and _fits(setting, 2 * seeds, arms):
+        seeds *= 2
+    return seeds
+
+
+def _fits(setting: Setting, seeds: int, arms: int) -> bool:
+    config, batch, dtype = setting.config, setting.batch, setting.dtype
+    seconds = seeds * arms * member_seconds(config, batch, dtype) + draw_seconds(config, seeds)
+    # Where calls cost more than that, a pass with few members would waste most of its time on them.
+    allowed = max(CHUNK_SECONDS, call_seconds(config))
+    return seconds <= allowed and pass_bytes(config, batch, dtype, seeds, arms) <= CHUNK_BYTES

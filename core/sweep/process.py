@@ -1,0 +1,30 @@
+"""What a program that computes cells sets once, at its start; the engine itself changes nothing of its process."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+
+# glibc's names for mallopt: memory given back to the kernel, and size from which it is mapped apart.
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+_KEEP_ALL = 2**31 - 1
+_LARGEST_KEPT = 2**30
+
+
+def settle() -> None:
+    """Run torch on one thread, and let the allocator keep freed memory for the next pass.
+
+    One thread makes stored bits the same whatever the number of cores, and several processes do better than several
+    threads on small tensors. A page of memory touched for the first time costs as much as a dozen arithmetic passes
+    over it, so what one pass frees is kept for the next; the peak does not grow by it. Only glibc is asked to.
+    """
+    import torch  # kept out of the module, so that plans and tables need no torch
+
+    torch.set_num_threads(1)
+    if sys.platform == "linux":
+        try:
+            mallopt = ctypes.CDLL(None).mallopt
+        except (OSError, AttributeError):
+            return
+        mallopt(_M_TRIM_THRESHOLD, _KEEP_ALL)
+        mallopt(_M_MMAP_THRESHOLD, _LARGEST_KEPT)

@@ -1,0 +1,48 @@
+"""What is kept of a cell beside its sites: a few scalars, from which every summary is made."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from core.decoder.splitmix64 import FloatArray
+from core.health.band import Band
+
+RATIOS = (
+    "largest_activation_ratio", "smallest_activation_ratio", "last_activation_ratio",
+    "largest_adjoint_ratio", "smallest_adjoint_ratio", "input_adjoint_ratio",
+)  # fmt: skip
+QUANTITIES = (*RATIOS, "loss_nats")
+
+
+def split_numbers(numbers: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Loss `[n]`, activation RMS `[n, S]` and adjoint RMS `[n, S]` of stored rows `[n, 1 + 2 S]`."""
+    sites = (numbers.shape[1] - 1) // 2
+    return numbers[:, 0], numbers[:, 1 : 1 + sites], numbers[:, 1 + sites :]
+
+
+def ratios(numbers: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Activation ratio to the input and adjoint ratio to the last site, `[n, S]` each."""
+    _, activation, adjoint = split_numbers(numbers)
+    return activation / activation[:, :1], adjoint / adjoint[:, -1:]
+
+
+def quantities(numbers: FloatArray) -> FloatArray:
+    """The scalars of `QUANTITIES` of every stored row, `[n, len(QUANTITIES)]`."""
+    activation, adjoint = ratios(numbers)
+    columns = [
+        activation.max(axis=1), activation.min(axis=1), activation[:, -1],
+        adjoint.max(axis=1), adjoint.min(axis=1), adjoint[:, 0],
+        numbers[:, 0],
+    ]  # fmt: skip
+    return np.stack(columns, axis=1)
+
+
+def within(values: FloatArray, band: Band) -> npt.NDArray[np.bool_]:
+    """Whether each ratio lies in the band, both ends included."""
+    return np.asarray((values >= band.lower) & (values <= band.upper))
+
+
+def verdicts(values: FloatArray, band: Band) -> npt.NDArray[np.str_]:
+    """`below`, `within` or `above` for each ratio, as `core.health.band.classify` says."""
+    return np.where(values < band.lower, "below", np.where(values > band.upper, "above", "within"))

@@ -1,0 +1,67 @@
+"""Ranges as people type them: seeds, depths and lists of sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from core.decoder.splitmix64 import checked_seed
+from core.errors import GridError
+
+MAX_SEEDS = 2**22
+
+
+def parse_seeds(text: str) -> tuple[int, ...]:
+    """Seeds from `0:32`, `7` or several of these joined by commas; a range leaves its end out."""
+    seeds: list[int] = []
+    for part in _parts("seeds", text):
+        first, colon, last = part.partition(":")
+        start = checked_seed(first)
+        # The end is left out, so one past the largest seed is a valid end.
+        stop = checked_seed(str(int(last) - 1)) + 1 if colon and _is_positive(last) else start + 1
+        if colon and not _is_positive(last):
+            raise GridError(f"The seed range {part[:60]!r} has no end; write it as first:end, such as 0:32.")
+        if stop <= start:
+            raise GridError(f"The seed range {part[:60]!r} is empty; its end is left out, so it must pass its start.")
+        if len(seeds) + stop - start > MAX_SEEDS:
+            raise GridError(f"The seeds {text[:60]!r} are more than {MAX_SEEDS:,}; give fewer.")
+        seeds.extend(range(start, stop))
+    return tuple(seeds)
+
+
+def parse_sizes(label: str, text: str) -> tuple[int, ...]:
+    """Whole numbers joined by commas, such as `1,2,4`."""
+    sizes = []
+    for part in _parts(label, text):
+        if not (part.isascii() and part.isdigit() and len(part) <= 40):
+            raise GridError(f"{label} holds {part[:60]!r}, which is not a whole number; write it as 1,2,4.")
+        sizes.append(int(part))
+    return tuple(sizes)
+
+
+def parse_names(label: str, text: str) -> tuple[str, ...]:
+    """Names joined by commas."""
+    return tuple(_parts(label, text))
+
+
+def seed_text(seeds: Sequence[int]) -> str:
+    """Seeds in their order as text that `parse_seeds` reads, consecutive ones as ranges."""
+    parts: list[str] = []
+    start = 0
+    for index in range(1, len(seeds) + 1):
+        if index == len(seeds) or seeds[index] != seeds[index - 1] + 1:
+            first, last = seeds[start], seeds[index - 1]
+            parts.append(str(first) if first == last else f"{first}:{last + 1}")
+            start = index
+    return ",".join(parts)
+
+
+def _parts(label: str, text: str) -> list[str]:
+    parts = [part.strip() for part in text.split(",")]
+    if "" in parts:
+        raise GridError(f"{label} is {text[:60]!r}, with an empty place between commas; leave no place empty.")
+    return parts
+
+
+def _is_positive(text: str) -> bool:
+    digits = text.strip()
+    return digits.isascii() and digits.isdigit() and len(digits) <= 20 and int(digits) > 0

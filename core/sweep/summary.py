@@ -1,0 +1,73 @@
+"""Summaries over seeds: quantiles, share within the band, and differences paired by seed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from core.decoder.recipes import CONTROL
+from core.decoder.splitmix64 import FloatArray
+from core.health.columns import INITIALIZED
+from core.sweep.grid import GridArm, Setting
+from core.sweep.quantities import QUANTITIES, RATIOS, within
+from core.sweep.results import OBSERVED, REFUSED, Results
+
+SUMMARY_COLUMNS = (
+    "arm", "recipe", "blocks", "quantity", "median", "q05", "q25", "q75", "q95", "share_within", "seeds", "refused",
+)  # fmt: skip
+QUANTILES = {"median": 0.5, "q05": 0.05, "q25": 0.25, "q75": 0.75, "q95": 0.95}
+ALL_RATIOS = "all_ratios"
+MINUS_CONTROL = "_minus_control"
+_EXTREMES = [QUANTITIES.index(name) for name in RATIOS if name.startswith(("largest", "smallest"))]
+
+Row = dict[str, Any]
+
+
+def summary_rows(results: Results) -> Iterator[Row]:
+    """One row an arm, setting and quantity, over the seeds that were observed; None where undefined.
+
+    `all_ratios` has only `share_within`: the share of seeds whose every ratio lies within the band. A quantity that
+    ends in `_minus_control` is a recipe's value minus the control's of the same seed, over seeds where both were
+    observed.
+    """
+    for arm in results.grid.arms:
+        for index, setting in enumerate(results.grid.settings):
+            yield from _setting_rows(results, arm, index, setting)
+
+
+def _setting_rows(results: Results, arm: GridArm, index: int, setting: Setting) -> Iterator[Row]:
+    row, control = results.recipe(arm.recipe), results.recipe(CONTROL)
+    state = results.state[index]
+    refused = int((state[row] == REFUSED).sum())
+    values = results.values[index, row][state[row] == OBSERVED]
+    if not len(values) and not refused:
+        return
+    for quantity, name in enumerate(QUANTITIES):
+        share = None
+        if name in RATIOS and len(values):
+            share = float(within(values[:, quantity], results.grid.band).mean())
+        yield _row(arm, setting, name, values[:, quantity], share, refused)
+    share = float(within(values[:, _EXTREMES], results.grid.band).all(axis=1).mean()) if len(values) else None
+    yield {**_row(arm, setting, ALL_RATIOS, values[:0, 0], share, refused), "seeds": len(values)}
+    if arm.arm == INITIALIZED:
+        both = (state[row] == OBSERVED) & (state[control] == OBSERVED)
+        differences = results.values[index, row][both] - results.values[index, control][both]
+        for quantity, name in enumerate(QUANTITIES):
+            yield _row(arm, setting, name + MINUS_CONTROL, differences[:, quantity], None, refused)
+
+
+def _row(arm: GridArm, setting: Setting, quantity: str, values: FloatArray, share: float | None, refused: int) -> Row:
+    levels = np.quantile(values, list(QUANTILES.values())).tolist() if len(values) else [None] * len(QUANTILES)
+    return {
+        "arm": arm.arm,
+        "recipe": arm.recipe,
+        "blocks": setting.config.blocks,
+        "quantity": quantity,
+        **dict(zip(QUANTILES, levels, strict=True)),
+        "share_within": share,
+        "seeds": len(values),
+        "refused": refused,
+        **dict(setting.columns),
+    }
