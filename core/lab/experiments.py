@@ -133,11 +133,11 @@ _NORM = (
     ),
     Experiment(
         name="one-pass-moments", title="One-pass moments", page="norm_lab", torch=True,
-        place="norm.low_precision:one_pass_moments", presets={"usual": {}},
+        place="norm.one_pass:one_pass_moments", presets={"usual": {}},
     ),
     Experiment(
         name="accumulation", title="Sums in low precision", page="norm_lab", torch=True,
-        place="norm.low_precision:accumulation", presets={"unit row": {}, "past float16": {"scale": 300.0}},
+        place="norm.accumulation:accumulation", presets={"unit row": {}, "past float16": {"factor": 300.0}},
     ),
     Experiment(
         name="sharded-moments", title="Feature-sharded moments, right and wrong", page="norm_lab",

@@ -134,6 +134,11 @@ class Options:
         return {name: _plain(value) for name, value in values.items()} | seeds
 
 
+def consecutive(first: int, count: int) -> list[int]:
+    """`count` seeds from `first` on; after 2^64 - 1 comes 0."""
+    return [(first + index) % 2**64 for index in range(count)]
+
+
 def _default(entry: Field[Any]) -> Any:
     assert entry.default is not MISSING
     return entry.default

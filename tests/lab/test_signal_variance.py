@@ -201,3 +201,14 @@ def test_the_saturating_unit_step_by_step() -> None:
     assert list(result.tables["steps"]["step"]) == list(range(7))
     assert ran("sigmoid-unit", x=100.0, w=100.0).summary["slope"] == 0.0
     assert ran("sigmoid-unit", x=0.5, w=1.0).summary["share_of_steepest_slope"] == 1.0
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{}, {"spread": 0.0}, {"spread": 1e-24, "input_spread": 0.0, "weight_mean": 7e-9, "input_mean": 100.0}],
+    ids=str,
+)
+def test_the_histogram_holds_every_output(given: dict[str, float]) -> None:
+    outputs = ran("linear-layer", **given).tables["outputs"]
+    assert outputs["count"].sum() == 512 * 64
+    assert (outputs["to"] > outputs["from"]).all()

@@ -24,9 +24,10 @@ class NormGradientsOptions(NormOptions):
     def check(self) -> None:
         """Refuse an upstream gradient of another width."""
         super().check()
-        d = len(self.x[0]) if self.source == "typed" else self.width
-        if self.upstream is not None and len(self.upstream) != d:
-            raise LabError(f"upstream has {len(self.upstream)} numbers and the row has {d}; give one for each.")
+        if self.upstream is not None and len(self.upstream) != self.length:
+            raise LabError(
+                f"upstream has {len(self.upstream)} numbers and the row has {self.length}; give one for each."
+            )
 
 
 def norm_gradients(options: NormGradientsOptions) -> Result:

@@ -28,7 +28,7 @@ class RowOptions(DecoderOptions):
 
     def check(self) -> None:
         """Refuse sites and positions that the decoder does not have, and rows too wide to be shown."""
-        if self.source == "typed":
+        if self.source != "decoder":
             return
         super().check()
         if self.width > MAX_WIDTH:
@@ -41,6 +41,11 @@ class RowOptions(DecoderOptions):
             raise LabError(f"site is {self.site}; this decoder has sites 0 to {sites - 1}.")
         if self.position >= request.batch.valid_count:
             raise LabError(f"position is {self.position}; the row has positions 0 to {request.batch.valid_count - 1}.")
+
+    @property
+    def length(self) -> int:
+        """Features d of a row."""
+        return len(self.x[0]) if self.source == "typed" else self.width
 
     @property
     def looked_at(self) -> int:
@@ -61,6 +66,20 @@ class RowOptions(DecoderOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
+class LongRowOptions(RowOptions):
+    """A row that may also be drawn, for what only shows on long rows."""
+
+    source: str = choice("drawn", ("drawn", "typed", "decoder"), "A unit-normal row, x, or a site of the decoder.")
+    drawn_width: int = whole(128, 2, 16384, "Features of a drawn row; its seed is `seed`.")
+
+    def row(self) -> FloatArray:
+        """The row `[d]` that is looked at."""
+        if self.source != "drawn":
+            return super().row()
+        return np.random.default_rng(self.seed).standard_normal(self.drawn_width)
+
+
+@dataclass(frozen=True, kw_only=True)
 class NormOptions(RowOptions):
     """Rows and one norm."""
 
@@ -76,7 +95,7 @@ class NormOptions(RowOptions):
     def check(self) -> None:
         """Refuse gains and biases of another width, and an empty moment."""
         super().check()
-        d = len(self.x[0]) if self.source == "typed" else self.width
+        d = self.length
         for name in ("gain", "bias"):
             given = getattr(self, name)
             if given is not None and len(given) != d:

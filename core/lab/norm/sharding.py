@@ -29,9 +29,10 @@ class ShardedMomentsOptions(RowOptions):
     def check(self) -> None:
         """Refuse ranks without a feature."""
         super().check()
-        d = len(self.x[0]) if self.source == "typed" else self.width
-        if self.ranks > d:
-            raise LabError(f"ranks is {self.ranks} and the row has {d} features; give every rank at least one.")
+        if self.ranks > self.length:
+            raise LabError(
+                f"ranks is {self.ranks} and the row has {self.length} features; give every rank at least one."
+            )
 
 
 def sharded_moments(options: ShardedMomentsOptions) -> Result:

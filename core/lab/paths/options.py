@@ -10,7 +10,8 @@ from core.errors import LabError
 from core.lab.decoder_source import DecoderOptions
 
 MAX_STATE = 256
-MAX_BLOCKS = 64
+# Blocks times squared entries: the work of all Jacobians together.
+MAX_WORK = 2**20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,8 +27,11 @@ class JacobianOptions(DecoderOptions):
                 f"The state has {entries} entries (positions times width) and a dense Jacobian their square; keep to "
                 f"{MAX_STATE} by a smaller width or a shorter text."
             )
-        if self.blocks > MAX_BLOCKS:
-            raise LabError(f"blocks is {self.blocks}; the Jacobian experiments take up to {MAX_BLOCKS}.")
+        if self.blocks * entries**2 > MAX_WORK:
+            raise LabError(
+                f"{self.blocks} Jacobians of {entries} by {entries} are too many; at this size take up to "
+                f"{MAX_WORK // entries**2} blocks."
+            )
         if any(branch.score_sum for addition in additions_of(self) for branch in addition.branches):
             raise LabError(
                 f"The recipe {self.recipe} also carries scores from block to block, so a product of stream Jacobians "

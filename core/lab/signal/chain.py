@@ -11,7 +11,7 @@ import pandas as pd
 from core.decoder.splitmix64 import FloatArray
 from core.errors import LabError
 from core.lab.norm.law import NormKind, RowNorm
-from core.lab.options import Options, choice, number, seed, whole
+from core.lab.options import Options, choice, consecutive, number, seed, whole
 from core.lab.result import Result
 from core.lab.signal.activations import ACTIVATIONS
 from core.lab.signal.chain_engine import Chain, ChainSizes, Weights
@@ -66,10 +66,11 @@ class ChainOptions(Options):
 def chain(options: ChainOptions) -> Result:
     """RMS of state and gradient after 0..L layers, measured and predicted. Table: `sizes`."""
     activation = ACTIVATIONS[options.activation]
-    runs = [_built(options, index).run(*_ends(options, index)) for index in range(options.seeds)]
-    predicted = _built(options, 0).predict(options.gain)
+    seeds = consecutive(options.seed, options.seeds)
+    runs = [_built(options, each).run(*_ends(options, each)) for each in seeds]
+    predicted = _built(options, options.seed).predict(options.gain)
     mean, mean_square, slopes = activation.moments(options.gain)
-    parts = [_rows(run, "measured", str(options.seed + index)) for index, run in enumerate(runs)]
+    parts = [_rows(run, "measured", str(each)) for each, run in zip(seeds, runs, strict=True)]
     return Result(
         summary={
             "output_rms": np.mean([run.forward[-1] for run in runs]),
@@ -105,21 +106,21 @@ def drawn_weights(options: ChainOptions, of_seed: int) -> Weights:
     return [draw(layer) for layer in range(options.layers)].__getitem__
 
 
-def _built(options: ChainOptions, index: int) -> Chain:
+def _built(options: ChainOptions, of_seed: int) -> Chain:
     kind: NormKind = "layernorm" if options.norm == "layernorm" else "rmsnorm"
     return Chain(
         activation=ACTIVATIONS[options.activation],
         layers=options.layers,
-        weights=drawn_weights(options, options.seed + index),
+        weights=drawn_weights(options, of_seed),
         shortcut=SHORTCUTS[options.topology],
         coefficient=options.coefficient,
         norm=None if options.norm == "none" else RowNorm(kind=kind, epsilon=EPSILON),
     )
 
 
-def _ends(options: ChainOptions, index: int) -> tuple[FloatArray, FloatArray]:
+def _ends(options: ChainOptions, of_seed: int) -> tuple[FloatArray, FloatArray]:
     """Unit-normal input and upstream gradient."""
-    ends = np.random.default_rng([options.seed + index, options.layers]).standard_normal((2, options.width))
+    ends = np.random.default_rng([of_seed, options.layers]).standard_normal((2, options.width))
     return ends[0], ends[1]
 
 

@@ -11,12 +11,17 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from core.decoder.splitmix64 import FloatArray
 from core.lab.moments import covariance
 from core.lab.options import Options, number, seed, whole
 from core.lab.result import Result
+
+BINS = 41
+# Relative room at both ends of a histogram, far above rounding and far below a bin.
+EDGE = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +52,7 @@ def linear_layer(options: LinearLayerOptions) -> Result:
         "misread d sigma^2 Var(x)": options.fan_in * options.spread**2 * options.input_spread**2,
         "exact with means and correlation": exact,
     }
-    counts, edges = np.histogram(outputs, bins=41)
+    counts, edges = _histogram(outputs)
     return Result(
         summary={
             "measured_variance": measured,
@@ -72,6 +77,15 @@ def exact_variance(options: LinearLayerOptions) -> float:
     common = options.weight_correlation * (d * t**2 + d**2 * a**2)
     own = (1.0 - options.weight_correlation) * d * (a**2 + t**2)
     return options.weight_mean**2 * d * t**2 + options.spread**2 * (common + own)
+
+
+def _histogram(outputs: FloatArray) -> tuple[npt.NDArray[np.int64], FloatArray]:
+    """Counts and edges about the middle of the range, which is widened where all outputs are almost equal."""
+    low, high = float(outputs.min()), float(outputs.max())
+    middle = 0.5 * (low + high)
+    half = max((0.5 + EDGE) * (high - low), EDGE * abs(middle)) or 1.0
+    counts, edges = np.histogram(outputs, bins=BINS, range=(middle - half, middle + half))
+    return counts, edges
 
 
 def _outputs(options: LinearLayerOptions) -> FloatArray:

@@ -15,13 +15,13 @@ import pandas as pd
 
 from core.errors import LabError
 from core.lab.moments import slope
-from core.lab.options import Options, seed, whole, wholes
+from core.lab.options import Options, consecutive, seed, whole, wholes
 from core.lab.result import Result
 
 if TYPE_CHECKING:
     import torch
 
-MAX_DRAWS = 2**29
+MAX_DRAWS = 2**28
 FF_RATIO = 4
 NORM_EPSILON = 1e-5
 PLACEMENTS = ("post-norm", "pre-norm")
@@ -47,7 +47,7 @@ class NormPlacementOptions(Options):
 
 def norm_placement(options: NormPlacementOptions) -> Result:
     """Last-layer gradient norms. Tables: `gradients` (a row a placement, depth and seed), `mean` over the seeds."""
-    rows = [row for index in range(options.seeds) for row in _gradients(options, index)]
+    rows = [row for each in consecutive(options.seed, options.seeds) for row in _gradients(options, each)]
     gradients = pd.DataFrame(rows, columns=["placement", "seed", "blocks", "gradient_norm"])
     mean = gradients.groupby(["placement", "blocks"])["gradient_norm"].mean().reset_index()
     summary: dict[str, float | None] = {}
@@ -65,12 +65,12 @@ def norm_placement(options: NormPlacementOptions) -> Result:
     )
 
 
-def _gradients(options: NormPlacementOptions, index: int) -> Iterator[tuple[str, str, int, float]]:
+def _gradients(options: NormPlacementOptions, of_seed: int) -> Iterator[tuple[str, str, int, float]]:
     """Gradient norms of one drawn stack under both placements, at each depth."""
     import torch  # float32 products, and autograd for the last writer
 
     d, ff = options.width, FF_RATIO * options.width
-    generator = torch.Generator().manual_seed(options.seed + index)
+    generator = torch.Generator().manual_seed(of_seed)
 
     def normal(*shape: int) -> torch.Tensor:
         return torch.randn(*shape, generator=generator)
@@ -83,7 +83,7 @@ def _gradients(options: NormPlacementOptions, index: int) -> Iterator[tuple[str,
             next_x, output = _block(x, up, down, pre=placement == "pre-norm")
             if block in options.depths:
                 (gradient,) = torch.autograd.grad(output, down, upstream)
-                yield placement, str(options.seed + index), block, float(gradient.double().norm())
+                yield placement, str(of_seed), block, float(gradient.double().norm())
             states[placement] = next_x.detach()
 
 

@@ -15,11 +15,11 @@ import pandas as pd
 
 from core.errors import LabError
 from core.lab.moments import slope
-from core.lab.options import Options, flag, number, seed, whole
+from core.lab.options import Options, consecutive, flag, number, seed, whole
 from core.lab.result import Result
 from core.lab.signal.activations import ACTIVATIONS
 
-MAX_DRAWS = 2**30
+MAX_DRAWS = 2**29
 NORM_EPSILON = 1e-5
 
 
@@ -47,11 +47,11 @@ def stream_growth(options: StreamGrowthOptions) -> Result:
     """RMS of the stream after every block, measured and by the law. Tables: `stream`, `mean` over the seeds."""
     coefficient = options.blocks**-0.5 if options.scaled else 1.0
     blocks = np.arange(1, options.blocks + 1)
-    measured = np.array([list(_sizes(options, index, coefficient)) for index in range(options.seeds)])
+    measured = np.array([list(_sizes(options, each, coefficient)) for each in consecutive(options.seed, options.seeds)])
     _, mean_square, _ = ACTIVATIONS["gelu"].moments(options.width * options.spread**2)
     added = coefficient**2 * options.ff_ratio * options.width * options.spread**2 * mean_square
     mean = measured.mean(axis=0)
-    seeds = [str(options.seed + index) for index in range(options.seeds)]
+    seeds = [str(each) for each in consecutive(options.seed, options.seeds)]
     return Result(
         summary={
             "first_rms": mean[0],
@@ -84,12 +84,12 @@ def stream_growth(options: StreamGrowthOptions) -> Result:
     )
 
 
-def _sizes(options: StreamGrowthOptions, index: int, coefficient: float) -> Iterator[float]:
+def _sizes(options: StreamGrowthOptions, of_seed: int, coefficient: float) -> Iterator[float]:
     """RMS of the stream after each block of one drawn stack."""
     import torch  # float32 products and draws, several times NumPy's speed
     from torch.nn.functional import gelu, layer_norm
 
-    generator = torch.Generator().manual_seed(options.seed + index)
+    generator = torch.Generator().manual_seed(of_seed)
     d, ff, spread = options.width, options.ff_ratio * options.width, options.spread
     with torch.no_grad():
         x = spread * torch.randn(options.rows, d, generator=generator)

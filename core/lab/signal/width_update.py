@@ -15,7 +15,7 @@ import pandas as pd
 
 from core.errors import LabError
 from core.lab.moments import rms
-from core.lab.options import Options, number, seed, whole, wholes
+from core.lab.options import Options, consecutive, number, seed, whole, wholes
 from core.lab.result import Result
 
 # Outputs of the random layer that are looked at; their RMS scatters by 1 / sqrt(2 * OUTPUTS).
@@ -43,7 +43,9 @@ class WidthUpdateOptions(Options):
 
 def width_update(options: WidthUpdateOptions) -> Result:
     """Effect of the update beside a random layer's output, a row a width and seed. Tables: `effects`, `law`."""
-    measured = [_one(options, width, index) for width in options.widths for index in range(options.seeds)]
+    measured = [
+        _one(options, width, each) for width in options.widths for each in consecutive(options.seed, options.seeds)
+    ]
     effects = pd.DataFrame(measured)
     law = pd.DataFrame({"width": options.widths})
     law["update_effect"] = options.update * law["width"] * math.sqrt(2 / math.pi)
@@ -61,13 +63,13 @@ def width_update(options: WidthUpdateOptions) -> Result:
     )
 
 
-def _one(options: WidthUpdateOptions, width: int, index: int) -> dict[str, float | str]:
-    generator = np.random.default_rng([options.seed + index, width])
+def _one(options: WidthUpdateOptions, width: int, of_seed: int) -> dict[str, float | str]:
+    generator = np.random.default_rng([of_seed, width])
     x = generator.standard_normal(width)
     layer = generator.standard_normal((OUTPUTS, width)) / math.sqrt(width)
     return {
         "width": width,
-        "seed": str(options.seed + index),
+        "seed": str(of_seed),
         "update_effect": options.update * float(np.sign(x) @ x),
         "random_layer_rms": rms(layer @ x),
     }

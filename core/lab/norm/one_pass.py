@@ -1,0 +1,113 @@
+"""Experiment: the variance of a row in one pass, two passes or online, in four floating types.
+
+One pass: s1 += x, s2 += x^2, variance s2/d - (s1/d)^2, which subtracts two large, nearly equal numbers. Two passes: the
+mean first, then the squared deviations. Online: Welford's update of mean and summed squares. Every operation is rounded
+to the type named; the reference is the stored row's own variance in exactly rounded binary64 sums.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from core.errors import LabError
+from core.lab.norm.row import LongRowOptions
+from core.lab.options import whole
+from core.lab.result import Result
+
+if TYPE_CHECKING:
+    import torch
+
+DTYPES = ("float64", "float32", "float16", "bfloat16")
+OUTSIDE = "A value outside its type's range is null: float16 ends at 65504."
+MAX_WIDTH = 4096
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnePassOptions(LongRowOptions):
+    """A row to which offsets 0, 1, 10, 100, ... are added."""
+
+    largest_power: int = whole(8, 0, 12, "Largest offset as a power of ten.")
+
+    def check(self) -> None:
+        """Refuse rows too long to be added number by number."""
+        super().check()
+        if self.source == "drawn" and self.drawn_width > MAX_WIDTH:
+            raise LabError(f"drawn_width is {self.drawn_width}; this experiment takes rows of up to {MAX_WIDTH}.")
+
+
+def one_pass_moments(options: OnePassOptions) -> Result:
+    """Variance of rows of growing mean, by algorithm and type. Table: `variances`."""
+    import torch  # bfloat16 arithmetic
+
+    row = torch.from_numpy(np.ascontiguousarray(options.row()))
+    offsets = [0.0, *(10.0**power for power in range(options.largest_power + 1))]
+    frames = []
+    for dtype in DTYPES:
+        columns = (torch.tensor(offsets, dtype=torch.float64) + row[:, None]).to(getattr(torch, dtype))
+        exact = [_exact_variance(column) for column in columns.T.double().tolist()]
+        for algorithm, variance in _ALGORITHMS.items():
+            named = {"dtype": dtype, "algorithm": algorithm, "offset": offsets}
+            found = variance(columns).double().numpy()
+            frames.append(pd.DataFrame({**named, "variance": found, "variance_of_stored_row": exact}))
+    table = pd.concat(frames, ignore_index=True)
+    error = (table["variance"] - table["variance_of_stored_row"]).abs() / table["variance_of_stored_row"]
+    # A row whose stored entries are all equal has variance 0, and no relative error.
+    table["relative_error"] = error.where(table["variance_of_stored_row"] > 0)
+    finite = table[np.isfinite(table["relative_error"])]
+    worst = finite.groupby(["algorithm", "dtype"], sort=False)["relative_error"].max()
+    return Result(
+        summary={
+            **{f"worst_relative_error[{', '.join(map(str, key))}]": value for key, value in worst.items()},
+            "negative_variances": int((table["variance"] < 0).sum()),
+        },
+        tables={"variances": table},
+        notes=(OUTSIDE, "Storing the row in a narrow type changes the row; the error is against the stored row."),
+    )
+
+
+def _one_pass(columns: torch.Tensor) -> torch.Tensor:
+    first, second = columns.new_zeros(columns.shape[1]), columns.new_zeros(columns.shape[1])
+    for x in columns.unbind():
+        first, second = first + x, second + x * x
+    mean = first / len(columns)
+    return second / len(columns) - mean * mean
+
+
+def _two_passes(columns: torch.Tensor) -> torch.Tensor:
+    total, squares = columns.new_zeros(columns.shape[1]), columns.new_zeros(columns.shape[1])
+    for x in columns.unbind():
+        total = total + x
+    mean = total / len(columns)
+    for x in columns.unbind():
+        squares = squares + (x - mean) * (x - mean)
+    return squares / len(columns)
+
+
+def _online(columns: torch.Tensor) -> torch.Tensor:
+    mean, squares = columns.new_zeros(columns.shape[1]), columns.new_zeros(columns.shape[1])
+    for count, x in enumerate(columns.unbind(), start=1):
+        away = x - mean
+        mean = mean + away / count
+        squares = squares + away * (x - mean)
+    return squares / len(columns)
+
+
+def _exact_variance(values: list[float]) -> float:
+    """Population variance with exactly rounded sums; NaN where the type could not hold the row."""
+    if not all(map(math.isfinite, values)):
+        return math.nan
+    mean = math.fsum(values) / len(values)
+    return math.fsum((value - mean) ** 2 for value in values) / len(values)
+
+
+_ALGORITHMS: Mapping[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "one pass": _one_pass,
+    "two passes": _two_passes,
+    "online": _online,
+}
