@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
-ABSENT = "(absent)"
+# Stands for a value that one document does not have; no JSON value equals it.
+ABSENT = object()
+ABSENT_TEXT = "(absent)"
 # Two versions of this project may agree on every number, so the version itself is not compared.
 IGNORED = ("version",)
 MEASURED = ("sites[", "findings[")
@@ -37,11 +40,18 @@ def _differences(a: Any, b: Any, path: str, tolerance: float) -> Iterator[dict[s
             left, right = (items[index] if index < len(items) else ABSENT for items in (a, b))
             yield from _differences(left, right, f"{path}[{_label(left, index)}]", tolerance)
     elif _is_number(a) and _is_number(b):
-        gap, scale = abs(a - b), max(abs(a), abs(b))
-        if gap > tolerance * scale:
-            yield {"path": path, "a": a, "b": b, "relative": gap / scale}
+        scale = max(abs(a), abs(b))
+        if a != b and (tolerance == 0 or abs(a - b) > tolerance * scale):
+            yield {"path": path, "a": a, "b": b, "relative": _relative(a, b, scale)}
     elif type(a) is not type(b) or a != b:
-        yield {"path": path, "a": a, "b": b, "relative": None}
+        shown = (ABSENT_TEXT if value is ABSENT else value for value in (a, b))
+        yield {"path": path, **dict(zip("ab", shown, strict=True)), "relative": None}
+
+
+def _relative(a: float, b: float, scale: float) -> float:
+    """|a - b| / scale, where the difference itself may pass the range of a float."""
+    gap = abs(a - b)
+    return gap / scale if math.isfinite(gap) else abs(a / scale - b / scale)
 
 
 def _label(item: Any, index: int) -> str:
