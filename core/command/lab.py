@@ -62,24 +62,35 @@ def _command(entry: Experiment) -> click.Command:
     parameters += [
         click.Option(["--preset"], metavar="NAME", help=f"Start from {' | '.join(entry.presets)}."),
         click.Option(["--csv", "csv_folder"], metavar="DIR", help="Write every table as CSV."),
+        click.Option(["--html", "html_file"], metavar="FILE", help="Write the tables as one page."),
         click.Option(["--json", "as_json"], is_flag=True, help="One JSON document on standard output."),
     ]
 
-    def callback(preset: str | None, csv_folder: str | None, as_json: bool, **given: Any) -> None:
+    def callback(
+        preset: str | None, csv_folder: str | None, html_file: str | None, as_json: bool, **given: Any
+    ) -> None:
         options = entry.options({name: value for name, value in given.items() if value is not None}, preset)
         if entry.torch:
             opt.use_threads(0)
         result = entry.run(options)
-        if csv_folder is not None:
-            from core.views.export import write_tables
-
-            write_tables(csv_folder, result.tables)
+        _export(entry, result, csv_folder, html_file)
         if as_json:
             opt.emit(entry.document(options, result), as_json, str)
         else:
             click.echo(readable(entry, result))
 
     return click.Command(entry.name, params=parameters, callback=callback, help=f"{entry.title}.")
+
+
+def _export(entry: Experiment, result: Result, csv_folder: str | None, html_file: str | None) -> None:
+    if csv_folder is None and html_file is None:
+        return
+    from core.views.export import html_report, write_tables, write_text
+
+    if csv_folder is not None:
+        write_tables(csv_folder, result.tables)
+    if html_file is not None:
+        write_text(html_file, html_report(entry.title, result.tables, {}, result.notes))
 
 
 def _parameter(name: str, option: Option, default: object) -> click.Option:

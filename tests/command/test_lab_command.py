@@ -62,6 +62,10 @@ def test_tables_as_files(tmp_path: Path) -> None:
     assert {path.stem for path in (tmp_path / "out").iterdir()} == set(tables)
     read = pd.read_csv(tmp_path / "out" / "jacobian.csv", float_precision="round_trip")
     pd.testing.assert_frame_equal(read, tables["jacobian"])
+    assert run_cli("lab", "norm-jacobian", "--html", tmp_path / "page.html").status == 0
+    page = (tmp_path / "page.html").read_text()
+    assert "Content-Security-Policy" in page
+    assert all(f"<h2>{name}</h2>" in page for name in tables)
 
 
 @pytest.mark.parametrize(

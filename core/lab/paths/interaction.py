@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from core.decoder.splitmix64 import FloatArray
 from core.errors import LabError
 from core.lab.paths.options import JacobianOptions, additions_of, refuse_norm_after, shortcut_of
 from core.lab.result import Result
@@ -32,36 +33,18 @@ def branch_interaction(options: BranchInteractionOptions) -> Result:
     """Norms of the terms of every block's Jacobian. Table: `blocks`, spectral norms."""
     from core.decoder.attention import AttentionGeometry
     from core.lab.decoder_source import decoder_weights
-    from core.lab.paths.jacobians import addition_jacobian, path_jacobians, spectral_norm
+    from core.lab.paths.jacobians import addition_jacobian, path_jacobians
 
     paths = path_jacobians(options)
     _, weights = decoder_weights(options)
     geometry = AttentionGeometry.of(weights.config, options.batch(), paths.tape.states[0])
     rows = []
     for block, (attention, feed_forward) in enumerate(paths.graph.blocks):
+        state = paths.tape.states[2 * block].detach()
+        at_input = addition_jacobian(feed_forward, block, state, weights, geometry)
         first, second = paths.additions[block]
-        identity = np.eye(len(first))
         a1, a2 = shortcut_of(attention), shortcut_of(feed_forward)
-        ja, jm = first - a1 * identity, second - a2 * identity
-        at_input = addition_jacobian(feed_forward, block, paths.tape.states[2 * block].detach(), weights, geometry)
-        jm_at_input = at_input - a2 * identity
-        sequential, product = second @ first, jm @ ja
-        # The same two branches, both reading the block's input.
-        parallel = a2 * a1 * identity + a2 * ja + a1 * jm_at_input
-        gap = sequential - parallel
-        rows.append(
-            {
-                "block": block,
-                "attention": spectral_norm(ja),
-                "feed_forward": spectral_norm(jm),
-                "interaction": spectral_norm(product),
-                "shift": spectral_norm(a1 * (jm - jm_at_input)),
-                "sequential": spectral_norm(sequential),
-                "parallel": spectral_norm(parallel),
-                "difference": spectral_norm(gap),
-                "identity_error": spectral_norm(gap - product - a1 * (jm - jm_at_input)),
-            }
-        )
+        rows.append({"block": block, **_terms(first, second, at_input, a1, a2)})
     table = pd.DataFrame(rows)
     return Result(
         summary={
@@ -72,3 +55,28 @@ def branch_interaction(options: BranchInteractionOptions) -> Result:
         tables={"blocks": table},
         notes=("sequential - parallel = interaction (J_M J_A) + shift (J_M read after attention, not before).",),
     )
+
+
+def _terms(first: FloatArray, second: FloatArray, at_input: FloatArray, a1: float, a2: float) -> dict[str, float]:
+    """Spectral norms from the two additions' Jacobians, and the second's taken at the block's input.
+
+    `a1` and `a2` are the shortcuts; `identity_error` is what the difference has beside interaction and shift.
+    """
+    from core.lab.paths.jacobians import spectral_norm
+
+    identity = np.eye(len(first))
+    attention, feed_forward, unshifted = first - a1 * identity, second - a2 * identity, at_input - a2 * identity
+    sequential, interaction = second @ first, feed_forward @ attention
+    parallel = a2 * a1 * identity + a2 * attention + a1 * unshifted
+    shift = a1 * (feed_forward - unshifted)
+    named = {
+        "attention": attention,
+        "feed_forward": feed_forward,
+        "interaction": interaction,
+        "shift": shift,
+        "sequential": sequential,
+        "parallel": parallel,
+        "difference": sequential - parallel,
+        "identity_error": sequential - parallel - interaction - shift,
+    }
+    return {name: spectral_norm(matrix) for name, matrix in named.items()}

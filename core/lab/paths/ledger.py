@@ -19,6 +19,9 @@ STATISTIC_BYTES = 4
 STATISTICS = {"rmsnorm": ("inverse RMS",), "layernorm": ("mean", "inverse deviation")}
 PARAMETERS = {"rmsnorm": 1, "layernorm": 2}
 
+# Elements and bytes an element, by item.
+Items = dict[str, tuple[int, int]]
+
 
 @dataclass(frozen=True, kw_only=True)
 class ResidualLedgerOptions(Options):
@@ -35,26 +38,9 @@ class ResidualLedgerOptions(Options):
 
 def residual_ledger(options: ResidualLedgerOptions) -> Result:
     """Exact integer counts. Table: `ledger`, a row an item, with elements, bytes and MiB."""
-    rows = options.batch * options.positions
-    state, size = rows * options.width, DTYPE_BYTES[options.dtype]
-    statistics = len(STATISTICS[options.norm]) * options.additions
-    saved = {
-        "states kept a block, one an addition": (options.additions * state, size),
-        "normalized inputs kept a block": (options.additions * state, size),
-        f"row statistics a block ({', '.join(STATISTICS[options.norm])})": (statistics * rows, STATISTIC_BYTES),
-    }
-    items = {
-        "residual state": (state, size),
-        "one read and one write": (2 * state, size),
-        "one unfused addition (two reads, one write)": (3 * state, size),
-        "all unfused additions of the stack": (3 * state * options.additions * options.blocks, size),
-        **saved,
-        "all residual states of the stack": ((options.additions * options.blocks + 1) * state, size),
-        "norm parameters of the stack, final norm too": (
-            PARAMETERS[options.norm] * options.width * (options.additions * options.blocks + 1),
-            size,
-        ),
-    }
+    state, size = options.batch * options.positions * options.width, DTYPE_BYTES[options.dtype]
+    saved = _saved(options, state, size)
+    items = {**_moved(options, state, size), **saved, **_held(options, state, size)}
     table = pd.DataFrame(
         {
             "item": list(items),
@@ -80,3 +66,33 @@ def residual_ledger(options: ResidualLedgerOptions) -> Result:
             "and feed-forward keep more inside.",
         ),
     )
+
+
+def _moved(options: ResidualLedgerOptions, state: int, size: int) -> Items:
+    """What reading and writing the state moves."""
+    return {
+        "residual state": (state, size),
+        "one read and one write": (2 * state, size),
+        "one unfused addition (two reads, one write)": (3 * state, size),
+        "all unfused additions of the stack": (3 * state * options.additions * options.blocks, size),
+    }
+
+
+def _saved(options: ResidualLedgerOptions, state: int, size: int) -> Items:
+    """What one block keeps for its backward."""
+    statistics = STATISTICS[options.norm]
+    rows = len(statistics) * options.additions * options.batch * options.positions
+    return {
+        "states kept a block, one an addition": (options.additions * state, size),
+        "normalized inputs kept a block": (options.additions * state, size),
+        f"row statistics a block ({', '.join(statistics)})": (rows, STATISTIC_BYTES),
+    }
+
+
+def _held(options: ResidualLedgerOptions, state: int, size: int) -> Items:
+    """What the whole stack holds."""
+    norms = options.additions * options.blocks + 1
+    return {
+        "all residual states of the stack": (norms * state, size),
+        "norm parameters of the stack, final norm too": (PARAMETERS[options.norm] * options.width * norms, size),
+    }
