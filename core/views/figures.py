@@ -28,30 +28,63 @@ RATIO_AXES: dict[Quantity, str] = {
     "adjoint": "G<sub>s</sub> / G<sub>2L</sub>, ratio to the last site",
 }
 REFERENCE_NAMES: dict[Quantity, str] = {"activation": "input, ratio 1", "adjoint": "last site, ratio 1"}
+RMS_TITLES: dict[Quantity, str] = {"activation": "Activation RMS", "adjoint": "Adjoint RMS"}
+RMS_AXES: dict[Quantity, str] = {
+    "activation": "A<sub>s</sub>, RMS of the residual state",
+    "adjoint": "G<sub>s</sub>, RMS, nats per unit of state",
+}
+CONTRIBUTION_TITLES = {
+    "contribution_to_stream": ("Contribution to stream", "RMS(contribution) / RMS(stream)"),
+    "contribution_rms": ("Contribution", "RMS of what the stream gains"),
+    "raw_rms": ("Raw branch output", "RMS before coefficient and output norm"),
+    "cosine": ("Contribution and stream", "cosine, all valid features pooled"),
+}
 SITE_AXIS = "residual site s (0 is the input)"
 NICE_STEPS = (1, 2, 4, 5, 8, 10, 16, 20, 25, 32, 50, 64, 100)
 
 
 def ratio_figure(
-    table: pd.DataFrame, band: Band = DEFAULT_BAND, quantity: Quantity = "activation", *, theme: Theme = "light"
+    table: pd.DataFrame,
+    band: Band = DEFAULT_BAND,
+    quantity: Quantity = "activation",
+    *,
+    log: bool = True,
+    theme: Theme = "light",
 ) -> go.Figure:
-    """Ratio of every site and arm on a logarithmic axis, with the band and the reference line in the legend."""
+    """Ratio of every site and series, with the band and the reference line drawn and named in the legend."""
     colors, column = PALETTES[theme], f"{quantity}_ratio"
     title = f"{RATIO_TITLES[quantity]}<br><sup>{subject(table)}</sup>"
-    chart = layout(title, SITE_AXIS, RATIO_AXES[quantity], theme=theme, log_y=True)
+    chart = layout(title, SITE_AXIS, RATIO_AXES[quantity], theme=theme, log_y=log)
     chart["xaxis"] |= whole_ticks(table["site"])
-    chart["yaxis"] |= log_range([*table[column], band.lower, band.upper])
+    chart["yaxis"] |= log_range([*table[column], band.lower, band.upper]) if log else {}
     chart["shapes"] = [
         strip(band.lower, band.upper, colors.band),
         *(level(limit, colors.band_edge, "dot") for limit in (band.lower, band.upper)),
         level(1.0, colors.muted, "longdash"),
     ]
-    traces = site_lines(table, column, theme=theme)
+    traces = site_lines(table, column, log=log, theme=theme)
     traces += [
         legend_entry(f"band {band.lower:g} to {band.upper:g}", colors.band_edge, "dot", colors.band),
         legend_entry(REFERENCE_NAMES[quantity], colors.muted, "longdash"),
     ]
     return assembled(traces, chart)
+
+
+def rms_figure(
+    table: pd.DataFrame, quantity: Quantity = "activation", *, log: bool = True, theme: Theme = "light"
+) -> go.Figure:
+    """Absolute RMS of every site and arm; a page says the loss reduction and the number of valid targets beside it."""
+    return site_figure(
+        table, f"{quantity}_rms", title=RMS_TITLES[quantity], y_title=RMS_AXES[quantity], log=log, theme=theme
+    )
+
+
+def contribution_figure(
+    table: pd.DataFrame, column: str = "contribution_to_stream", *, log: bool = True, theme: Theme = "light"
+) -> go.Figure:
+    """What every addition's branch adds, beside the stream it is added to, or one of the RMS columns."""
+    title, axis = CONTRIBUTION_TITLES[column]
+    return site_figure(table, column, title=title, y_title=axis, log=log and column != "cosine", theme=theme)
 
 
 def site_figure(
@@ -79,7 +112,7 @@ def subject(table: pd.DataFrame) -> str:
 
 def series(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     """The table's rows by legend name, in order of appearance."""
-    keys = [key for key in ("pin", "arm", "recipe") if key in table.columns]
+    keys = [key for key in ("pin", "arm", "recipe", "branch") if key in table.columns]
     groups = table.groupby(keys, sort=False, dropna=False)
     return [(_series_name(dict(zip(keys, values, strict=True))), rows) for values, rows in groups]
 
@@ -109,8 +142,9 @@ def alternative_text(table: pd.DataFrame, column: str, what: str) -> str:
 def _series_name(key: dict[str, object]) -> str:
     arm, recipe = str(key.get("arm", "")), str(key.get("recipe", ""))
     name = f"control ({recipe})" if arm == "control" else recipe or arm
-    pin = key.get("pin")
-    return plain(f"{pin}: {name}" if isinstance(pin, str) and pin else name)
+    if "branch" in key:
+        name += f", {str(key['branch']).replace('_', '-')}"
+    return plain(f"{key['pin']}: {name}" if key.get("pin") else name)
 
 
 def _line(rows: pd.DataFrame, column: str, name: str, look: Stroke, log: bool) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The report of one observation: what the landing page shows, as a file that needs nothing beside it."""
+"""An observation as the landing page shows it: paragraphs, tables and figures, and the report made of them."""
 
 from __future__ import annotations
 
@@ -11,38 +11,69 @@ import plotly.graph_objects as go
 
 from core.health.band import Band
 from core.health.diagnosis import comparison, diagnose
-from core.views.export import html_report, write_text
-from core.views.figures import RATIO_TITLES, ratio_figure
+from core.views.bundle import Contents, report_text
+from core.views.export import write_text
+from core.views.figures import RATIO_TITLES, contribution_figure, ratio_figure, rms_figure
 from core.views.tables import observe_tables
 
 TITLE = "Residual health"
 
 
 def observe_paragraphs(document: Mapping[str, Any]) -> list[str]:
-    """What was observed, the verdict and the comparison with the control, each a paragraph."""
-    config, verdict = document["config"], diagnose(document)
-    arm = document["initialized"]
-    factor = document["factor"]
+    """What was observed, the verdict, the comparison with the control and the loss reduction, each a paragraph."""
+    verdict = diagnose(document)
+    return [
+        setting_sentence(document),
+        " ".join([verdict.headline, *verdict.sentences]),
+        comparison(document),
+        reduction_sentence(document),
+    ]
+
+
+def setting_sentence(document: Mapping[str, Any]) -> str:
+    """Sizes, seed, floating type, recipe and its factor, as one sentence."""
+    config, factor = document["config"], document["factor"]
     scale = "" if factor is None else f" (factor {factor!r} on {document['transformed_tensors']} tensors)"
-    setting = (
+    return (
         f"{config['blocks']} blocks, width {config['width']}, {config['heads']} query and {config['kv_heads']} "
-        f"key/value heads, feed-forward width {config['ff_width']}, vocabulary {config['vocabulary']}; seed "
-        f"{document['seed']}, {document['dtype']}, recipe {document['recipe']}{scale}."
+        f"key/value heads, feed-forward width {config['ff_width']}, vocabulary {config['vocabulary']}, "
+        f"{document['parameters']:,} parameters; seed {document['seed']}, {document['dtype']}, recipe "
+        f"{document['recipe']}{scale}."
     )
-    reduction = f"The loss is the mean over {arm['valid_positions']} valid targets, in nats."
-    return [setting, " ".join([verdict.headline, *verdict.sentences]), comparison(document), reduction]
+
+
+def reduction_sentence(document: Mapping[str, Any]) -> str:
+    """What every absolute value depends on: the loss's reduction and the number of valid targets."""
+    count = document["initialized"]["valid_positions"]
+    targets = "1 valid target" if count == 1 else f"{count} valid targets"
+    return (
+        f"The loss is the mean over {targets}, in nats. An adjoint is the derivative of that mean: another reduction "
+        "or number of targets scales every absolute adjoint, and no ratio."
+    )
 
 
 def observe_figures(document: Mapping[str, Any], tables: Mapping[str, pd.DataFrame]) -> dict[str, go.Figure]:
-    """Both ratio figures of an observe document, by the name of their file."""
-    band = Band(*document["band"])
-    return {f"{quantity}-ratio": ratio_figure(tables["sites"], band, quantity) for quantity in RATIO_TITLES}
+    """Ratios, absolute RMS and contributions, by the names of their files."""
+    band, sites, contributions = Band(*document["band"]), tables["sites"], tables["contributions"]
+    found = {f"{quantity}-ratio": ratio_figure(sites, band, quantity) for quantity in RATIO_TITLES}
+    found |= {f"{quantity}-rms": rms_figure(sites, quantity) for quantity in RATIO_TITLES}
+    return found | {"contribution-to-stream": contribution_figure(contributions)}
+
+
+def observe_contents(document: Mapping[str, Any]) -> Contents:
+    """Everything the landing page can show of an observe document, open or not."""
+    tables = observe_tables(document)
+    return Contents(
+        title=TITLE,
+        paragraphs=observe_paragraphs(document),
+        tables=tables,
+        figures=observe_figures(document, tables),
+    )
 
 
 def observe_report(document: Mapping[str, Any]) -> str:
     """The self-contained HTML report of an observe document; the same document gives the same bytes."""
-    tables = observe_tables(document)
-    return html_report(TITLE, tables, observe_figures(document, tables), observe_paragraphs(document))
+    return report_text(observe_contents(document))
 
 
 def write_report(path: str | os.PathLike[str], document: Mapping[str, Any]) -> None:

@@ -49,7 +49,7 @@ OBSERVED, REFUSED = "observed", "refused"
 def site_table(document: Document) -> pd.DataFrame:
     """Every site of both arms in forward order, the recipe's arm first; columns `SITE_COLUMNS`."""
     rows = []
-    for head, arm in _arms(document):
+    for head, arm in head_of_arms(document):
         tail = {"loss_nats": arm["loss_nats"], "status": OBSERVED, "reason": ""}
         rows += [{**head, **site, **tail} for site in arm["sites"]]
     return frame(rows, SITE_COLUMNS)
@@ -58,7 +58,7 @@ def site_table(document: Document) -> pd.DataFrame:
 def contribution_table(document: Document) -> pd.DataFrame:
     """What every branch adds to the stream, both arms; `site` is the state after the addition."""
     rows = []
-    for head, arm in _arms(document):
+    for head, arm in head_of_arms(document):
         labels = [site["label"] for site in arm["sites"]]
         rows += [{**head, "label": labels[row["site"]], **row} for row in arm["contributions"]]
     return frame(rows, CONTRIBUTION_COLUMNS)
@@ -66,14 +66,14 @@ def contribution_table(document: Document) -> pd.DataFrame:
 
 def branch_table(document: Document) -> pd.DataFrame:
     """RMS of each block's raw branch outputs, both arms."""
-    rows = [{**head, **branch} for head, arm in _arms(document) for branch in arm["branches"]]
+    rows = [{**head, **branch} for head, arm in head_of_arms(document) for branch in arm["branches"]]
     return frame(rows, BRANCH_COLUMNS)
 
 
 def gain_table(document: Document) -> pd.DataFrame:
     """Every norm gain a row a feature; graphs without gains give no rows. `block` is -1 for the final norm."""
     rows = []
-    for head, arm in _arms(document):
+    for head, arm in head_of_arms(document):
         gains = [
             (branch["block"], norm, branch.get(f"{norm}_gain"))
             for branch in arm["branches"]
@@ -91,7 +91,7 @@ def gain_table(document: Document) -> pd.DataFrame:
 def arm_table(document: Document) -> pd.DataFrame:
     """One row an arm: loss, normalizers and the range of both ratios over all sites."""
     rows = []
-    for head, arm in _arms(document):
+    for head, arm in head_of_arms(document):
         ranges: dict[str, float] = {}
         for quantity in ("activation", "adjoint"):
             ratios = [site[f"{quantity}_ratio"] for site in arm["sites"]]
@@ -139,7 +139,7 @@ def frame(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> pd.DataF
     return pd.DataFrame({name: [row.get(name) for row in rows] for name in columns}, columns=list(columns))
 
 
-def _arms(document: Document) -> list[tuple[dict[str, Any], Mapping[str, Any]]]:
+def head_of_arms(document: Document) -> list[tuple[dict[str, Any], Mapping[str, Any]]]:
     """Each arm with the columns that say whose row it is."""
     recipes = {INITIALIZED: document["recipe"], SAME_BASE_CONTROL: CONTROL}
     common = {"seed": document["seed"], "blocks": document["config"]["blocks"]}

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
 from core.decoder.config import DecoderConfig
 from core.health.band import Band
 from core.health.request import ObserveRequest
+
+if TYPE_CHECKING:
+    from core.health.mend import Mending
 
 Document = dict[str, Any]
 ENTRIES = 64
@@ -54,6 +57,14 @@ def observation(request: ObserveRequest) -> Document:
     return _observation(ObservationKey.of(request), request)
 
 
+def mending(request: ObserveRequest) -> Mending:
+    """What brings the request's decoder into the band, tried once; raises the request's refusal."""
+    request.check()
+    start_engine()
+    with st.spinner("Trying the recipes of the same topology…"):
+        return _mending(ObservationKey.of(request), request)
+
+
 def start_engine() -> None:
     """Have torch ready, showing a spinner while it is imported."""
     if "core.health.report" in sys.modules:
@@ -83,3 +94,11 @@ def _observation(key: ObservationKey, _request: ObserveRequest) -> Document:
     from core.health.report import observe_document
 
     return observe_document(_request)
+
+
+@st.cache_data(max_entries=ENTRIES, show_spinner=False)
+def _mending(key: ObservationKey, _request: ObserveRequest) -> Mending:
+    del key
+    from core.health.mend import mend
+
+    return mend(_request)

@@ -1,21 +1,21 @@
 """The controls that pages share, and the frozen request they make: widgets in, a valid `ObserveRequest` out.
 
-The URL names are documented here and on the page *Method and limits*: blocks, seed, seed64, recipe, width, heads,
-kv_heads, ff_width, vocabulary, positions, dtype, band_lower, band_upper, batch.
+Their names are the URL's and the manifest's: blocks, seed, recipe, width, heads, kv_heads, ff_width, vocabulary,
+positions, seed64, dtype, band_lower, band_upper and batch. What is typed or uploaded as input is not in the URL.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import streamlit as st
 
-from core.decoder.base_draw import XAVIER
 from core.decoder.batch import Batch, chapter_batch, parse_rows
-from core.decoder.config import Budget, DecoderConfig
+from core.decoder.config import DecoderConfig
 from core.decoder.recipes import DEFAULT, RECIPES, recipe
 from core.decoder.splitmix64 import checked_seed
-from core.errors import BatchError
+from core.errors import BatchError, DepthscopeError
 from core.health.band import DEFAULT_BAND, Band
 from core.health.request import CHAPTER_SEED, DTYPE_NAMES, ObserveRequest
 from core.strict_json import parse_json
@@ -23,7 +23,8 @@ from pages.common.control import Control
 
 RUNNABLE = tuple(known.name for known in RECIPES if known.refusal is None)
 BATCHES = ("chapter", "rows", "text", "uploaded")
-UPLOADED_BATCH = "uploaded batch"
+# Session entries: the batch that was uploaded last, or the sentence why it was refused.
+UPLOADED, UPLOAD_REFUSAL = "uploaded batch", "upload refusal"
 
 DEPTH_AND_SEED = (
     Control(
@@ -85,80 +86,94 @@ TEXT = Control(
     help="UTF-8 bytes plus 10, led by id 0, ending in target 1: this project's own convention for 266 entries.",
 )  # fmt: skip
 
-DECODER = (*DEPTH_AND_SEED, *SIZES, *MORE, BATCH)
-UNLINKED = (INPUTS, TARGETS, TEXT)
+DECODER = (*DEPTH_AND_SEED, *SIZES, *MORE, BATCH, INPUTS, TARGETS, TEXT)
+_BY_NAME = {control.name: control for control in DECODER}
 
 
-def decoder_sidebar() -> None:
-    """Draw every shared control in the sidebar; called once a run by `app.py` on pages that observe decoders."""
-    with st.sidebar:
-        for control in DEPTH_AND_SEED:
+def draw_decoder_controls() -> None:
+    """Draw every shared control where Streamlit stands; once a run, in the sidebar, on pages that observe decoders."""
+    for control in DEPTH_AND_SEED:
+        control.draw()
+    st.caption(_recipe_caption())
+    with st.expander("Sizes"):
+        for control in SIZES:
             control.draw()
-        st.caption(_recipe_caption())
-        with st.expander("Sizes"):
-            for control in SIZES:
-                control.draw()
-        with st.expander("Input"):
-            BATCH.draw()
-            _batch_widgets()
-        with st.expander("Seed, type and band"):
-            for control in MORE:
-                control.draw()
+    with st.expander("Input"):
+        BATCH.draw()
+        _draw_input(BATCH.value)
+    with st.expander("Seed, type and band"):
+        for control in MORE:
+            control.draw()
 
 
-def request(*, budget: Budget | None = None) -> ObserveRequest:
-    """The frozen request that the controls describe; raises a `DepthscopeError` with the sentence to show."""
-    batch = current_batch()
-    values = {control.name: control.value for control in SIZES}
-    values["positions"] = max(values["positions"], batch.longest)
+def request() -> ObserveRequest:
+    """The frozen request that the controls describe now; raises a `DepthscopeError` with the sentence to show."""
+    values = {control.name: control.value for control in DECODER}
+    return request_of(values, chosen_batch(values))
+
+
+def request_of(values: Mapping[str, Any], batch: Batch | None = None) -> ObserveRequest:
+    """The request of control values, missing ones at their defaults; raises a `DepthscopeError`."""
+    full = {control.name: control.default for control in DECODER} | dict(values)
+    if batch is None:
+        batch = chosen_batch(full)
+    sizes = {control.name: full[control.name] for control in SIZES}
+    sizes["positions"] = max(sizes["positions"], batch.longest)
     return ObserveRequest(
-        config=DecoderConfig(blocks=st.session_state.blocks, **values),
-        seed=current_seed(),
-        recipe=st.session_state.recipe,
-        dtype=_value("dtype"),
+        config=DecoderConfig(blocks=full["blocks"], **sizes),
+        # A typed 64-bit seed goes before the slider's.
+        seed=checked_seed(full["seed64"].strip() or full["seed"]),
+        recipe=full["recipe"],
+        dtype=full["dtype"],
         batch=batch,
-        band=Band(_value("band_lower"), _value("band_upper")),
-        budget=budget or Budget(),
-        distribution=XAVIER,
+        band=Band(full["band_lower"], full["band_upper"]),
     )
 
 
-def current_seed() -> int:
-    """The typed 64-bit seed, else the slider's; raises `SeedError`."""
-    typed = str(_value("seed64")).strip()
-    return checked_seed(typed or _value("seed"))
-
-
-def current_batch() -> Batch:
-    """The chosen input; raises `BatchError` or `StorageError` with the sentence to show."""
-    kind = BATCH.value
+def chosen_batch(values: Mapping[str, Any]) -> Batch:
+    """The input that control values choose; raises `BatchError` or `StorageError` with the sentence to show."""
+    kind = values["batch"]
     if kind == "rows":
-        return Batch.from_rows(parse_rows("inputs", INPUTS.value), parse_rows("targets", TARGETS.value))
+        return Batch.from_rows(parse_rows("inputs", values["inputs"]), parse_rows("targets", values["targets"]))
     if kind == "text":
-        return Batch.from_text(TEXT.value)
+        return Batch.from_text(values["text"])
     if kind == "uploaded":
-        data = st.session_state.get(UPLOADED_BATCH)
-        if data is None:
-            raise BatchError(
-                "This setting reads an uploaded batch, which a link does not carry; upload its JSON file in the "
-                "sidebar under Input, or choose another input there."
-            )
-        return Batch.from_document(parse_json(data, source="The uploaded batch"))
+        return _uploaded()
     return chapter_batch()
 
 
-def _value(name: str) -> Any:
-    return next(control for control in DECODER if control.name == name).value
+def _uploaded() -> Batch:
+    refusal = st.session_state.get(UPLOAD_REFUSAL)
+    if refusal is not None:
+        raise BatchError(refusal)
+    batch = st.session_state.get(UPLOADED)
+    if batch is None:
+        raise BatchError(
+            "This setting reads an uploaded batch, which a link does not carry; upload its JSON file in the sidebar "
+            "under Input, or choose another input there."
+        )
+    assert isinstance(batch, Batch)
+    return batch
 
 
-def _recipe_caption() -> str:
-    chosen = recipe(st.session_state.recipe)
-    laws = dict.fromkeys(f"{law.formula}" for law in chosen.laws.values())
-    return f"{chosen.title}{': ' + ', '.join(laws) if laws else ''}"
+def keep_batch(data: bytes | Batch) -> None:
+    """Keep an uploaded batch over page switches, or the sentence why it is refused."""
+    try:
+        batch = data if isinstance(data, Batch) else Batch.from_document(parse_json(data, source="The uploaded batch"))
+    except DepthscopeError as error:
+        st.session_state[UPLOADED], st.session_state[UPLOAD_REFUSAL] = None, str(error)
+    else:
+        st.session_state[UPLOADED], st.session_state[UPLOAD_REFUSAL] = batch, None
 
 
-def _batch_widgets() -> None:
-    kind = BATCH.value
+def _keep_file() -> None:
+    # The uploader forgets its file when another page is shown.
+    file = st.session_state.get("batch_file")
+    if file is not None:
+        keep_batch(file.getvalue())
+
+
+def _draw_input(kind: str) -> None:
     if kind == "rows":
         INPUTS.draw()
         TARGETS.draw()
@@ -166,14 +181,13 @@ def _batch_widgets() -> None:
         TEXT.draw()
     elif kind == "uploaded":
         st.file_uploader(
-            "Batch, JSON", type=["json"], key="batch_file", max_upload_size=1, on_change=_keep_upload,
+            "Batch, JSON", type=["json"], key="batch_file", max_upload_size=1, on_change=_keep_file,
             help='{"inputs": [[..]], "targets": [[..]], "valid": [[true, ..]], "segments": [[0, ..]]}; the last two '
             "may be left out.",
         )  # fmt: skip
 
 
-def _keep_upload() -> None:
-    # The uploader forgets its file when another page is shown, so the bytes are kept beside it.
-    file = st.session_state.get("batch_file")
-    if file is not None:
-        st.session_state[UPLOADED_BATCH] = file.getvalue()
+def _recipe_caption() -> str:
+    chosen = recipe(_BY_NAME["recipe"].value)
+    formulas = list(dict.fromkeys(law.formula for law in chosen.laws.values()))
+    return f"{chosen.title}{': ' if formulas else ''}{', '.join(formulas)}".replace("*", "\\*")

@@ -1,6 +1,7 @@
 """The pages in the order of the menu; an entry whose script is not there yet is left out.
 
-A page is added by one `Entry` here and its script under `pages/<section>/`. The script's file name is its URL.
+A page is added by one `Entry` here and its script under `pages/<section>/`. The script's file name is its URL. Controls
+of its own stand in `pages/controls/<page>.py` and are named in the entry, so that links, reset and manifests know them.
 """
 
 from __future__ import annotations
@@ -10,37 +11,62 @@ from pathlib import Path
 
 import streamlit as st
 
+from pages.common import controls as shared
+from pages.common.control import Control
+from pages.controls import bands, initialization, laptop_plan, residual_health
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """A page: its script, its title in the menu, and whether the shared decoder controls stand beside it."""
+    """A page: its script, its title in the menu, its own controls, and whether the decoder controls stand beside it."""
 
     script: str
     title: str
     icon: str
     decoder: bool = False
+    controls: tuple[Control, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The page's name in links and manifests."""
+        return Path(self.script).stem
+
+    @property
+    def all_controls(self) -> tuple[Control, ...]:
+        """The shared controls, where the page has them, and its own."""
+        return (*(shared.DECODER if self.decoder else ()), *self.controls)
 
 
 ENTRIES = (
-    Entry(script="pages/explore/residual_health.py", title="Residual health", icon="🩺", decoder=True),
+    Entry(
+        script="pages/explore/residual_health.py", title="Residual health", icon="🩺", decoder=True,
+        controls=residual_health.CONTROLS,
+    ),
     Entry(script="pages/explore/depth_sweep.py", title="Depth sweep", icon="📈"),
     Entry(script="pages/explore/recipe_gallery.py", title="Recipes", icon="🧪", decoder=True),
     Entry(script="pages/audit/model_audit.py", title="Audit a model", icon="🔎"),
     Entry(script="pages/learn/published_fixtures.py", title="Published fixtures", icon="📚"),
-    Entry(script="pages/learn/initialization.py", title="Initialization", icon="🎲"),
-    Entry(script="pages/learn/laptop_plan.py", title="Laptop plan", icon="💻"),
-    Entry(script="pages/learn/bands.py", title="Bands", icon="🚦"),
+    Entry(
+        script="pages/learn/initialization.py", title="Initialization", icon="🎲", controls=initialization.CONTROLS
+    ),
+    Entry(script="pages/learn/laptop_plan.py", title="Laptop plan", icon="💻", controls=laptop_plan.CONTROLS),
+    Entry(script="pages/learn/bands.py", title="Bands", icon="🚦", controls=bands.CONTROLS),
     Entry(script="pages/learn/signal_lab.py", title="Signal lab", icon="🌊"),
     Entry(script="pages/learn/norm_lab.py", title="Norm lab", icon="⚖️"),
     Entry(script="pages/learn/method_and_limits.py", title="Method and limits", icon="📐"),
-)
+)  # fmt: skip
 
 
 def available() -> list[Entry]:
     """The entries whose script exists."""
     return [entry for entry in ENTRIES if (ROOT / entry.script).is_file()]
+
+
+def entry_named(name: str) -> Entry | None:
+    """The available entry of a page's name."""
+    return next((entry for entry in available() if entry.name == name), None)
 
 
 def menu(entries: list[Entry]) -> tuple[st.Page, Entry]:

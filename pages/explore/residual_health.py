@@ -5,9 +5,11 @@ from __future__ import annotations
 import streamlit as st
 
 from core.health.diagnosis import comparison, diagnose
-from core.views.figures import RATIO_TITLES, alternative_text, ratio_figure, undrawn
-from core.views.tables import arm_table, arm_view, site_table, site_view
+from core.views.manifest import record_of
+from core.views.report import observe_contents
 from pages.common import cached, controls, panels
+from pages.common.sheet import Sheet
+from pages.views.residual_health import VIEWS, Shown
 
 st.title("Residual health")
 st.markdown(
@@ -18,15 +20,12 @@ st.markdown(
 with panels.refusals():
     request = controls.request()
     document = cached.observation(request)
-    sites = site_table(document)
-    sheet = panels.Sheet("residual-health")
-    panels.verdict(diagnose(document), comparison(document))
-    arms = arm_table(document)
-    sheet.table("arms", arms, view=arm_view(arms), alt="Loss, normalizers and largest ratios, one row an arm.")
-    for column, quantity in zip(st.columns(2), RATIO_TITLES, strict=True):
-        with column:
-            figure = ratio_figure(sites, request.band, quantity, theme=panels.theme())
-            alt = alternative_text(sites, f"{quantity}_ratio", f"{quantity} ratio".capitalize())
-            sheet.figure(f"{quantity}-ratio", figure, alt=alt, undrawn=undrawn(sites, f"{quantity}_ratio"))
-    st.subheader("Sites")
-    sheet.table("sites", sites, view=site_view(sites), alt="Ratios and band of every residual site, both arms.")
+    diagnosis = diagnose(document)
+    panels.verdict(diagnosis, comparison(document))
+    shown = Shown(request, document, Sheet("residual_health", "Residual health"))
+    tabs = st.tabs(list(VIEWS), key="view", on_change="rerun", bind="query-params")
+    for tab, draw in zip(tabs, VIEWS.values(), strict=True):
+        if tab.open:
+            with tab:
+                draw(shown)
+    shown.sheet.exports(contents=lambda: observe_contents(document), record=record_of(document))

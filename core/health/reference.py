@@ -1,0 +1,35 @@
+"""RMS relative to a chosen reference site, beside the ratio of the definition.
+
+A tiny embedding makes every later state large beside the input, and an embedding of unit scale hides growth; another
+reference tells which of the two one looks at. No band judges these ratios.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, get_args
+
+from core.errors import ConfigError, shown
+
+Reference = Literal["input", "first block", "previous site"]
+REFERENCES: tuple[Reference, ...] = get_args(Reference)
+FIRST_BLOCK = "block.0."
+
+
+def relative_rms(arm: Mapping[str, Any], quantity: str, reference: Reference) -> list[float | None]:
+    """RMS of `quantity` (activation or adjoint) at every site of an `ARM` over that at the reference site.
+
+    `first block` is the last site of block 0. None where there is no reference (the input has no previous site) or
+    where it is 0. Raises `ConfigError` for an unknown reference.
+    """
+    values: Sequence[float] = [site[f"{quantity}_rms"] for site in arm["sites"]]
+    if reference == "previous site":
+        references: Sequence[float | None] = [None, *values[:-1]]
+    elif reference == "input":
+        references = [values[0]] * len(values)
+    elif reference == "first block":
+        first = max(index for index, site in enumerate(arm["sites"]) if site["label"].startswith(FIRST_BLOCK))
+        references = [values[first]] * len(values)
+    else:
+        raise ConfigError(f"The reference {shown(reference)} is not one of {', '.join(REFERENCES)}.")
+    return [value / base if base else None for value, base in zip(values, references, strict=True)]

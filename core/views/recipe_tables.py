@@ -1,0 +1,199 @@
+"""Tables of a comparison of recipes as figures and people read them: quantiles over seeds, cards, differences, drift.
+
+Everything is read off the long tables of `core.recipes` and `core.sweep` and off cards; nothing is observed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from core.decoder.recipe_type import JOINT
+from core.health.columns import OBSERVED
+from core.recipes.card import Card
+from core.views.tables import frame
+
+QUANTITIES = ("activation", "adjoint")
+LEVELS = {"median": 0.5, "q05": 0.05, "q25": 0.25, "q75": 0.75, "q95": 0.95}
+SITE = ("recipe", "blocks", "site", "label")
+PROFILE_SUMMARY_COLUMNS = (*SITE, "quantity", *LEVELS, "share_within", "seeds")
+CONTRIBUTION_MEASURES = ("contribution_to_stream", "cosine", "contribution_rms", "raw_rms")
+CONTRIBUTION_SUMMARY_COLUMNS = (*SITE, "block", "branch", "measure", *LEVELS, "seeds")
+OVERLAY_SUMMARY_COLUMNS = ("measured", "predicted", *LEVELS, "evidence")
+OVERVIEW_COLUMNS = (
+    "recipe", "blocks", "law", "largest_activation_ratio", "largest_adjoint_ratio", "share_within", "loss_nats", "seeds",
+    "refused", "reason",
+)  # fmt: skip
+STORED_COLUMNS = ("pattern", "formula", "tensors", "first", "last", "first_std", "last_std")
+FORWARD_COLUMNS = ("what", "formula", "first", "last")
+
+
+def profile_summary(rows: pd.DataFrame, shares: pd.DataFrame) -> pd.DataFrame:
+    """Ratios of every site over the seeds of a long table (`PROFILE_SUMMARY_COLUMNS`), with the share within the band.
+
+    `shares` is `core.recipes.comparison_tables.share_table` of the same rows.
+    """
+    observed = rows[rows["status"] == OBSERVED]
+    parts = [_levels(observed, SITE, f"{name}_ratio").assign(quantity=name) for name in QUANTITIES]
+    joined = pd.concat(parts, ignore_index=True).merge(shares, on=[*SITE, "quantity"], how="left", sort=False)
+    return joined[list(PROFILE_SUMMARY_COLUMNS)]
+
+
+def contribution_summary(contributions: pd.DataFrame) -> pd.DataFrame:
+    """What every branch adds, over seeds (`CONTRIBUTION_SUMMARY_COLUMNS`); `seeds` counts those where it is defined."""
+    keys = (*SITE, "block", "branch")
+    parts = []
+    for name in CONTRIBUTION_MEASURES:
+        counts = contributions.groupby(list(keys), sort=False)[name].count().rename("seeds")
+        levels = _levels(contributions, keys, name).assign(measure=name)
+        parts.append(levels.merge(counts, left_on=list(keys), right_index=True, sort=False))
+    return pd.concat(parts, ignore_index=True)[list(CONTRIBUTION_SUMMARY_COLUMNS)]
+
+
+def overlay_summary(overlay: pd.DataFrame) -> pd.DataFrame:
+    """Medians over seeds of measured and predicted values, and quantiles of the relative error, a row a law and place.
+
+    Works on the tables by site and by depth; the columns before `OVERLAY_SUMMARY_COLUMNS` are the table's own keys.
+    """
+    keys = [name for name in (*SITE, "law") if name in overlay.columns]
+    medians = overlay.groupby(keys, sort=False)[["measured", "predicted"]].median().reset_index()
+    joined = medians.merge(_levels(overlay, keys, "relative_error"), on=keys, sort=False)
+    joined["evidence"] = overlay["evidence"].iloc[0] if len(overlay) else ""
+    return joined[[*keys, *OVERLAY_SUMMARY_COLUMNS]]
+
+
+def overview_table(rows: pd.DataFrame, largest: pd.DataFrame, laws: dict[str, str]) -> pd.DataFrame:
+    """One row a recipe and depth (`OVERVIEW_COLUMNS`): medians over seeds, and the share of seeds wholly in the band.
+
+    `largest` is `core.recipes.comparison_tables.largest_table` of the same rows; `laws` says each recipe's law. A
+    recipe of which no seed was observed keeps its row, with the reason.
+    """
+    found = []
+    for (name, blocks), cells in rows.groupby(["recipe", "blocks"], sort=False):
+        mine = largest[(largest["recipe"] == name) & (largest["blocks"] == blocks)]
+        medians = mine.groupby("quantity")["ratio"].median()
+        seeds = cells.loc[cells["status"] == OBSERVED].drop_duplicates("seed")
+        refused = cells[cells["status"] != OBSERVED]
+        within = mine.groupby("seed")["within_band"].all()
+        found.append(
+            {
+                "recipe": name,
+                "blocks": blocks,
+                "law": laws.get(str(name), ""),
+                **{f"largest_{quantity}_ratio": medians.get(quantity) for quantity in QUANTITIES},
+                "share_within": within.mean() if len(within) else None,
+                "loss_nats": seeds["loss_nats"].median() if len(seeds) else None,
+                "seeds": len(seeds),
+                "refused": len(refused),
+                "reason": refused["reason"].iloc[0] if len(refused) else "",
+            }
+        )
+    numbers = ("largest_activation_ratio", "largest_adjoint_ratio", "share_within", "loss_nats")
+    return frame(found, OVERVIEW_COLUMNS).astype(dict.fromkeys(numbers, float))
+
+
+def overview_view(overview: pd.DataFrame) -> pd.DataFrame:
+    """The overview as people read it."""
+    titles = {
+        "recipe": "recipe", "law": "law", "largest_activation_ratio": "largest A ratio, median",
+        "largest_adjoint_ratio": "largest G ratio, median", "share_within": "seeds within the band",
+        "loss_nats": "loss, nats, median", "seeds": "seeds",
+    }  # fmt: skip
+    return overview[list(titles)].rename(columns=titles)
+
+
+def verdict_sentences(overview: pd.DataFrame, band: tuple[float, float]) -> tuple[str, ...]:
+    """What the overview says in words: who keeps every ratio of every seed within the band, and who does not."""
+    limits = f"[{band[0]:g}, {band[1]:g}]"
+    seen = overview[overview["seeds"] > 0]
+    safe = [str(name) for name in seen.loc[seen["share_within"] == 1.0, "recipe"]]
+    depth = f"{overview['blocks'].iloc[0]} blocks"
+    lines = []
+    if len(seen) and len(safe) == len(seen):
+        lines.append(f"At {depth} every ratio of every seed lies within the band {limits}, for every recipe shown.")
+    elif safe:
+        lines.append(f"At {depth} every ratio of every seed lies within the band {limits} for {_listed(safe)}.")
+    for row in seen[seen["share_within"] < 1.0].itertuples():
+        kept = round(row.share_within * row.seeds)
+        lines.append(f"{row.recipe} leaves the band {limits} with {row.seeds - kept} of {row.seeds} seeds.")
+    return tuple(lines)
+
+
+def depth_view(summary: pd.DataFrame, quantity: str) -> pd.DataFrame:
+    """One quantity of a sweep's summary, a row a recipe and a column a depth: medians, or shares for `all_ratios`."""
+    rows = summary[summary["quantity"] == quantity]
+    value = "share_within" if quantity == "all_ratios" else "median"
+    wide = rows.pivot(index="recipe", columns="blocks", values=value).reindex(rows["recipe"].drop_duplicates())
+    wide.columns = [f"L = {blocks}" for blocks in wide.columns]
+    return wide.reset_index()
+
+
+def growth_view(growth: pd.DataFrame) -> pd.DataFrame:
+    """Fitted exponents beside derived ones, a row a recipe and quantity."""
+    keys = ["recipe", "quantity"]
+    fits = growth[growth["kind"] == "fit"].set_index(keys)[["exponent", "lower95", "upper95", "depths", "seeds"]]
+    laws = growth[growth["kind"] == "derived"].set_index(keys)[["exponent", "note"]]
+    joined = fits.join(laws.rename(columns={"exponent": "derived", "note": "derived because"})).reset_index()
+    joined["quantity"] = joined["quantity"].str.replace("_", " ")
+    joined["derived because"] = joined["derived because"].fillna("no law without a free parameter")
+    return joined.rename(columns={"exponent": "fitted", "lower95": "from", "upper95": "to"})
+
+
+def stored_table(card: Card) -> pd.DataFrame:
+    """The law on every kind of stored matrix with its numbers in the first and last block (`STORED_COLUMNS`)."""
+    table = frame([law.__dict__ for law in card.stored], STORED_COLUMNS)
+    return table.astype(dict.fromkeys(STORED_COLUMNS[3:], float))
+
+
+def stored_view(stored: pd.DataFrame) -> pd.DataFrame:
+    """The stored laws as people read them."""
+    titles = {
+        "pattern": "tensor", "formula": "law", "tensors": "tensors", "first": "factor, first block",
+        "last": "factor, last block", "first_std": "std, first block", "last_std": "std, last block",
+    }  # fmt: skip
+    return stored[list(titles)].rename(columns=titles)
+
+
+def forward_table(card: Card) -> pd.DataFrame:
+    """Coefficients of the forward in the first and last block (`FORWARD_COLUMNS`); NaN where measured on a batch."""
+    table = frame([law.__dict__ for law in card.forward], FORWARD_COLUMNS)
+    return table.astype({"first": float, "last": float})
+
+
+def forward_view(forward: pd.DataFrame) -> pd.DataFrame:
+    """The forward coefficients as people read them."""
+    titles = {"what": "coefficient", "formula": "law", "first": "first block", "last": "last block"}
+    return forward.rename(columns=titles)
+
+
+def difference_view(difference: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
+    """The difference of two recipes with their names over the columns."""
+    return difference.rename(columns={"first": first, "second": second})
+
+
+def drift_view(drift: pd.DataFrame) -> pd.DataFrame:
+    """The drift explorer's numbers as people read them."""
+    titles = {
+        "recipe": "under the name", "code_base": "code base", "output_last": "attention writer / declared, last block",
+        "down_last": "feed-forward writer / declared, last block", "other_tensors": "other kinds changed",
+        "declared_activation_ratio": "largest A ratio, declared", "variant_activation_ratio": "largest A ratio, there",
+        "declared_adjoint_ratio": "largest G ratio, declared", "variant_adjoint_ratio": "largest G ratio, there",
+        "largest_change": "largest relative change",
+    }  # fmt: skip
+    return drift[list(titles)].rename(columns=titles)
+
+
+def file_name(recipe: str) -> str:
+    """A recipe's name inside a file's name."""
+    return recipe.replace(JOINT, "-with-")
+
+
+def _levels(table: pd.DataFrame, keys: Sequence[str], column: str) -> pd.DataFrame:
+    """Quantiles of a column by keys, in order of appearance; NaN is left out."""
+    grouped = table.groupby(list(keys), sort=False)[column]
+    return pd.DataFrame({name: grouped.quantile(level) for name, level in LEVELS.items()}).reset_index()
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

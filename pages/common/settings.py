@@ -1,0 +1,145 @@
+"""Whole settings: presets, reset, pins, the link to one, and a manifest restored through the same constructors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+import streamlit as st
+
+from core.decoder.batch import Batch
+from core.decoder.config import DecoderConfig
+from core.decoder.fixtures import FIXTURES
+from core.errors import DepthscopeError, StorageError, shown
+from core.health.request import ObserveRequest
+from core.views.manifest import MAX_PINS, SavedSetting, read_manifest
+from pages.common import controls as shared
+from pages.common import navigation
+from pages.common.control import Control, assign, reset, values_of
+
+PINS, REFUSAL, NEXT_PAGE = "pins", "restore refusal", "next page"
+PRESET = "preset"
+
+
+def _preset(config: DecoderConfig, **values: Any) -> dict[str, Any]:
+    sizes = {control.name: getattr(config, control.name) for control in shared.SIZES}
+    return {"blocks": config.blocks, **sizes, **values}
+
+
+PRESETS: Mapping[str, Mapping[str, Any]] = {
+    **{f"Fixture {name}": _preset(config) for name, config in FIXTURES.items()},
+    "Deep and narrow, 64 blocks": _preset(DecoderConfig(blocks=64)),
+    "Broken: 32 blocks, unscaled": _preset(DecoderConfig(blocks=32), recipe="unscaled"),
+    "GPT-2-small shape, 12 blocks of width 768": _preset(
+        DecoderConfig(blocks=12, width=768, heads=12, ff_width=2048, vocabulary=50257, positions=1024),
+        recipe="gpt2", dtype="float32",
+    ),
+}  # fmt: skip
+
+
+def apply_preset() -> None:
+    """Callback of the preset menu: the shared controls at their defaults, then the preset's values."""
+    name = str(st.session_state.get(PRESET))
+    if name in PRESETS:
+        reset(shared.DECODER)
+        assign(PRESETS[name])
+    st.session_state[PRESET] = None
+
+
+def reset_page(entry: navigation.Entry) -> None:
+    """Callback of Reset: every control of the page at its default; uploads and pins stay."""
+    reset(entry.all_controls)
+
+
+def saved(controls: Iterable[Control]) -> SavedSetting:
+    """The controls' values now, with the batch where it was uploaded."""
+    values = values_of(controls)
+    batch = st.session_state.get(shared.UPLOADED) if values.get("batch") == "uploaded" else None
+    return SavedSetting(setting=values, batch=batch.document() if isinstance(batch, Batch) else None)
+
+
+def query(controls: Iterable[Control]) -> str:
+    """The link's query: every linked control that is not at its default."""
+    found = {c.name: _linked(c.value) for c in controls if c.linked and c.value != c.default}
+    return urlencode(found)
+
+
+def request_of(setting: SavedSetting) -> ObserveRequest:
+    """The request that a saved setting describes; raises a `DepthscopeError`."""
+    batch = None if setting.batch is None else Batch.from_document(setting.batch)
+    return shared.request_of(setting.setting, batch)
+
+
+def pins() -> list[SavedSetting]:
+    """The pinned settings, oldest first."""
+    return list(st.session_state.get(PINS, []))
+
+
+def pin() -> None:
+    """Callback of Pin: keep the decoder's setting; at most four."""
+    setting = saved(shared.DECODER)
+    kept = [one for one in pins() if (one.setting, one.batch) != (setting.setting, setting.batch)]
+    name = f"L {setting.setting['blocks']}, seed {setting.setting['seed64'] or setting.setting['seed']}, "
+    name += str(setting.setting["recipe"])
+    taken = {one.name for one in kept}
+    unique = next(label for n in range(1, 99) if (label := name if n == 1 else f"{name} ({n})") not in taken)
+    if len(kept) < MAX_PINS:
+        st.session_state[PINS] = [*kept, SavedSetting(setting=setting.setting, batch=setting.batch, name=unique)]
+
+
+def unpin(index: int | None = None) -> None:
+    """Callback: take one pin away, or all."""
+    st.session_state[PINS] = [] if index is None else [one for place, one in enumerate(pins()) if place != index]
+
+
+def restore_upload() -> None:
+    """Callback of the manifest's uploader: restore the page, or keep the sentence why not."""
+    file = st.session_state.get("manifest_file")
+    if file is None:
+        return
+    try:
+        restore(file.getvalue())
+    except DepthscopeError as error:
+        st.session_state[REFUSAL] = str(error)
+
+
+def restore(data: bytes) -> None:
+    """Set every control of the manifest's page as it was; nothing is set unless everything is valid."""
+    manifest = read_manifest(data)
+    entry = navigation.entry_named(manifest.page)
+    if entry is None:
+        raise StorageError(f"The manifest is of the page {shown(manifest.page)}, which this app does not have.")
+    values = checked(manifest.saved.setting, entry.all_controls)
+    batch = None if manifest.saved.batch is None else Batch.from_document(manifest.saved.batch)
+    if entry.decoder and not (values["batch"] == "uploaded" and batch is None):
+        shared.request_of(values, batch).check()
+    kept = [_checked_pin(one) for one in manifest.pins]
+    assign(values)
+    if batch is not None:
+        shared.keep_batch(batch)
+    st.session_state[PINS] = kept
+    st.session_state[NEXT_PAGE] = entry.script
+    st.session_state[REFUSAL] = None
+
+
+def checked(setting: Mapping[str, Any], controls: Iterable[Control]) -> dict[str, Any]:
+    """Values from a file as these controls take them, missing ones at their defaults; raises `DepthscopeError`."""
+    by_name = {control.name: control for control in controls}
+    for name in setting:
+        if name not in by_name:
+            raise StorageError(f"The manifest sets {shown(name)}, which its page does not have.")
+    return {
+        name: control.checked(setting[name]) if name in setting else control.default
+        for name, control in by_name.items()
+    }
+
+
+def _checked_pin(setting: SavedSetting) -> SavedSetting:
+    found = SavedSetting(setting=checked(setting.setting, shared.DECODER), batch=setting.batch, name=setting.name)
+    request_of(found).check()
+    return found
+
+
+def _linked(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,139 @@
+"""A page's sheet: every figure and table goes through it, with files of its own, and so is there for the exports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import pandas as pd
+import plotly.graph_objects as go
+import streamlit as st
+
+from core.views.bundle import Contents, bundle, report_text
+from core.views.export import MODEBAR, csv_text, figure_html, figure_json, json_text
+from core.views.manifest import Export, manifest_text
+from core.views.style import Theme
+from pages.common import navigation, settings
+from pages.common.control import Control
+from pages.common.panels import escaped, theme
+
+SIX_DECIMALS = "%.6f"
+IMAGE = Control(
+    name="image", label="Image format of the camera button", kind="segments", default="png", options=("png", "svg")
+)
+
+
+class Builder(Protocol):
+    """A figure for a theme: shown in the reader's, exported in the light one."""
+
+    def __call__(self, *, theme: Theme) -> go.Figure: ...
+
+
+@dataclass
+class Sheet:
+    """What a page shows, by the names of its files; `page` is the page's name in links and manifests."""
+
+    page: str
+    title: str
+    tables: dict[str, pd.DataFrame] = field(default_factory=dict)
+    builders: dict[str, Builder] = field(default_factory=dict)
+
+    def figure(self, name: str, builder: Builder, *, alt: str, undrawn: Sequence[str] = ()) -> None:
+        """Show a figure with its alternative text, the points that it cannot draw, and its files."""
+        self.builders[name] = builder
+        options = {"format": IMAGE.value, "filename": f"{self._prefix}-{name}", "scale": 2}
+        st.plotly_chart(
+            builder(theme=theme()), width="stretch", theme=None, key=f"figure-{name}", alt=alt,
+            config={**MODEBAR, "toImageButtonOptions": options},
+        )  # fmt: skip
+        if undrawn:
+            shown, more = list(undrawn[:8]), max(0, len(undrawn) - 8)
+            st.caption(escaped(f"Not drawn on this axis: {'; '.join(shown)}{f'; and {more} more' if more else ''}."))
+        title = name.replace("-", " ")
+        with st.container(horizontal=True, gap="xsmall", key=f"files-of-{name}"):
+            self._download(f"{name}.html", "text/html", lambda: figure_html(title, builder(theme="light")).encode())
+            self._download(f"{name}.json", "application/json", lambda: figure_json(builder(theme="light")).encode())
+
+    def table(
+        self,
+        name: str,
+        table: pd.DataFrame,
+        *,
+        alt: str,
+        view: pd.DataFrame | None = None,
+        formats: Mapping[str, str] | None = None,
+        height: int | None = None,
+    ) -> None:
+        """Show a table (`view` of it where given) with its files, which hold the whole table exactly."""
+        self.tables[name] = table
+        shown = table if view is None else view
+        st.dataframe(
+            shown, hide_index=True, width="stretch", alt=alt, column_config=columns(shown, formats),
+            key=f"table-{name}", height=height or "auto",
+        )  # fmt: skip
+        with st.container(horizontal=True, gap="xsmall", key=f"files-of-table-{name}"):
+            self._download(f"{name}.csv", "text/csv", lambda: csv_text(table).encode())
+            self._download(f"{name}.json", "application/json", lambda: json_text(table).encode())
+
+    def exports(
+        self,
+        *,
+        contents: Callable[[], Contents] | None = None,
+        record: Mapping[str, Any] | None = None,
+        paragraphs: Sequence[str] = (),
+    ) -> None:
+        """The page's own files at its end: zip, report and manifest, made at a click.
+
+        `contents` gives everything where the page shows only a part of it at a time; else it is what the sheet holds.
+        """
+        entry = navigation.entry_named(self.page)
+        assert entry is not None
+        # Taken now: the session may have moved on when the click comes.
+        controls = entry.all_controls
+        export = Export(
+            page=self.page,
+            saved=settings.saved(controls),
+            query=settings.query(controls),
+            pins=settings.pins() if entry.decoder else (),
+            record=record or {},
+        )
+        collect = contents or (lambda: self._contents(paragraphs))
+        st.subheader("Export")
+        with st.container(horizontal=True, gap="small", key="exports"):
+            for file, mime, data in (
+                (f"{self._prefix}.zip", "application/zip", lambda: bundle(collect(), export)),
+                ("report.html", "text/html", lambda: report_text(collect()).encode()),
+                ("manifest.json", "application/json", lambda: manifest_text(export, {}).encode()),
+            ):
+                self._download(file, mime, data, kind="secondary")
+        st.caption(
+            "The zip holds the report, every table as CSV and JSON, every figure as HTML and JSON, and the manifest. "
+            "Upload a manifest in the sidebar to have this page again exactly; two exports of one setting are the same "
+            "bytes."
+        )
+
+    @property
+    def _prefix(self) -> str:
+        return self.page.replace("_", "-")
+
+    def _contents(self, paragraphs: Sequence[str]) -> Contents:
+        figures = {name: builder(theme="light") for name, builder in self.builders.items()}
+        return Contents(title=self.title, paragraphs=paragraphs, tables=self.tables, figures=figures)
+
+    def _download(self, file: str, mime: str, data: Callable[[], bytes], kind: Any = "tertiary") -> None:
+        # The file's name is the label: no two buttons of a page read the same, and the bytes are made at a click only.
+        name = file if file.startswith(self._prefix) else f"{self._prefix}-{file}"
+        st.download_button(
+            file, data=data, file_name=name, mime=mime, on_click="ignore", key=f"download-{file}", icon="📥", type=kind,
+        )  # fmt: skip
+
+
+def columns(table: pd.DataFrame, formats: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Column settings: six decimals for floats unless `formats` gives another format by column."""
+    chosen = formats or {}
+    return {
+        str(name): st.column_config.NumberColumn(format=chosen.get(str(name), SIX_DECIMALS))
+        for name in table.columns
+        if str(name) in chosen or pd.api.types.is_float_dtype(table[name])
+    }

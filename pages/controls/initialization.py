@@ -1,0 +1,5 @@
+"""Controls of this page alone."""
+
+from pages.common.control import Control
+
+CONTROLS: tuple[Control, ...] = ()
