@@ -1,7 +1,8 @@
-"""A comparison as long tables, one row an observation; undefined numbers are NaN.
+"""A comparison as long tables, one row an observation, and what is read off such tables; undefined numbers are NaN.
 
-A seed is text, for it may pass what a column of integers holds. What has no finite ratios, or does not run at a depth,
-carries the status `refused` and the sentence.
+`profile_table` has exactly the columns of a sweep's long table, so `largest_table`, `share_table` and the overlays
+against depth read either. A cell that was refused, or whose recipe does not run, is one row without a site, with the
+status `refused` and the sentence.
 """
 
 from __future__ import annotations
@@ -14,41 +15,47 @@ import pandas as pd
 from core.decoder.splitmix64 import FloatArray
 from core.health.arms import Arm
 from core.health.band import Band, classify
+from core.health.columns import INITIALIZED, OBSERVED, REFUSED, SITE_COLUMNS
 from core.recipes.comparison import Chunk, Comparison
 
-OBSERVED, REFUSED = "observed", "refused"
 QUANTITIES = ("activation", "adjoint")
 HEAD = ("recipe", "seed", "blocks")
-PROFILE_COLUMNS = (
-    *HEAD, "site", "label", "activation_rms", "activation_ratio", "activation_band", "adjoint_rms", "adjoint_ratio",
-    "adjoint_band", "loss_nats", "status", "reason",
-)  # fmt: skip
 CONTRIBUTION_COLUMNS = (
     *HEAD, "site", "label", "block", "branch", "raw_rms", "contribution_rms", "stream_rms", "contribution_to_stream",
     "cosine",
 )  # fmt: skip
-LARGEST_COLUMNS = (*HEAD, "quantity", "site", "label", "ratio", "within_band", "status", "reason")
-SHARE_COLUMNS = ("recipe", "blocks", "site", "label", "quantity", "share_within", "seeds", "refused")
-# Stands for a site where a recipe was refused before it had any.
-NO_SITE = -1
+LARGEST_COLUMNS = (*HEAD, "quantity", "site", "label", "ratio", "within_band")
+SHARE_COLUMNS = ("recipe", "blocks", "site", "label", "quantity", "share_within", "seeds")
 
 
 def profile_table(comparison: Comparison) -> pd.DataFrame:
-    """Every site of every member that ran (`PROFILE_COLUMNS`); RMS in units of the stream, ratios dimensionless."""
-    parts = []
+    """Every site of every member (`SITE_COLUMNS`); RMS in units of the stream, ratios dimensionless.
+
+    A seed is text, for it may pass what a column of integers holds.
+    """
+    parts, refused = [], list(_refused_recipes(comparison))
     for chunk, arm, members in comparison.arms():
         observation = arm.observation
-        sites = len(observation.labels)
-        part = _head(chunk, arm, sites)
-        part |= {"site": np.tile(np.arange(sites), len(members)), "label": observation.labels * len(members)}
+        reasons = [observation.refusal(member) for member in members]
+        sites, kept = len(observation.labels), [index for index, reason in enumerate(reasons) if reason is None]
+        refused += [
+            (arm.recipe.name, seed, chunk.config.blocks, str(reason))
+            for seed, reason in zip(chunk.seeds, reasons, strict=True)
+            if reason is not None
+        ]
+        chosen = [members[index] for index in kept]
+        part = _head(chunk, arm, [chunk.seeds[index] for index in kept], sites)
+        part |= {"site": np.tile(np.arange(sites), len(kept)), "label": observation.labels * len(kept)}
         for name in QUANTITIES:
-            ratios = getattr(observation, f"{name}_ratio")[members].ravel()
-            part[f"{name}_rms"] = getattr(observation, f"{name}_rms")[members].ravel()
+            ratios = getattr(observation, f"{name}_ratio")[chosen].ravel()
+            part[f"{name}_rms"] = getattr(observation, f"{name}_rms")[chosen].ravel()
             part[f"{name}_ratio"] = ratios
             part[f"{name}_band"] = _bands(ratios, comparison.request.band)
-        part["loss_nats"] = np.repeat(observation.loss_nats[members], sites)
-        parts.append(pd.DataFrame(part | _status(arm, members, sites)))
-    return _joined(parts, PROFILE_COLUMNS)
+        part |= {"loss_nats": np.repeat(observation.loss_nats[chosen], sites), "status": OBSERVED, "reason": ""}
+        parts.append(pd.DataFrame(part))
+    table = _joined([*parts, _refused_rows(refused)], SITE_COLUMNS)
+    table["arm"] = INITIALIZED
+    return table.astype({"site": "Int64"})
 
 
 def contribution_table(comparison: Comparison) -> pd.DataFrame:
@@ -56,7 +63,7 @@ def contribution_table(comparison: Comparison) -> pd.DataFrame:
     parts = []
     for chunk, arm, members in comparison.arms():
         found, labels = arm.observation.contributions, arm.observation.labels
-        part = _head(chunk, arm, len(found))
+        part = _head(chunk, arm, chunk.seeds, len(found))
         part["site"] = np.tile([c.site for c in found], len(members))
         part["label"] = [labels[c.site] for c in found] * len(members)
         part["block"] = np.tile([c.block for c in found], len(members))
@@ -69,72 +76,59 @@ def contribution_table(comparison: Comparison) -> pd.DataFrame:
     return _joined(parts, CONTRIBUTION_COLUMNS)
 
 
-def largest_table(comparison: Comparison) -> pd.DataFrame:
-    """The largest ratio of every member and quantity, and whether all its ratios lie within the band.
-
-    A recipe that does not run at a depth has its rows too, at site `NO_SITE`.
-    """
-    rows: list[tuple[object, ...]] = []
-    for chunk, arm, members in comparison.arms():
-        for seed, member in zip(chunk.seeds, members, strict=True):
-            reason = arm.observation.refusal(member)
-            for name in QUANTITIES:
-                head = (arm.recipe.name, str(seed), chunk.config.blocks, name)
-                if reason is not None:
-                    rows.append((*head, NO_SITE, "", np.nan, False, REFUSED, str(reason)))
-                    continue
-                ratios = getattr(arm.observation, f"{name}_ratio")[member]
-                site = int(np.argmax(ratios))
-                within = set(_bands(ratios, comparison.request.band)) == {"within"}
-                rows.append((*head, site, arm.observation.labels[site], ratios[site], within, OBSERVED, ""))
-    rows += [
-        (recipe, str(seed), chunk.config.blocks, name, NO_SITE, "", np.nan, False, REFUSED, reason)
-        for chunk in comparison.chunks
-        for recipe, reason in chunk.refused.items()
-        for seed in chunk.seeds
-        for name in QUANTITIES
-    ]
-    return pd.DataFrame(rows, columns=list(LARGEST_COLUMNS))
+def largest_table(rows: pd.DataFrame) -> pd.DataFrame:
+    """The largest ratio of every observed cell and quantity, its site, and whether all of them lie within the band."""
+    observed = rows[rows["status"] == OBSERVED]
+    parts = []
+    for name in QUANTITIES:
+        cells = observed.groupby(list(HEAD), sort=False)
+        part = observed.loc[cells[f"{name}_ratio"].idxmax(), [*HEAD, "site", "label", f"{name}_ratio"]]
+        within = (observed[f"{name}_band"] == "within").groupby([observed[key] for key in HEAD], sort=False).all()
+        part = part.rename(columns={f"{name}_ratio": "ratio"}).assign(quantity=name, within_band=within.to_numpy())
+        parts.append(part)
+    return _joined(parts, LARGEST_COLUMNS)
 
 
-def share_table(profiles: pd.DataFrame) -> pd.DataFrame:
-    """Share of observed seeds whose ratio lies within the band, by recipe, depth, site and quantity; from profiles."""
-    seen = profiles["status"] == OBSERVED
-    rows = pd.concat(
-        [
-            profiles.assign(
-                quantity=name, seen=seen, within=(profiles[f"{name}_band"] == "within").astype(float).where(seen)
-            )
-            for name in QUANTITIES
-        ]
-    )
-    grouped = rows.groupby(["recipe", "blocks", "site", "label", "quantity"], sort=False)
-    shares = grouped.agg(share_within=("within", "mean"), seeds=("seen", "sum"), total=("seen", "size")).reset_index()
-    shares["refused"] = shares["total"] - shares["seeds"]
-    return shares[list(SHARE_COLUMNS)]
+def share_table(rows: pd.DataFrame) -> pd.DataFrame:
+    """Share of observed seeds whose ratio lies within the band, by recipe, depth, site and quantity."""
+    observed = rows[rows["status"] == OBSERVED]
+    parts = [observed.assign(quantity=name, within=observed[f"{name}_band"] == "within") for name in QUANTITIES]
+    grouped = pd.concat(parts).groupby(["recipe", "blocks", "site", "label", "quantity"], sort=False)["within"]
+    return grouped.agg(share_within="mean", seeds="size").reset_index()[list(SHARE_COLUMNS)]
 
 
-def _head(chunk: Chunk, arm: Arm, rows: int) -> dict[str, object]:
+def _head(chunk: Chunk, arm: Arm, seeds: Sequence[int], rows: int) -> dict[str, object]:
     return {
         "recipe": arm.recipe.name,
-        "seed": np.repeat([str(seed) for seed in chunk.seeds], rows),
+        "seed": np.repeat(np.array([str(seed) for seed in seeds], dtype=object), rows),
         "blocks": chunk.config.blocks,
     }
 
 
-def _status(arm: Arm, members: Sequence[int], rows: int) -> dict[str, object]:
-    reasons = [arm.observation.refusal(member) for member in members]
-    return {
-        "status": np.repeat([OBSERVED if reason is None else REFUSED for reason in reasons], rows),
-        "reason": np.repeat(["" if reason is None else str(reason) for reason in reasons], rows),
-    }
-
-
 def _bands(ratios: FloatArray, band: Band) -> list[str]:
-    return [classify(ratio, band) if np.isfinite(ratio) else "" for ratio in ratios.tolist()]
+    return [classify(ratio, band) for ratio in ratios.tolist()]
 
 
-def _joined(parts: list[pd.DataFrame], columns: Sequence[str]) -> pd.DataFrame:
-    if not parts:
+def _refused_recipes(comparison: Comparison) -> list[tuple[str, int, int, str]]:
+    return [
+        (recipe, seed, chunk.config.blocks, reason)
+        for chunk in comparison.chunks
+        for recipe, reason in chunk.refused.items()
+        for seed in chunk.seeds
+    ]
+
+
+def _refused_rows(refused: Sequence[tuple[str, int, int, str]]) -> pd.DataFrame:
+    rows = [
+        {"recipe": recipe, "seed": str(seed), "blocks": blocks, "label": "", "status": REFUSED, "reason": reason}
+        | {f"{name}_band": "" for name in QUANTITIES}
+        for recipe, seed, blocks, reason in refused
+    ]
+    return pd.DataFrame(rows, columns=[name for name in SITE_COLUMNS if name != "arm"]) if rows else pd.DataFrame()
+
+
+def _joined(parts: Sequence[pd.DataFrame], columns: Sequence[str]) -> pd.DataFrame:
+    kept = [part for part in parts if len(part)]
+    if not kept:
         return pd.DataFrame(columns=list(columns))
-    return pd.concat(parts, ignore_index=True)[list(columns)]
+    return pd.concat(kept, ignore_index=True).reindex(columns=list(columns))

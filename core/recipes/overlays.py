@@ -7,7 +7,7 @@ fits nothing. `relative_error` is predicted / measured - 1.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,9 @@ from core.decoder.config import DecoderConfig
 from core.decoder.graph import Graph, Norm
 from core.decoder.parameters import WRITERS, layout
 from core.decoder.recipe_type import Recipe
+from core.decoder.recipes import recipe
 from core.decoder.splitmix64 import FloatArray
+from core.health.columns import OBSERVED
 from core.health.observe import Observation
 from core.recipes.comparison import Comparison
 
@@ -75,32 +77,27 @@ def site_overlay_table(comparison: Comparison) -> pd.DataFrame:
     return _with_errors(parts, SITE_OVERLAY_COLUMNS)
 
 
-def depth_overlay_table(comparison: Comparison) -> pd.DataFrame:
-    """Predicted terminal adjoint RMS of every member against depth, anchored at the shallowest depth of its seed.
+def depth_overlay_table(rows: pd.DataFrame, config: DecoderConfig) -> pd.DataFrame:
+    """Predicted terminal adjoint RMS of every cell of a long table against depth (`DEPTH_OVERLAY_COLUMNS`).
 
-    For pre-norm stacks with a final norm, whose Jacobian is one over the last state's size; no rows elsewhere. The
-    power of depth needs branches that no law makes smaller.
+    Each seed is anchored at its shallowest depth. Laws hold for pre-norm stacks with a final norm, whose Jacobian is
+    one over the last state's size; the power of depth also needs branches that no law makes smaller. Other recipes
+    have no rows. `config` gives the sizes, `rows` the depths.
     """
-    growing = set()
-    measured: dict[tuple[str, int], dict[int, tuple[float, float]]] = {}
-    for chunk, arm, members in comparison.arms():
-        graph = arm.recipe.graph(chunk.config)
-        if not _is_pre_norm(graph):
-            continue
-        if arm.recipe.topology.branch is None and not set(WRITERS) & set(arm.recipe.laws):
-            growing.add(arm.recipe.name)
-        for seed, index in zip(chunk.seeds, members, strict=True):
-            pair = (float(arm.observation.adjoint_rms[index, -1]), float(arm.observation.activation_rms[index, -1]))
-            measured.setdefault((arm.recipe.name, seed), {})[chunk.config.blocks] = pair
+    last = rows[rows["status"] == OBSERVED].sort_values(["blocks", "site"], kind="stable")
+    last = last.groupby(["recipe", "seed", "blocks"], sort=False).tail(1)
     parts = []
-    for (name, seed), by_depth in measured.items():
-        first = min(by_depth)
-        adjoint, state = by_depth[first]
-        for blocks, (found, last) in by_depth.items():
-            head = {"recipe": name, "seed": str(seed), "blocks": blocks, "measured": [found]}
-            if name in growing:
-                parts.append({**head, "law": GRADIENT, "predicted": [adjoint * np.sqrt(first / blocks)]})
-            parts.append({**head, "law": GRADIENT_BY_STREAM, "predicted": [adjoint * state / last]})
+    for (name, _), cells in last.groupby(["recipe", "seed"], sort=False):
+        known = recipe(str(name))
+        if not _is_pre_norm(known.graph(replace(config, blocks=int(cells["blocks"].iloc[0])))):
+            continue
+        measured, states, depths = (cells[key].to_numpy() for key in ("adjoint_rms", "activation_rms", "blocks"))
+        laws = {GRADIENT_BY_STREAM: measured[0] * states[0] / states}
+        if known.topology.branch is None and not set(WRITERS) & set(known.laws):
+            laws[GRADIENT] = measured[0] * np.sqrt(depths[0] / depths)
+        for law, predicted in laws.items():
+            head = {"recipe": name, "seed": cells["seed"].to_numpy(), "blocks": depths, "law": law}
+            parts.append({**head, "measured": measured, "predicted": predicted})
     return _with_errors(parts, DEPTH_OVERLAY_COLUMNS)
 
 
@@ -112,7 +109,7 @@ def overlay_errors(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _site_laws(
-    recipe: Recipe, config: DecoderConfig, distribution: Distribution, member: _Member
+    chosen: Recipe, config: DecoderConfig, distribution: Distribution, member: _Member
 ) -> Iterator[tuple[str, FloatArray]]:
     graph = member.graph
     if any(addition.norm_after is not None for additions in graph.blocks for addition in additions):
@@ -122,8 +119,8 @@ def _site_laws(
     if _has_unit_branches(graph):
         added = np.concatenate([[0], np.cumsum([len(a.branches) for block in graph.blocks for a in block])])
         yield UNIT_BRANCHES, np.sqrt(member.states[0] ** 2 + added)
-    elif _is_pre_norm(graph) and recipe.topology.norm_in_factor is None:
-        yield SQUARE_ROOT, _square_root(recipe, config, distribution, member)
+    elif _is_pre_norm(graph) and chosen.topology.norm_in_factor is None:
+        yield SQUARE_ROOT, _square_root(chosen, config, distribution, member)
 
 
 def _accounted(member: _Member, *, covariance: bool) -> FloatArray:
@@ -141,12 +138,12 @@ def _accounted(member: _Member, *, covariance: bool) -> FloatArray:
     return np.sqrt(np.maximum(squares, 0.0))
 
 
-def _square_root(recipe: Recipe, config: DecoderConfig, distribution: Distribution, member: _Member) -> FloatArray:
+def _square_root(chosen: Recipe, config: DecoderConfig, distribution: Distribution, member: _Member) -> FloatArray:
     """A_0^2 plus the first block's branch mean squares once a block, each by its own block's writer coefficient."""
     found = [branches for _, branches in sorted(member.by_site().items())]
     kinds = [branch.kind for addition in member.graph.blocks[0] for branch in addition.branches]
     first = [gained for branches in found[: len(member.graph.blocks[0])] for gained, _, _ in branches]
-    scales = {kind: _writer_scales(recipe, config, distribution, kind) for kind in kinds}
+    scales = {kind: _writer_scales(chosen, config, distribution, kind) for kind in kinds}
     squares = [float(member.states[0]) ** 2]
     for block, additions in enumerate(member.graph.blocks):
         position = 0
@@ -161,11 +158,11 @@ def _square_root(recipe: Recipe, config: DecoderConfig, distribution: Distributi
     return np.sqrt(squares)
 
 
-def _writer_scales(recipe: Recipe, config: DecoderConfig, distribution: Distribution, kind: str) -> Sequence[float]:
+def _writer_scales(chosen: Recipe, config: DecoderConfig, distribution: Distribution, kind: str) -> Sequence[float]:
     role = WRITERS[0] if kind == "attention" else WRITERS[1]
     (spec,) = (spec for spec in layout(config).block_template if spec.role == role)
     std = distribution.base_std(spec)
-    return [recipe.coefficient(spec, block, config, std) for block in range(config.blocks)]
+    return [chosen.coefficient(spec, block, config, std) for block in range(config.blocks)]
 
 
 def _has_unit_branches(graph: Graph) -> bool:
