@@ -62,10 +62,12 @@ class Transform:
 
     def __call__(self, base: FloatArray) -> FloatArray:
         """Transform matrices `[..., fan_in, fan_out]`; a coefficient of exactly 1 leaves the bits untouched."""
-        if self.normalize is not None:
-            axis = -2 if self.normalize == "columns" else -1
-            base = base / np.sqrt(np.square(base).sum(axis=axis, keepdims=True))
-        return base if self.coefficient == 1.0 else base * self.coefficient
+        # A base draw of extreme scale may leave the range here; the observer refuses what is not finite.
+        with np.errstate(all="ignore"):
+            if self.normalize is not None:
+                axis = -2 if self.normalize == "columns" else -1
+                base = base / np.sqrt(np.square(base).sum(axis=axis, keepdims=True))
+            return base if self.coefficient == 1.0 else base * self.coefficient
 
 
 UNCHANGED = Transform()
