@@ -70,7 +70,7 @@ def _command(entry: Experiment) -> click.Command:
         preset: str | None, csv_folder: str | None, html_file: str | None, as_json: bool, **given: Any
     ) -> None:
         options = entry.options({name: value for name, value in given.items() if value is not None}, preset)
-        if entry.torch:
+        if entry.needs_torch(options):
             opt.use_threads(0)
         result = entry.run(options)
         _export(entry, result, csv_folder, html_file)

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from core.decoder.batch import Batch, chapter_batch
 from core.decoder.config import Budget, DecoderConfig
+from core.decoder.graph import Addition, Graph
 from core.decoder.recipes import DEFAULT, RECIPES, recipe
 from core.health.request import CHAPTER_SEED, ObserveRequest
 from core.lab.options import Options, choice, seed, whole, words
 
 if TYPE_CHECKING:
-    from core.decoder.recipe_type import Recipe
     from core.decoder.tape import Tape
     from core.decoder.weights import DrawnWeights
 
@@ -55,9 +55,17 @@ class DecoderOptions(Options):
         )
         return ObserveRequest(config=config, seed=self.seed, recipe=self.recipe, batch=batch, budget=LAB_BUDGET)
 
+    def graph(self) -> Graph:
+        """The stream's additions, as the recipe writes them out for these sizes."""
+        return recipe(self.recipe).graph(self.request().config)
 
-def decoder_weights(options: DecoderOptions) -> tuple[Recipe, DrawnWeights]:
-    """The recipe and its weights, one member."""
+    def additions(self) -> list[Addition]:
+        """Every addition, in forward order."""
+        return [addition for block in self.graph().blocks for addition in block]
+
+
+def decoder_weights(options: DecoderOptions) -> DrawnWeights:
+    """The recipe's weights of this decoder, one member."""
     import torch  # a refused decoder never gets this far
 
     from core.decoder.base_draw import BaseDraw
@@ -67,12 +75,11 @@ def decoder_weights(options: DecoderOptions) -> tuple[Recipe, DrawnWeights]:
     request, chosen = options.request(), recipe(options.recipe)
     draw = BaseDraw(request.config, [request.seed])
     scalars = profile_scalars(draw, chosen, request.batch, request.device)
-    return chosen, DrawnWeights(draw, [chosen], torch.float64, request.device, scalars)
+    return DrawnWeights(draw, [chosen], torch.float64, request.device, scalars)
 
 
 def decoder_tape(options: DecoderOptions) -> Tape:
     """The recorded forward of the decoder over its row."""
     from core.decoder.forward import forward
 
-    chosen, weights = decoder_weights(options)
-    return forward(chosen.graph(weights.config), weights, options.batch())
+    return forward(options.graph(), decoder_weights(options), options.batch())

@@ -21,7 +21,7 @@ class Experiment:
     """An entry of the registry; `place` is `module:function` below `core.lab`, imported when first needed.
 
     `presets` are settings by name, each a mapping of the options that differ from the defaults. `torch` says that
-    running it imports torch.
+    running it imports torch, whatever the options.
     """
 
     name: str
@@ -49,6 +49,10 @@ class Experiment:
             raise LabError(f"The preset {shown(preset)} of {self.name} is unknown; {known}.")
         chosen = self.presets[preset] if preset is not None else {}
         return self.options_type.parse({**chosen, **(given or {})})
+
+    def needs_torch(self, options: Options) -> bool:
+        """Whether running with these options imports torch."""
+        return self.torch or getattr(options, "source", None) == "decoder"
 
     def run(self, options: Options | None = None) -> Result:
         """The result for options of this experiment's own class; the defaults unless given."""

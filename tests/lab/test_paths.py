@@ -29,8 +29,8 @@ def ran(name: str, **given: Any) -> Result:
 
 def whole_stack(options: DecoderOptions) -> Any:
     """The stream's map from the input state `[n]` to the last one, as one function of a flat vector."""
-    recipe, weights = decoder_weights(options)
-    graph, start = recipe.graph(weights.config), decoder_tape(options).states[0].detach()
+    weights = decoder_weights(options)
+    graph, start = options.graph(), decoder_tape(options).states[0].detach()
     geometry = AttentionGeometry.of(weights.config, options.batch(), start)
 
     def run(flat: torch.Tensor) -> torch.Tensor:

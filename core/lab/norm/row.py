@@ -33,14 +33,11 @@ class RowOptions(DecoderOptions):
         super().check()
         if self.width > MAX_WIDTH:
             raise LabError(f"width is {self.width}; the norm lab looks at rows of up to {MAX_WIDTH} features.")
-        request = self.request()
-        from core.decoder.recipes import recipe
-
-        sites = len(recipe(self.recipe).graph(request.config).site_labels())
+        sites, positions = len(self.graph().site_labels()), self.batch().valid_count
         if self.site >= sites:
             raise LabError(f"site is {self.site}; this decoder has sites 0 to {sites - 1}.")
-        if self.position >= request.batch.valid_count:
-            raise LabError(f"position is {self.position}; the row has positions 0 to {request.batch.valid_count - 1}.")
+        if self.position >= positions:
+            raise LabError(f"position is {self.position}; the row has positions 0 to {positions - 1}.")
 
     @property
     def length(self) -> int:

@@ -15,7 +15,7 @@ import pandas as pd
 from core.decoder.splitmix64 import FloatArray
 from core.lab.decoder_source import DecoderOptions, decoder_tape
 from core.lab.moments import rms
-from core.lab.paths.options import additions_of, refuse_norm_after, shortcut_of
+from core.lab.paths.options import refuse_norm_after, shortcut_of
 from core.lab.result import Result
 
 
@@ -35,7 +35,7 @@ def stream_expansion(options: StreamExpansionOptions) -> Result:
     A share is the term's inner product with x_L over that of x_L itself; the shares sum to 1.
     """
     tape = decoder_tape(options)
-    shortcuts = [shortcut_of(addition) for addition in additions_of(options)]
+    shortcuts = [shortcut_of(addition) for addition in options.additions()]
     final = _kept(tape.states[-1], tape.valid)
     parts = [("input", -1, "input", math.prod(shortcuts), _kept(tape.states[0], tape.valid))]
     for part in tape.contributions:

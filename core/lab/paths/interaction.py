@@ -13,7 +13,7 @@ import pandas as pd
 
 from core.decoder.splitmix64 import FloatArray
 from core.errors import LabError
-from core.lab.paths.options import JacobianOptions, additions_of, refuse_norm_after, shortcut_of
+from core.lab.paths.options import JacobianOptions, refuse_norm_after, shortcut_of
 from core.lab.result import Result
 
 
@@ -25,7 +25,7 @@ class BranchInteractionOptions(JacobianOptions):
         """Refuse other graphs."""
         super().check()
         refuse_norm_after(self)
-        if any(len(addition.branches) > 1 for addition in additions_of(self)):
+        if any(len(addition.branches) > 1 for addition in self.additions()):
             raise LabError(f"The recipe {self.recipe} is parallel already; choose one that adds its branches in turn.")
 
 
@@ -36,7 +36,7 @@ def branch_interaction(options: BranchInteractionOptions) -> Result:
     from core.lab.paths.jacobians import addition_jacobian, path_jacobians
 
     paths = path_jacobians(options)
-    _, weights = decoder_weights(options)
+    weights = decoder_weights(options)
     geometry = AttentionGeometry.of(weights.config, options.batch(), paths.tape.states[0])
     rows = []
     for block, (attention, feed_forward) in enumerate(paths.graph.blocks):

@@ -41,8 +41,8 @@ class PathJacobians:
 
 def path_jacobians(options: DecoderOptions) -> PathJacobians:
     """Jacobians of every addition of a decoder; each sees the stream alone, so callers refuse score routes."""
-    chosen, weights = decoder_weights(options)
-    graph = chosen.graph(weights.config)
+    weights = decoder_weights(options)
+    graph = options.graph()
     tape = decoder_tape(options)
     geometry = AttentionGeometry.of(weights.config, options.batch(), tape.states[0])
     found, site = [], 0

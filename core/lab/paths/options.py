@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from core.decoder.graph import Addition
-from core.decoder.recipes import recipe
 from core.errors import LabError
 from core.lab.decoder_source import DecoderOptions
 
@@ -32,22 +31,16 @@ class JacobianOptions(DecoderOptions):
                 f"{self.blocks} Jacobians of {entries} by {entries} are too many; at this size take up to "
                 f"{MAX_WORK // entries**2} blocks."
             )
-        if any(branch.score_sum for addition in additions_of(self) for branch in addition.branches):
+        if any(branch.score_sum for addition in self.additions() for branch in addition.branches):
             raise LabError(
                 f"The recipe {self.recipe} also carries scores from block to block, so a product of stream Jacobians "
                 "is not its derivative; choose another recipe."
             )
 
 
-def additions_of(options: DecoderOptions) -> list[Addition]:
-    """Every addition of the decoder, in forward order."""
-    graph = recipe(options.recipe).graph(options.request().config)
-    return [addition for block in graph.blocks for addition in block]
-
-
 def refuse_norm_after(options: DecoderOptions) -> None:
     """Refuse a stream that a norm rescales after its additions, for it is no sum of its updates."""
-    if any(addition.norm_after is not None for addition in additions_of(options)):
+    if any(addition.norm_after is not None for addition in options.additions()):
         raise LabError(
             f"The recipe {options.recipe} normalizes after every addition, so the state is no sum of its updates; "
             "choose a recipe without a norm after the addition."

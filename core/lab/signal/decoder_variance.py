@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from core.decoder.recipes import recipe
 from core.lab.decoder_source import DecoderOptions, decoder_tape
 from core.lab.result import Result
 from core.lab.signal.variance_identity import VarianceIdentity, identity_table
@@ -42,10 +41,8 @@ def decoder_variance(options: DecoderVarianceOptions) -> Result:
 def _additions(options: DecoderVarianceOptions) -> Iterator[tuple[str, float, VarianceIdentity]]:
     from core.decoder.valid import select_valid
 
-    request, tape = options.request(), decoder_tape(options)
-    graph = recipe(request.recipe).graph(request.config)
-    flat = [addition for block in graph.blocks for addition in block]
-    for site, addition in enumerate(flat, start=1):
+    tape = decoder_tape(options)
+    for site, addition in enumerate(options.additions(), start=1):
         parts = [part for part in tape.contributions if part.site == site]
         # The branches of one addition are added together; a measured shortcut only stands before a norm.
         gained = np.sum([select_valid(part.contribution, tape.valid).numpy() for part in parts], axis=0)
