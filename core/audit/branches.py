@@ -23,6 +23,7 @@ class MatrixUse:
     """A product with a matrix made of `parameters`; `operand` is the address of that matrix in the run."""
 
     node: int
+    call: int
     parameters: tuple[torch.Tensor, ...]
     fan_in: int | None
     fan_out: int | None
@@ -34,13 +35,14 @@ class MatrixUse:
 class Branch:
     """One contribution. `factors` lead from the leaf to the sum, `inner` from `raw` to the leaf; `beside` are biases.
 
-    `norm_out` tells that a norm stands between raw and leaf. `additive` are the parameters that the branch adds by
-    itself (biases), `gains` the vectors that scale what it reads.
+    `deep` is `raw` before views of it. `norm_out` tells that a norm stands between raw and leaf. `additive` are the
+    parameters that the branch adds by itself (biases), `gains` the vectors that scale what it reads.
     """
 
     leaf: Vertex
     factors: list[Factor]
     raw: Vertex
+    deep: Vertex
     inner: list[Factor] = field(default_factory=list)
     norm_out: bool = False
     writers: list[MatrixUse] = field(default_factory=list)
@@ -53,59 +55,58 @@ class Branch:
     nodes: int = 0
 
 
-def branches_of(chain: Chain, addition: Addition, separate: Callable[[list[Branch], Branch], bool]) -> list[Branch]:
-    """The branches of one addition. A sum of several parts is split where `separate(parts, whole)` says so."""
+# Tells a branch's kind; parts of a sum are branches of their own where their kinds differ.
+KindOf = Callable[[Addition, Branch], str]
+
+
+def branches_of(chain: Chain, addition: Addition, kind_of: KindOf) -> list[Branch]:
+    """The branches of one addition in the order they were computed; a sum of parts of several kinds is taken apart."""
     flow = chain.flow
     moving = [term for term in addition.terms if flow.dynamic(term.leaf)]
-    found = [branch for term in moving for branch in _split(chain, addition, term, separate)]
+    found = [branch for term in moving for branch in _split(chain, addition, term, kind_of)]
     for term in addition.terms:
         if term.leaf is None or flow.dynamic(term.leaf):
             continue
         if not found:
-            found.append(Branch(term.leaf, term.factors, term.leaf))
+            found.append(Branch(term.leaf, term.factors, term.leaf, term.leaf))
         else:
             found[0].beside.append(term)
         found[0].additive += flow.parameters_of(term.leaf)
-    return found
+    return sorted(found, key=lambda branch: max((use.call for use in branch.writers), default=-1))
 
 
-def _split(
-    chain: Chain, addition: Addition, term: Term, separate: Callable[[list[Branch], Branch], bool]
-) -> list[Branch]:
+def _split(chain: Chain, addition: Addition, term: Term, kind_of: KindOf) -> list[Branch]:
     whole = _branch(chain, addition, term)
-    raw = whole.raw
-    if whole.norm_out or chain.flow.node(raw).kind != "sum" or raw[0] in chain.found:
-        return [whole]
-    terms = chain.flow.node(raw).terms
-    if sum(chain.flow.dynamic(t.vertex) for t in terms) < 2:
+    node = chain.flow.node(whole.deep)
+    moving = [inner for inner in node.terms if chain.flow.dynamic(inner.vertex)]
+    if whole.norm_out or node.kind != "sum" or whole.deep[0] in chain.found or not 1 < len(moving) == len(node.terms):
         return [whole]
     path = [*term.factors, *whole.inner]
-    inner = [Term(t.vertex, [*path, t.factor], t.constant) for t in terms]
     parts = [
         branch
-        for part in inner
-        if part.leaf is not None and chain.flow.dynamic(part.leaf)
-        for branch in _split(chain, addition, part, separate)
+        for inner in moving
+        for branch in _split(chain, addition, Term(inner.vertex, [*path, inner.factor]), kind_of)
     ]
-    if len(parts) < len(terms) or not separate(parts, whole):
-        return [whole]
-    return parts
+    return parts if len({kind_of(addition, part) for part in parts}) > 1 else [whole]
 
 
 def _branch(chain: Chain, addition: Addition, term: Term) -> Branch:
     assert term.leaf is not None
     flow = chain.flow
-    branch = Branch(term.leaf, term.factors, term.leaf)
+    branch = Branch(term.leaf, term.factors, term.leaf, term.leaf)
     vertex = term.leaf
     while vertex != addition.state and vertex[0] not in chain.found:
-        branch.raw = vertex
+        branch.deep = vertex
         step = chain.step(vertex)
-        if step is None or step.kind == "pointwise" or step.source == addition.state:
+        if step is None or step.kind in ("pointwise", "cast") or step.source == addition.state:
             break
-        branch.norm_out |= step.kind == "norm"
-        if step.kind == "scale" and not branch.norm_out:
-            branch.inner.append(step.factor)
         vertex = step.source
+        if step.kind == "view":
+            continue
+        branch.norm_out |= step.kind == "norm"
+        branch.raw = vertex
+        if step.kind == "scale":
+            branch.inner.append(step.factor)
     _Writers(flow, addition.state, branch).walk()
     _read(flow, addition.state, branch)
     return branch
@@ -128,7 +129,7 @@ class _Writers:
         linear_uses = {use.node for use in self._found if use.linear}
         chosen = [use for use in self._found if use.linear]
         chosen = chosen or [use for use in self._found if use.node not in linear_uses]
-        self.branch.writers = sorted(chosen, key=lambda use: use.node)
+        self.branch.writers = sorted(chosen, key=lambda use: use.call)
 
     def _push(self, vertex: Vertex | None, linear: bool) -> None:
         if vertex is None or vertex == self.state or not self.flow.dynamic(vertex):
@@ -177,9 +178,12 @@ def matrix_use(flow: Flow, index: int, linear: bool = True) -> MatrixUse | None:
     """The use of a parameter as a matrix or as a table of rows at one node, None where the node is neither."""
     node = flow.nodes[index]
     if node.kind == "source" and node.parameter is None:
+        number = -1 if node.call is None else node.call.index
         sources = [vertex for vertex in node.inputs if vertex is not None]
         parameters = [parameter for vertex in sources for parameter in flow.parameters_of(vertex)]
-        return MatrixUse(index, tuple(parameters), None, node.shapes[0][-1], None, linear) if parameters else None
+        return (
+            MatrixUse(index, number, tuple(parameters), None, node.shapes[0][-1], None, linear) if parameters else None
+        )
     if node.kind != "matrix" or node.operand is None or node.call is None:
         return None
     static = flow.static(node)
@@ -190,7 +194,7 @@ def matrix_use(flow: Flow, index: int, linear: bool = True) -> MatrixUse | None:
     candidates = static[1:] if len(static) > 1 and node.name in FUSED_ADDITIONS else static[:1]
     parameters = flow.parameters_of(candidates[0]) if candidates else []
     fan_in, fan_out = _fans(node, matrix, place)
-    return MatrixUse(index, tuple(parameters), fan_in, fan_out, node.operand, linear)
+    return MatrixUse(index, node.call.index, tuple(parameters), fan_in, fan_out, node.operand, linear)
 
 
 def _fans(node: FlowNode, matrix: torch.Tensor, place: int) -> tuple[int | None, int | None]:
@@ -234,7 +238,7 @@ def _read(flow: Flow, state: Vertex, branch: Branch) -> None:
         branch.gains += _gains(flow, flow.nodes[index])
         for number in range(len(flow.nodes[index].shapes)):
             queue += [reader for reader in flow.readers.get((index, number), ()) if reader in inside]
-    branch.readers.sort(key=lambda use: use.node)
+    branch.readers.sort(key=lambda use: use.call)
 
 
 def _gains(flow: Flow, node: FlowNode) -> list[Vertex]:

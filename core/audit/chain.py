@@ -11,8 +11,10 @@ import heapq
 from collections.abc import Iterable
 from itertools import pairwise
 
+import torch
+
 from core.audit.flow import Flow, FlowNode, Vertex, numel
-from core.audit.spine import Addition, Spine, Step, Term, without_ones
+from core.audit.spine import LINEAR, VIEWLIKE, Addition, Spine, Step, Term, without_ones
 
 ALLOWED_IN_NORM = frozenset({"view", "scale", "norm", "pointwise", "product", "reduce", "sum"})
 
@@ -49,7 +51,8 @@ class Chain:
         if not moving or node.kind in ("matrix", "other", "source", "parameter"):
             return None
         if node.kind in ("view", "scale") and len(moving) == 1:
-            return Step(moving[0], node.kind, node.factor)
+            coarser = torch.finfo(node.dtype).eps > torch.finfo(self.flow.node(moving[0]).dtype).eps
+            return Step(moving[0], "cast" if coarser else node.kind, node.factor)
         if node.kind == "norm":
             return Step(moving[0], "norm")
         return self._region(vertex)
@@ -103,12 +106,12 @@ class Chain:
         """The state behind the last addition: what stands behind the others stands behind it too."""
         final = additions[-1]
         final.next_state = final.sum
-        usual = [step.kind for step in additions[-2].after if step.kind != "view"] if len(additions) > 1 else []
+        usual = [step.kind for step in additions[-2].after if step.kind not in VIEWLIKE] if len(additions) > 1 else []
         if not usual:
             return
         for vertex in self.cuts:
             steps = self._steps_between(vertex, final.sum)
-            if steps and [step.kind for step in steps if step.kind != "view"] == usual:
+            if steps and [step.kind for step in steps if step.kind not in VIEWLIKE] == usual:
                 final.next_state, final.after = vertex, steps
 
     def _steps_between(self, start: Vertex, end: Vertex) -> list[Step]:
@@ -165,7 +168,8 @@ class Chain:
         factors = list(term.factors)
         while vertex is not None:
             if vertex in earlier:
-                addition.carried.append(term)
+                # A second share of the very state is told by its coefficient.
+                addition.carried.append(Term(vertex, factors) if vertex == addition.state else term)
                 return
             node = self.flow.node(vertex)
             if node.kind == "sum" and any(self._brings(inner.vertex, earlier) for inner in node.terms):
@@ -191,7 +195,7 @@ class Chain:
             if vertex in earlier:
                 return True
             step = self.step(vertex) if self.flow.dynamic(vertex) else None
-            vertex = None if step is None or step.kind not in ("view", "scale") else step.source
+            vertex = None if step is None or step.kind not in LINEAR else step.source
         return False
 
     def _above(self, base: Vertex) -> set[Vertex]:

@@ -35,6 +35,9 @@ class Classifier:
 
     def classify(self, node: FlowNode) -> None:
         """Set kind, dynamic, terms, factor and operand of a node whose inputs are all classified."""
+        if node.name == "CopyBackwards":
+            # A copy onto a tensor keeps nothing of what was there.
+            node.inputs = node.inputs[-1:]
         moving = self._flow.moving(node)
         node.dynamic = bool(moving)
         if node.name == "AccumulateGrad":
@@ -90,7 +93,7 @@ class Classifier:
 
     def _onto_stream(self, node: FlowNode, call: Call) -> None:
         """`beta * stream + alpha * (first @ second)` becomes a product and a sum."""
-        product = FlowNode(node.name, "matrix", node.inputs[1:], node.shapes, True, call)
+        product = FlowNode(node.name, "matrix", node.inputs[1:], node.shapes, node.dtype, True, call)
         self._set_operand(product, product.inputs, 1)
         base, first, second = list(tensors_of(call.arguments, call.keywords))[:3]
         joined = torch.matmul(first.detach(), second.detach()) * call.keywords.get("alpha", 1)
@@ -129,7 +132,7 @@ class Classifier:
 
     def _addcmul(self, node: FlowNode, call: Call) -> None:
         base, first, second = call.arguments[:3]
-        product = FlowNode("Mul", "product", node.inputs[1:], node.shapes, call=call)
+        product = FlowNode("Mul", "product", node.inputs[1:], node.shapes, node.dtype, call=call)
         product.dynamic = bool(self._flow.moving(product))
         product.value = (first * second).detach()
         self._product(product, (first, second))

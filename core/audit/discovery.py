@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -14,14 +13,14 @@ from core.audit.chain import Chain
 from core.audit.flow import Flow, Vertex
 from core.audit.guard import Guard
 from core.audit.inputs import ModelInputs, call, loss_of
-from core.audit.layout import Layout
+from core.audit.layout import Layout, layout_at
 from core.audit.measured import MeasuredAddition, Missing, Reader, measured_addition
-from core.audit.names import ParameterNames, block_numbers, common_prefix
+from core.audit.names import ParameterNames, block_numbers
 from core.audit.recorder import Address, Recorder, Recording, Replay, Stop
 from core.audit.spine import Addition
 from core.errors import AuditError
 
-ATTENTION, MIXER, FEED_FORWARD, PARALLEL = "attention", "mixer", "feed_forward", "parallel"
+ATTENTION, MIXER, FEED_FORWARD, PARALLEL, SKIP = "attention", "mixer", "feed_forward", "parallel", "skip"
 
 
 @dataclass
@@ -38,7 +37,9 @@ class Site:
 
     @property
     def kind(self) -> str:
-        """What the addition's branches are: one kind, or parallel."""
+        """What the addition's branches are: one kind, or parallel; a skip where earlier states alone are added."""
+        if not self.kinds:
+            return SKIP
         return self.kinds[0] if len(set(self.kinds)) == 1 else PARALLEL
 
     @property
@@ -76,9 +77,9 @@ def discover(guard: Guard, inputs: ModelInputs, *, max_bytes: int) -> Discovery:
     Raises `AuditError` where the forward fails or gives nothing to
     differentiate, `BudgetError` where the recording grows too large.
     """
-    recorder = Recorder(max_bytes=max_bytes)
+    recorder = Recorder(features=inputs.floats, max_bytes=max_bytes)
     with guard.run(recorder):
-        with recorder:
+        with recorder, recorder.keeping_saved():
             output = call(guard.model, inputs)
         return _read(guard, inputs, recorder.recording, *loss_of(output, inputs))
 
@@ -136,20 +137,11 @@ def _layout(discovery: Discovery) -> Layout:
 def _name_sites(discovery: Discovery) -> None:
     chain, names = discovery.chain, discovery.names
 
-    def separate(parts: Sequence[Branch], whole: Branch) -> bool:
-        # Parts of one module's sum are one branch; parts that meet only in the block are parallel branches.
-        written = [common_prefix(names.of(p for use in part.writers for p in use.parameters)) for part in parts]
-        shared, every = common_prefix(written), common_prefix(_read_names(names, chain, whole))
-        last = shared.rsplit(".", 1)[-1]
-        return (
-            all(written) and shared == every and (last.isdecimal() or not any(c.isdecimal() for c in shared.split(".")))
-        )
-
-    found = [branches_of(chain, addition, separate) for addition in chain.additions]
+    kinds = _Kinds(discovery)
+    found = [branches_of(chain, addition, kinds.of) for addition in chain.additions]
     written = [[n for branch in branches for n in _written(names, branch)] for branches in found]
     every = [[n for branch in branches for n in _read_names(names, chain, branch)] for branches in found]
     blocks = block_numbers(every, written)
-    kinds = _Kinds(discovery)
     seen: dict[str, int] = {}
     for addition, branches, block, writers in zip(chain.additions, found, blocks, written, strict=True):
         pattern = tuple(sorted({re.sub(r"\d+", "#", name) for name in writers}))
@@ -174,39 +166,50 @@ class _Kinds:
 
     def __init__(self, discovery: Discovery) -> None:
         self._discovery = discovery
-        self._known: dict[tuple[int, int, int, bool], bool] = {}
+        self._known: dict[tuple[int, int, int, bool], str] = {}
 
     def of(self, addition: Addition, branch: Branch) -> str:
-        if branch.leaf is None or not self._discovery.chain.flow.dynamic(branch.leaf):
-            return FEED_FORWARD
         key = (branch.nodes, len(branch.readers), len(branch.writers), branch.softmax)
         if key not in self._known:
-            self._known[key] = self._mixes(addition, branch)
-        if not self._known[key]:
-            return FEED_FORWARD
-        return ATTENTION if branch.softmax else MIXER
+            mixes = self._mixes(addition, branch)
+            self._known[key] = (ATTENTION if branch.softmax else MIXER) if mixes else FEED_FORWARD
+        return self._known[key]
 
     def _mixes(self, addition: Addition, branch: Branch) -> bool:
-        """Whether the contribution at one position depends on the state at another."""
+        """Whether the branch at one position depends on the state at another.
+
+        Where its output depends on nothing yet (a gate or a writer of zeros), what its writers read is asked instead.
+        """
+        flow = self._discovery.chain.flow
+        if self._discovery.inputs.positions == 1:
+            return branch.softmax
+        read = [vertex for use in branch.writers for vertex in flow.moving(flow.nodes[use.node])]
+        for vertex in (branch.deep, *read):
+            answer = self._depends_elsewhere(vertex, addition.state)
+            if answer is not None:
+                return answer
+        return branch.softmax
+
+    def _depends_elsewhere(self, vertex: Vertex, state: Vertex) -> bool | None:
         flow, layout = self._discovery.chain.flow, self._discovery.layout
-        leaf, state = flow.edge(branch.leaf or (-1, 0)), flow.edge(addition.state)
-        if leaf is None or state is None or self._discovery.inputs.positions == 1:
-            return branch.softmax
-        shape = flow.shape(branch.leaf or (-1, 0))
-        value = flow.value(branch.leaf or (-1, 0))
-        marked = torch.zeros(shape, dtype=None if value is None else value.dtype)
-        view = layout.normalized(marked)
+        output, source = flow.edge(vertex), flow.edge(state)
+        if output is None or source is None:
+            return None
+        marked = torch.zeros(flow.shape(vertex), dtype=flow.node(vertex).dtype)
+        view = layout_at(flow, layout, vertex).normalized(marked)
         if view is None:
-            return branch.softmax
-        # `normalized` gives views of the same memory for every order of axes but a copy for none.
+            return None
+        # `normalized` gives a view wherever it can; where it gives a copy, nothing is marked.
         view[:, -1] = 1.0
         if not bool(marked.any()):
-            return branch.softmax
+            return None
         (gradient,) = torch.autograd.grad(
-            [GradientEdge(*leaf)], [GradientEdge(*state)], [marked], retain_graph=True, allow_unused=True
+            [GradientEdge(*output)], [GradientEdge(*source)], [marked], retain_graph=True, allow_unused=True
         )
-        spread = None if gradient is None else layout.normalized(gradient)
-        return spread is not None and bool((spread[:, :-1] != 0).any())
+        spread = None if gradient is None else layout_at(flow, layout, state).normalized(gradient)
+        if spread is None or not bool((spread != 0).any()):
+            return None
+        return bool((spread[:, :-1] != 0).any())
 
 
 def _measure(discovery: Discovery, reader: Reader) -> None:
@@ -242,9 +245,10 @@ def _differentiate(discovery: Discovery, loss: torch.Tensor) -> None:
     except RuntimeError as error:
         raise AuditError(f"The reverse pass of the model fails: {_first_line(error)}.") from error
     found = iter(gradients)
-    for edge in edges:
+    for edge, vertex in zip(edges, vertices, strict=True):
         gradient = next(found) if edge is not None else None
-        discovery.adjoints.append(None if gradient is None else discovery.layout.normalized(gradient))
+        layout = layout_at(flow, discovery.layout, vertex)
+        discovery.adjoints.append(None if gradient is None else layout.normalized(gradient))
 
 
 def _first_line(error: Exception) -> str:

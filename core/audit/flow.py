@@ -46,6 +46,7 @@ class FlowNode:
     kind: Kind
     inputs: tuple[Vertex | None, ...]
     shapes: tuple[tuple[int, ...], ...]
+    dtype: torch.dtype = torch.float32
     dynamic: bool = False
     call: Call | None = None
     origin: AutogradNode | None = None
@@ -142,10 +143,11 @@ class Flow:
             None if source is None else (self._index[source], number) for source, number in origin.next_functions
         )
         shapes = tuple(tuple(meta.shape) for meta in origin._input_metadata)
+        dtype = origin._input_metadata[0].dtype if shapes else torch.float32
         name = type(origin).__name__
         if name not in ("AccumulateGrad", "CopySlices"):
             name = _SUFFIX.sub("", name)
-        node = FlowNode(name, "other", inputs, shapes, call=self._calls.of(origin, name), origin=origin)
+        node = FlowNode(name, "other", inputs, shapes, dtype, call=self._calls.of(origin, name), origin=origin)
         if isinstance(origin, torch.autograd.function.BackwardCFunction):
             # A custom function may do anything; its name, the user's, says nothing.
             node.name = "Custom"

@@ -65,9 +65,9 @@ class Guard:
         with torch.no_grad():
             for parameter, alias in self._aliases:
                 if parameter.data_ptr() != alias.data_ptr():
-                    parameter.data = alias  # type: ignore[assignment]
-            for parameter, copy in mode.overwritten:
-                parameter.data.copy_(copy)
+                    parameter.data = alias
+            for written, copy in mode.overwritten:
+                written.data.copy_(copy)
             for module, name, buffer, kept in self._buffers:
                 if module._buffers.get(name) is not buffer:
                     module._buffers[name] = buffer

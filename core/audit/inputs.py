@@ -110,15 +110,18 @@ def loss_of(output: Any, inputs: ModelInputs) -> tuple[torch.Tensor, torch.Tenso
     found = list(_floating(output))
     for tensor in found:
         logits = _logits(tensor, inputs)
-        if logits is None or inputs.targets is None:
+        if logits is None:
             continue
+        targets, reduction = inputs.targets, "mean over valid targets"
+        if targets is None and not any(other.numel() == 1 for other in found):
+            targets, reduction = _drawn_targets(logits), "mean over valid targets, which were drawn"
         chosen = torch.from_numpy(np.flatnonzero(inputs.valid)).to(logits.device)
-        targets = inputs.targets.to(logits.device).flatten()[chosen]
-        if logits.shape[-1] <= int(targets.max()):
+        if targets is None or logits.shape[-1] <= int(targets.flatten()[chosen.cpu()].max()):
             continue
         wide = torch.float64 if logits.dtype == torch.float64 else torch.float32
-        nats = functional.cross_entropy(logits.flatten(0, 1)[chosen].to(wide), targets, reduction="none")
-        return tensor, nats.to(torch.float64).mean().reshape(1), "mean over valid targets"
+        wanted = targets.to(logits.device).flatten()[chosen]
+        nats = functional.cross_entropy(logits.flatten(0, 1)[chosen].to(wide), wanted, reduction="none")
+        return tensor, nats.to(torch.float64).mean().reshape(1), reduction
     for tensor in found:
         if tensor.numel() == 1:
             return tensor, tensor.to(torch.float64).reshape(1), "the model's own loss"
@@ -126,6 +129,12 @@ def loss_of(output: Any, inputs: ModelInputs) -> tuple[torch.Tensor, torch.Tenso
         "The model returned no logits of shape [rows, positions, vocabulary] and no scalar loss; let its forward "
         "return one of them."
     )
+
+
+def _drawn_targets(logits: torch.Tensor) -> torch.Tensor:
+    rows, positions, vocabulary = logits.shape
+    drawn = SplitMix64(0).next_bits(rows * positions) % np.uint64(vocabulary)
+    return torch.from_numpy(drawn.astype(np.int64).reshape(rows, positions))
 
 
 def _logits(tensor: torch.Tensor, inputs: ModelInputs) -> torch.Tensor | None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
+
+from core.audit.flow import Flow, Vertex
 
 
 @dataclass(frozen=True)
@@ -17,11 +19,13 @@ class Layout:
 
     def ambiguous(self, shape: tuple[int, ...]) -> bool:
         """Whether a tensor of this shape could be read rows first or positions first."""
-        rows, positions = self.rows, self.positions
-        if rows == 1 or positions == 1 or not shape:
+        if self.rows == 1 or self.positions == 1:
             return False
-        flat = shape[0] == rows * positions and not (len(shape) > 2 and shape[:2] == (rows, positions))
-        return flat or (rows == positions and len(shape) > 2)
+        return self.flat(shape) or (self.rows == self.positions and len(shape) > 2)
+
+    def flat(self, shape: tuple[int, ...]) -> bool:
+        """Whether rows and positions lie flattened in the first axis."""
+        return len(shape) >= 2 and shape[0] == self.rows * self.positions
 
     def normalized(self, tensor: torch.Tensor) -> torch.Tensor | None:
         """The same values as `[B, T, features]`; None where the shape does not hold B x T positions."""
@@ -49,3 +53,19 @@ class Layout:
             return self.normalized(value.expand(shape))
         except RuntimeError:
             return None
+
+
+def layout_at(flow: Flow, layout: Layout, vertex: Vertex) -> Layout:
+    """The layout of one vertex: rows flattened together are told apart by what they were flattened from."""
+    shape = flow.shape(vertex)
+    if layout.rows == 1 or layout.positions == 1 or not layout.flat(shape):
+        return layout
+    while layout.flat(shape):
+        sources = flow.moving(flow.node(vertex))
+        if not sources:
+            return layout
+        vertex = next((source for source in sources if layout.flat(flow.shape(source))), sources[0])
+        shape = flow.shape(vertex)
+    if layout.rows == layout.positions:
+        return layout
+    return replace(layout, positions_first=shape[:2] == (layout.positions, layout.rows))

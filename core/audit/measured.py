@@ -14,8 +14,8 @@ import torch
 
 from core.audit.branches import Branch
 from core.audit.chain import Chain
-from core.audit.flow import Factor, Vertex
-from core.audit.layout import Layout
+from core.audit.flow import Factor, Vertex, numel
+from core.audit.layout import Layout, layout_at
 from core.audit.spine import Addition, Term
 
 Spread = Literal["constant", "per channel", "per position", "varying"]
@@ -79,7 +79,7 @@ class Reader:
         value = self._raw(vertex)
         if value is None:
             raise Missing(f"{what} is computed out of sight, so its value is unknown")
-        normalized = self.layout.normalized(value)
+        normalized = layout_at(self.chain.flow, self.layout, vertex).normalized(value)
         if normalized is None:
             raise Missing(f"{what} has shape {list(value.shape)}, which does not hold the batch's positions")
         return normalized
@@ -93,7 +93,8 @@ class Reader:
         value = term.constant if term.leaf is None else self._raw(term.leaf)
         if value is None:
             raise Missing(f"{what} is computed out of sight, so its value is unknown")
-        normalized = self.layout.normalized(value)
+        layout = self.layout if term.leaf is None else layout_at(self.chain.flow, self.layout, term.leaf)
+        normalized = layout.normalized(value)
         if normalized is None:
             normalized = self.layout.spread(value, self.chain.flow.shape(like))
         if normalized is None:
@@ -112,17 +113,15 @@ class Reader:
             value = value * spread.to(value.dtype)
         return value
 
-    def coefficient(self, factors: Sequence[Factor], like: Vertex, what: str) -> Coefficient:
-        """The product of all factors as one coefficient."""
-        ones = torch.ones(self.kept.shape[0], self.kept.shape[1], self._width(like), dtype=torch.float64)
-        values = self.scaled(ones, factors, like, what)[self.kept]
-        return summarized(values)
-
-    def _width(self, like: Vertex) -> int:
-        size = 1
-        for length in self.chain.flow.shape(like):
-            size *= length
-        return size // (self.layout.rows * self.layout.positions)
+    def coefficient(
+        self, shares: Sequence[Sequence[Factor]], outside: Sequence[Factor], like: Vertex, what: str
+    ) -> Coefficient:
+        """The sum of the products of each share's factors, times the factors outside, as one coefficient."""
+        width = numel(self.chain.flow.shape(like)) // (self.layout.rows * self.layout.positions)
+        ones = torch.ones(*self.kept.shape, width, dtype=torch.float64)
+        values = sum(self.scaled(ones, [*share, *outside], like, what) for share in shares)
+        assert isinstance(values, torch.Tensor)
+        return summarized(values[self.kept])
 
 
 def summarized(values: torch.Tensor) -> Coefficient:
@@ -148,9 +147,10 @@ def measured_addition(reader: Reader, addition: Addition, branches: Sequence[Bra
     outside = [] if norm_after else after
     stream = reader.term(addition.shortcut, like, f"the shortcut of {label}")
     rebuilt, shortcut = stream, None
-    if not set(addition.kinds) - {"view", "scale"}:
+    if set(addition.kinds) <= {"view", "scale"}:
         rebuilt = reader.scaled(state, addition.state_factors, like, label)
-        shortcut = reader.coefficient([*addition.state_factors, *outside], like, label)
+        own = [term.factors for term in addition.carried if term.leaf == addition.state]
+        shortcut = reader.coefficient([addition.state_factors, *own], outside, like, label)
     for term in addition.carried:
         carried = reader.term(term, like, f"what earlier states bring to {label}")
         stream, rebuilt = stream + carried, rebuilt + carried
@@ -180,7 +180,8 @@ def _branch(
     contribution = rebuilt = reader.term(Term(branch.leaf, branch.factors), like, what)
     raw = contribution
     value = reader.chain.flow.value(branch.raw)
-    normalized = None if value is None else reader.layout.normalized(value)
+    layout = layout_at(reader.chain.flow, reader.layout, branch.raw)
+    normalized = None if value is None else layout.normalized(value)
     if normalized is not None:
         raw = normalized
         if not branch.norm_out:
@@ -191,7 +192,7 @@ def _branch(
     # Behind a norm on the branch a vector is that norm's gain, not a coefficient.
     inner = [factor for factor in branch.inner if not (branch.norm_out and isinstance(factor, torch.Tensor))]
     factors = [*inner, *branch.factors]
-    coefficient = reader.coefficient([*factors, *outside], like, label)
+    coefficient = reader.coefficient([factors], outside, like, label)
     return MeasuredBranch(branch, raw, contribution, coefficient), rebuilt
 
 

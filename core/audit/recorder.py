@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import torch
-from torch.autograd.graph import Node
+from torch.autograd.graph import Node, get_gradient_edge, saved_tensors_hooks
 
 from core.audit.guard import Watch
 from core.audit.operations import ARGUMENTS_KEPT
@@ -24,6 +24,8 @@ Edge: TypeAlias = tuple[Node, int]
 Address: TypeAlias = tuple[int, int]
 
 DEFAULT_BYTES = 4 * 2**30
+# Autograd detaches what it saves or not as hooks are set, so these calls are left out of every count.
+UNCOUNTED = torch.ops.aten.detach.default
 
 
 @dataclass(slots=True)
@@ -58,19 +60,27 @@ class Recording:
 
 
 class Recorder(Watch):  # type: ignore[no-untyped-call]
-    """Records into `recording`; refuses (`BudgetError`) once the tensors it holds pass `max_bytes`."""
+    """Records into `recording`; `features` are floating inputs that are differentiated too.
 
-    def __init__(self, *, max_bytes: int = DEFAULT_BYTES) -> None:
+    Refuses (`BudgetError`) once the tensors it holds pass `max_bytes`.
+    """
+
+    def __init__(self, *, features: Sequence[torch.Tensor] = (), max_bytes: int = DEFAULT_BYTES) -> None:
         super().__init__()
+        edges = [(tensor, get_gradient_edge(tensor)) for tensor in features]
+        self._features = {id(tensor): (edge.node, edge.output_nr) for tensor, edge in edges}
         self.recording = Recording()
         self._max_bytes = max_bytes
         self._storages: dict[int, list[Edge]] = {}
+        self._saved: dict[int, list[list[torch.Tensor]]] = {}
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """Record one operation, then run it."""
         keywords = kwargs or {}
+        if func is UNCOUNTED:
+            return func(*args, **keywords)
         tensors = list(tensors_of(args, keywords))
         differentiable = torch.is_grad_enabled()
         name = func.overloadpacket.__name__
@@ -80,7 +90,7 @@ class Recorder(Watch):  # type: ignore[no-untyped-call]
             name=name,
             arguments=args if kept else (),
             keywords=keywords if kept else {},
-            edges=[edge_of(tensor) if differentiable else None for tensor in tensors],
+            edges=[edge_of(tensor, self._features) if differentiable else None for tensor in tensors],
             sequence=torch._C._autograd._get_sequence_nr() if differentiable else -1,
         )
         for place, (tensor, edge) in enumerate(zip(tensors, call.edges, strict=True)):
@@ -108,8 +118,23 @@ class Recorder(Watch):  # type: ignore[no-untyped-call]
                 )
         known.append(edge)
 
+    def keeping_saved(self) -> saved_tensors_hooks:
+        """A context in which the reverse pass sees saved tensors as they were, whatever the forward wrote later."""
+
+        def pack(tensor: torch.Tensor) -> list[torch.Tensor]:
+            box = [tensor]
+            self._saved.setdefault(tensor.untyped_storage()._cdata, []).append(box)
+            return box
+
+        def unpack(box: list[torch.Tensor]) -> torch.Tensor:
+            return box[0]
+
+        return saved_tensors_hooks(pack, unpack)
+
     def _preserve(self, target: torch.Tensor) -> None:
         # What is about to be overwritten is copied, so that every recorded value stays what it was when it was read.
+        for box in self._saved.pop(target.untyped_storage()._cdata, ()):
+            box[0] = box[0].detach().clone()
         for edge in self._storages.pop(target.untyped_storage()._cdata, ()):
             sight = self.recording.sights[edge]
             sight.value = sight.value.detach().clone()
@@ -151,6 +176,8 @@ class Replay(Watch):  # type: ignore[no-untyped-call]
     ) -> Any:
         """Replace, keep, and run or stop."""
         keywords = kwargs or {}
+        if func is UNCOUNTED:
+            return func(*args, **keywords)
         index, self._count = self._count, self._count + 1
         if index in self._operands or self._silenced:
             places = self._operands.get(index, set())
@@ -183,10 +210,12 @@ def tensors_of(args: Sequence[Any], keywords: Mapping[str, Any]) -> Iterator[tor
                     yield item
 
 
-def edge_of(tensor: torch.Tensor) -> Edge | None:
-    """The vertex of a tensor computed under autograd; None for leaves and constants."""
+def edge_of(tensor: torch.Tensor, features: Mapping[int, Edge] | None = None) -> Edge | None:
+    """The vertex of a tensor computed under autograd, or of one of `features`; None for parameters and constants."""
     node = tensor.grad_fn
-    return None if node is None else (node, tensor.output_nr)
+    if node is not None:
+        return (node, tensor.output_nr)
+    return None if features is None else features.get(id(tensor))
 
 
 def _replaced(

@@ -11,13 +11,15 @@ import torch
 from core.audit.flow import Factor, Flow, FlowNode, Vertex
 
 MIX = "mix"
+VIEWLIKE = frozenset({"view", "cast"})
+LINEAR = VIEWLIKE | {"scale"}
 
 
 @dataclass(frozen=True)
 class Step:
     """One step back along a stream to what a vertex was made of.
 
-    `kind` is view, scale, norm or pointwise, or mix where the batch itself decides how much passes.
+    `kind` is view, cast (to a coarser type), scale, norm, pointwise, or mix where the batch decides how much passes.
     """
 
     source: Vertex
@@ -76,11 +78,15 @@ class Spine:
         self.kinds: list[str] = []
         self.factors: list[Factor] = []
         self.readers = _Readers(flow)
+        self.plain: list[set[Vertex]] = []
         self.vertex = self._split(index, place)
 
     def walk(self) -> Addition | None:
         """The addition, None where this term leads to no state."""
         while True:
+            if self.plain and all(self.vertex in path for path in self.plain):
+                # Shares of one tensor are that tensor scaled, not an addition.
+                return None
             if self.readers.reads(self.vertex):
                 return self._addition(self.vertex)
             shared = len(self.flow.readers.get(self.vertex, ())) > 1
@@ -119,11 +125,20 @@ class Spine:
         for term in gained:
             if term.leaf is not None and self.flow.dynamic(term.leaf):
                 self.readers.watch(term.leaf)
+                self.plain.append(self._path(term.leaf))
         spine = terms[place].vertex
         assert spine is not None
         self.factors = without_ones([*self.factors, terms[place].factor])
         self.shortcut = Term(spine, list(self.factors))
         return spine
+
+    def _path(self, vertex: Vertex) -> set[Vertex]:
+        """A vertex and what it is a scaled view of."""
+        path = {vertex}
+        while (step := self.step(vertex)) is not None and step.kind in LINEAR:
+            vertex = step.source
+            path.add(vertex)
+        return path
 
     def _through(self, index: int) -> None:
         """Pass an inner sum that nothing else reads: its other terms belong to this addition too."""
@@ -150,7 +165,7 @@ class Spine:
                 if vertex[0] in self.found or self.readers.reads(vertex):
                     return Step(source, MIX)
                 step = self.step(vertex)
-                if step is None or step.kind not in ("view", "scale"):
+                if step is None or step.kind not in LINEAR:
                     break
                 vertex = step.source
         return None
@@ -172,29 +187,35 @@ def without_ones(factors: list[Factor]) -> list[Factor]:
 
 
 class _Readers:
-    """Answers whether a watched leaf depends on a vertex through a parameter."""
+    """Answers whether a watched leaf is computed from a vertex by parameters, and by more than scaling it."""
 
     def __init__(self, flow: Flow) -> None:
         self._flow = flow
         self._heap: list[tuple[int, Vertex]] = []
-        self._through: dict[Vertex, bool] = {}
+        self._through: dict[Vertex, int] = {}
 
     def watch(self, leaf: Vertex) -> None:
         if leaf not in self._through:
-            self._through[leaf] = False
+            self._through[leaf] = 0
             heapq.heappush(self._heap, (-leaf[0], leaf))
 
     def reads(self, vertex: Vertex) -> bool:
-        """Whether `vertex` is read on the way to a watched leaf, with a parameter in between."""
+        """Whether `vertex` is read on the way to a watched leaf; asked in descending order."""
         flow = self._flow
         while self._heap and -self._heap[0][0] > vertex[0]:
             _, top = heapq.heappop(self._heap)
             node = flow.node(top)
-            parametrized = self._through[top] or bool(flow.static(node))
+            met = self._through[top] | _met(node, bool(flow.static(node)))
             for source in flow.moving(node):
                 if source not in self._through:
-                    self._through[source] = parametrized
                     heapq.heappush(self._heap, (-source[0], source))
-                elif parametrized:
-                    self._through[source] = True
-        return self._through.get(vertex, False)
+                self._through[source] = self._through.get(source, 0) | met
+        return self._through.get(vertex, 0) == PARAMETER | TRANSFORM
+
+
+PARAMETER, TRANSFORM = 1, 2
+PLAIN = frozenset({"view", "scale", "norm", "sum"})
+
+
+def _met(node: FlowNode, static: bool) -> int:
+    return PARAMETER * static | TRANSFORM * (node.kind not in PLAIN)
