@@ -29,6 +29,8 @@ BATCHES = ("inputs", "text", "batch_files", "lengths")
 # A second process costs an import of torch, which is worth it from here on.
 SECONDS_FOR_WORKERS = 6.0
 SLICE_SECONDS = 0.5
+# Multiples of it, modulo 1, lie far apart, so that processes with neighbouring ids begin at different chunks.
+GOLDEN_RATIO = 0.6180339887498949
 
 
 def _list(name: str, default: int | None, text: str) -> Callable[[opt.Command], opt.Command]:
@@ -76,7 +78,7 @@ def command(context: click.Context, /, **options: Any) -> None:
     if manifest is None:
         folder.begin(grid)
         with Store.open(options["store"] or default_store(os.environ), options["store_limit"]) as store:
-            run = SweepRun(grid, store)
+            run = SweepRun(grid, store, start=os.getpid() * GOLDEN_RATIO % 1)
             _finish(run, options["scheduler"], options["workers"])
             manifest = folder.write(run, parquet=parquet)
             store.trim(run.keys())

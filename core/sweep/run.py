@@ -45,9 +45,12 @@ class SweepRun:
     Tables are pandas frames, and pandas is imported when one is asked for: `rows` has one row a site, `cells` one row a
     cell, `summary` one row an arm, depth and quantity, `growth` one row an exponent. Cells that have not finished are
     absent from all of them.
+
+    `start` in [0, 1) is the share of the pending chunks to begin after, in a circle: processes that work on one grid at
+    once begin apart, and find what another one finished when they get there. The numbers do not depend on it.
     """
 
-    def __init__(self, grid: SweepGrid, store: Store) -> None:
+    def __init__(self, grid: SweepGrid, store: Store, *, start: float = 0.0) -> None:
         self.grid, self.store = grid, store
         self.plan = SweepPlan(grid)
         self.results = Results(grid, self.plan.refusals)
@@ -59,7 +62,9 @@ class SweepRun:
             for name in grid.computed:
                 if (setting, name) not in self.plan.refusals:
                     self._read(setting, name, grid.seeds)
-        self._pending = [chunk for bundle in self.plan.bundles for chunk in bundle.chunks if self._is_open(chunk)]
+        pending = [chunk for bundle in self.plan.bundles for chunk in bundle.chunks if self._is_open(chunk)]
+        first = int(start * len(pending))
+        self._pending = pending[first:] + pending[:first]
 
     @property
     def total(self) -> int:

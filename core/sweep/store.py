@@ -156,20 +156,29 @@ class Store:
 
         Only rows of the store's own table go, and the file shrinks by them; no file is ever deleted.
         """
-        excess = self.used_bytes() - self._limit
-        if excess <= 0:
-            return 0
+        deleted = 0
+        while (excess := self.used_bytes() - self._limit) > 0:
+            count = self._delete_oldest(excess, keep)
+            if not count:
+                break
+            deleted += count
+        if deleted:
+            with _sentences(self.path, "written"):
+                # As a script, since a statement without rows is stepped once, and a step frees one page.
+                self._connection.executescript("PRAGMA incremental_vacuum")
+        return deleted
+
+    def _delete_oldest(self, excess: int, keep: Container[bytes]) -> int:
+        """Delete about `excess` bytes of cells."""
+        share = self.used_bytes() / max(1, self.count())
         doomed: list[tuple[int]] = []
         with self._transaction():
-            share = self.used_bytes() / max(1, self.count())
             for row, key in self._connection.execute("SELECT rowid, key FROM cells ORDER BY rowid"):
                 if len(doomed) * share >= excess:
                     break
                 if key not in keep:
                     doomed.append((row,))
             self._connection.executemany("DELETE FROM cells WHERE rowid = ?", doomed)
-        with _sentences(self.path, "written"):
-            self._connection.execute("PRAGMA incremental_vacuum").fetchall()
         return len(doomed)
 
     @contextmanager

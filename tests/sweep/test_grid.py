@@ -1,0 +1,98 @@
+"""The grid as data: its order, its identity, and what is refused before anything is computed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from core.decoder.base_draw import Distribution
+from core.decoder.batch import Batch, chapter_batch
+from core.decoder.config import DecoderConfig
+from core.errors import BudgetError, ConfigError, DepthscopeError, DtypeError, GridError, RecipeError, SeedError
+from core.health.band import Band
+from core.sweep.grid import GridArm, SweepGrid
+from tests.sweep.support import TWO_ROWS, small_grid
+
+WIDE = DecoderConfig(width=8, heads=2, ff_width=12)
+
+
+def test_each_recipe_stands_beside_one_control() -> None:
+    grid = small_grid(recipes=("gpt2", "unscaled"))
+    assert grid.arms == (
+        GridArm("initialized", "gpt2"),
+        GridArm("initialized", "unscaled"),
+        GridArm("control", "unscaled"),
+    )
+    assert grid.computed == ("gpt2", "unscaled")
+    assert grid.cells == 2 * 2 * 4
+
+
+def test_the_depth_is_the_innermost_axis() -> None:
+    grid = small_grid(sizes=(DecoderConfig(), WIDE), dtypes=("float32", "float64"))
+    assert [(s.config.width, s.dtype, s.config.blocks) for s in grid.settings] == [
+        (width, dtype, blocks) for width in (4, 8) for dtype in ("float32", "float64") for blocks in (1, 3)
+    ]
+    assert dict(grid.settings[0].columns) == {"width": 4, "heads": 1, "kv_heads": 1, "ff_width": 4, "dtype": "float32"}
+    assert grid.extra_columns == ("width", "heads", "kv_heads", "ff_width", "dtype")
+
+
+def test_an_axis_with_one_value_adds_no_column() -> None:
+    assert small_grid().extra_columns == ()
+
+
+def test_batches_are_labelled_by_shape_and_counted_where_shapes_repeat() -> None:
+    other = Batch.from_rows([[5, 6, 7, 8]], [[6, 7, 8, 9]])
+    grid = small_grid(batches=(chapter_batch(), other, TWO_ROWS), sizes=(DecoderConfig(positions=5),))
+    assert [dict(s.columns)["batch"] for s in grid.settings[::2]] == ["1x4#1", "1x4#2", "2x5"]
+
+
+@pytest.mark.parametrize(
+    ("axes", "error"),
+    [
+        ({"blocks": ()}, GridError),
+        ({"seeds": ()}, GridError),
+        ({"batches": ()}, GridError),
+        ({"blocks": (1, 1)}, GridError),
+        ({"seeds": (3, 4, 3)}, GridError),
+        ({"recipes": ("gpt2", "gpt2")}, GridError),
+        ({"sizes": (DecoderConfig(blocks=2), DecoderConfig(blocks=3))}, GridError),
+        ({"batches": (chapter_batch(), chapter_batch())}, GridError),
+        ({"blocks": tuple(range(1, 3000)), "seeds": tuple(range(3000))}, GridError),
+        ({"blocks": (0,)}, ConfigError),
+        ({"seeds": (-1,)}, SeedError),
+        ({"seeds": (2**64,)}, SeedError),
+        ({"recipes": ("depth",)}, RecipeError),
+        ({"dtypes": ("float16",)}, DtypeError),
+        ({"device": "tpu"}, DtypeError),
+    ],
+)
+def test_what_makes_no_grid_is_refused(axes: dict[str, object], error: type[DepthscopeError]) -> None:
+    with pytest.raises(error):
+        small_grid(**axes)
+
+
+def test_every_axis_is_part_of_the_grids_identity_and_equal_grids_are_equal() -> None:
+    variants = [
+        small_grid(),
+        small_grid(blocks=(1, 2)),
+        small_grid(seeds=(0, 1, 2)),
+        small_grid(recipes=("gpt2",)),
+        small_grid(sizes=(WIDE,)),
+        small_grid(dtypes=("float32",)),
+        small_grid(batches=(TWO_ROWS,)),
+        small_grid(device="cuda"),
+        small_grid(distribution=Distribution(0.02)),
+        small_grid(distribution=Distribution(0.02, 2.0)),
+        small_grid(band=Band(0.1, 10.0)),
+        small_grid(budget=replace(SweepGrid().budget, max_parameters=5000)),
+    ]
+    assert len({grid.digest for grid in variants}) == len(variants)
+    assert small_grid().digest == small_grid().digest
+
+
+def test_a_depth_past_the_budget_is_no_fault_of_the_grid() -> None:
+    # It is refused cell by cell, so that the other depths run.
+    assert small_grid(blocks=(1, 5000)).settings[1].config.blocks == 5000
+    with pytest.raises(BudgetError):
+        SweepGrid().budget.check(DecoderConfig(blocks=5000), 1)
