@@ -58,6 +58,9 @@ class SweepRun:
         self._worked = 0.0
         self._expected = 0.0
         self._computed = 0
+        # Versions of the store when the whole grid, and when single chunks, were last looked up.
+        self._opened_at = store.version()
+        self._read_at: dict[Chunk, int] = {}
         for setting in range(len(grid.settings)):
             for name in grid.computed:
                 if (setting, name) not in self.plan.refusals:
@@ -130,9 +133,10 @@ class SweepRun:
         """What is still to compute of a chunk, after another look at the store: all of it, or what overlaps no finished
         cell, which another sweep or process may have stored meanwhile."""
         wanted: dict[tuple[int, ...], list[str]] = {}
-        changed = self.store.changed_elsewhere()
+        version = self.store.version()
+        known, self._read_at[chunk] = self._read_at.get(chunk, self._opened_at), version
         for name in chunk.recipes:
-            if changed:
+            if known != version:
                 self._read(chunk.setting, name, self.results.missing(chunk.setting, name, chunk.seeds))
             seeds = tuple(self.results.missing(chunk.setting, name, chunk.seeds))
             if seeds:

@@ -73,7 +73,6 @@ class Store:
 
     def __init__(self, path: Path, connection: sqlite3.Connection, limit_bytes: int) -> None:
         self.path, self._connection, self._limit = path, connection, limit_bytes
-        self._version = -1
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], limit_bytes: int = DEFAULT_LIMIT) -> Store:
@@ -129,12 +128,11 @@ class Store:
             self._connection.executemany("INSERT OR IGNORE INTO cells VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
             return self._connection.total_changes - before
 
-    def changed_elsewhere(self) -> bool:
-        """Whether another process or connection has written since the last time this was asked."""
+    def version(self) -> int:
+        """A number that changes when another process or connection has written, and not when this one has."""
         with _sentences(self.path, "read"):
             (version,) = self._connection.execute("PRAGMA data_version").fetchone()
-        before, self._version = self._version, int(version)
-        return before != self._version
+        return int(version)
 
     def count(self) -> int:
         """Number of finished cells of all sweeps."""
