@@ -77,9 +77,9 @@ def block_figure(
             "paper_bgcolor": colors.paper,
             "plot_bgcolor": colors.paper,
             "xaxis": {**hidden, "range": [-0.6, wide + 0.6]},
-            "yaxis": {**hidden, "range": [deep - 0.75, 1.75]},
+            "yaxis": {**hidden, "range": [deep - 0.9, 2.0]},
             "showlegend": False,
-            "height": 300 if deep == 0 else 380,
+            "height": 330 if deep == 0 else 430,
             "margin": {"l": 8, "r": 8, "t": 48, "b": 8, "autoexpand": False},
             "hovermode": False,
             "annotations": _labels(nodes, writers, theme),
@@ -120,13 +120,17 @@ def _labels(nodes: pd.DataFrame, writers: pd.DataFrame, theme: Theme) -> list[di
     colors = PALETTES[theme]
     ends = {"attention": "attention.output", "feed-forward": "ffn.down"}
     found = []
+    site = int(writers["site"].min()) - 1 if len(writers) else 0
     for kind, label, column, row in zip(nodes["kind"], nodes["label"], nodes["column"], nodes["row"], strict=True):
         below = row <= 0
         text = f"<b>{plain(label)}</b>" if kind in ("branch", "state") else plain(label)
+        if kind == "state":
+            text = f"<b>site {site}</b><br>{'' if label == 'x' else plain(label)}"
+            site += 1
         for branch, end in ends.items():
             rows = writers[writers["writer"].str.contains(end, regex=False)]
             if kind == "branch" and branch in str(label) and len(rows):
-                text += f"<br><sup>writer {plain(end)}, factor {rows['factor'].iloc[0]:.6g}</sup>"
+                text += f"<br>writer {plain(end)}<br>factor {rows['factor'].iloc[0]:.6g}"
         found.append(
             {
                 "x": column, "y": row, "text": text, "showarrow": False, "yshift": -16 if below else 16,

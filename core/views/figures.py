@@ -17,7 +17,19 @@ import plotly.graph_objects as go
 
 from core.decoder.splitmix64 import FloatArray
 from core.health.band import DEFAULT_BAND, Band
-from core.views.style import MARKED_POINTS, PALETTES, Stroke, Theme, layout, legend_entry, level, plain, strip, stroke
+from core.views.style import (
+    MARKED_POINTS,
+    PALETTES,
+    Stroke,
+    Theme,
+    heading,
+    layout,
+    legend_entry,
+    level,
+    plain,
+    strip,
+    stroke,
+)
 from core.views.style import figure as assembled
 
 Quantity = Literal["activation", "adjoint"]
@@ -53,7 +65,7 @@ def ratio_figure(
 ) -> go.Figure:
     """Ratio of every site and series, with the band and the reference line drawn and named in the legend."""
     colors, column = PALETTES[theme], f"{quantity}_ratio"
-    title = f"{RATIO_TITLES[quantity]}<br><sup>{subject(table)}</sup>"
+    title = heading(RATIO_TITLES[quantity], subject(table))
     chart = layout(title, SITE_AXIS, RATIO_AXES[quantity], theme=theme, log_y=log)
     chart["xaxis"] |= whole_ticks(table["site"])
     chart["yaxis"] |= log_range([*table[column], band.lower, band.upper]) if log else {}
@@ -91,8 +103,9 @@ def site_figure(
     table: pd.DataFrame, column: str, *, title: str, y_title: str, log: bool = True, theme: Theme = "light"
 ) -> go.Figure:
     """One line a series of `column` over the sites, without band or reference."""
-    chart = layout(f"{title}<br><sup>{subject(table)}</sup>", SITE_AXIS, y_title, theme=theme, log_y=log)
+    chart = layout(heading(title, subject(table)), SITE_AXIS, y_title, theme=theme, log_y=log)
     chart["xaxis"] |= whole_ticks(table["site"])
+    chart["yaxis"] |= log_range(table[column]) if log else {}
     return assembled(site_lines(table, column, log=log, theme=theme), chart)
 
 

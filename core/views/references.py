@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from core.health.reference import Reference, relative_rms
-from core.views.tables import frame, head_of_arms
+from core.views.tables import INITIALIZED, frame, head_of_arms
 
 REFERENCE_COLUMNS = (
     "arm", "recipe", "seed", "blocks", "site", "label", "reference", "activation_to_reference", "adjoint_to_reference",
@@ -32,3 +32,13 @@ def reference_table(document: Mapping[str, Any], reference: Reference) -> pd.Dat
                 }
             )
     return frame(rows, REFERENCE_COLUMNS).astype({"activation_to_reference": float, "adjoint_to_reference": float})
+
+
+def reference_view(table: pd.DataFrame, sites: pd.DataFrame) -> pd.DataFrame:
+    """The recipe arm's reference ratios beside the ratios of the definition, one row a site."""
+    ours = table[table["arm"] == INITIALIZED].reset_index(drop=True)
+    defined = sites[sites["arm"] == INITIALIZED].reset_index(drop=True)
+    view = defined[["site", "label", "activation_ratio", "adjoint_ratio"]].assign(
+        activation_to_reference=ours["activation_to_reference"], adjoint_to_reference=ours["adjoint_to_reference"]
+    )
+    return view.rename(columns=lambda name: name.replace("_", " "))

@@ -33,7 +33,7 @@ def observe_paragraphs(document: Mapping[str, Any]) -> list[str]:
 def setting_sentence(document: Mapping[str, Any]) -> str:
     """Sizes, seed, floating type, recipe and its factor, as one sentence."""
     config, factor = document["config"], document["factor"]
-    scale = "" if factor is None else f" (factor {factor!r} on {document['transformed_tensors']} tensors)"
+    scale = "" if factor is None else f" (factor {factor:.6g} on {document['transformed_tensors']} tensors)"
     return (
         f"{config['blocks']} blocks, width {config['width']}, {config['heads']} query and {config['kv_heads']} "
         f"key/value heads, feed-forward width {config['ff_width']}, vocabulary {config['vocabulary']}, "

@@ -118,6 +118,11 @@ def figure(traces: list[dict[str, Any]], layout: dict[str, Any]) -> go.Figure:
     return go.Figure({"data": traces, "layout": layout}, _validate=False)
 
 
+def heading(title: str, subject: str) -> str:
+    """A title with a smaller line under it that says what is shown."""
+    return f"{title}<br><span style='font-size:12px'>{subject}</span>"
+
+
 def level(y: float, color: str, dash: str) -> dict[str, Any]:
     """A horizontal line over the whole width, as a shape."""
     line = {"color": color, "dash": dash, "width": 1}

@@ -7,11 +7,15 @@ An undefined number is NaN here and empty in a CSV; units stand in the column na
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from core.decoder.recipes import CONTROL
+
+if TYPE_CHECKING:
+    from core.health.mend import Mending
 
 Document = Mapping[str, Any]
 
@@ -32,6 +36,7 @@ ARM_COLUMNS = (
     "largest_activation_ratio", "smallest_activation_ratio", "largest_adjoint_ratio", "smallest_adjoint_ratio",
     "within_band",
 )  # fmt: skip
+TRIAL_COLUMNS = ("recipe", "title", "within", "largest_activation_ratio", "largest_adjoint_ratio", "reason")
 
 INITIALIZED, SAME_BASE_CONTROL = "initialized", "control"
 # Arm names of the tables and the keys that hold them in an observe document.
@@ -121,6 +126,15 @@ def arm_view(arms: pd.DataFrame) -> pd.DataFrame:
     }  # fmt: skip
     view = arms[list(titles)].rename(columns=titles)
     return view.assign(**{"within the band": ["yes" if inside else "no" for inside in arms["within_band"]]})
+
+
+def trial_table(mending: Mending) -> pd.DataFrame:
+    """The recipes that mending tried, the present one first; `reason` says why one did not run."""
+    rows = [
+        {**asdict(trial), "within": "yes" if trial.within else "no", "reason": trial.refusal or ""}
+        for trial in (mending.before, *mending.trials)
+    ]
+    return frame(rows, TRIAL_COLUMNS).astype(dict.fromkeys(TRIAL_COLUMNS[3:5], float))
 
 
 def observe_tables(document: Document) -> dict[str, pd.DataFrame]:

@@ -32,6 +32,7 @@ class Control:
     format: str | None = None
     help: str | None = None
     placeholder: str | None = None
+    width: int | None = None
     linked: bool = True
 
     def draw(self, *, disabled: bool = False, label_visibility: Literal["visible", "collapsed"] = "visible") -> Any:
@@ -44,6 +45,8 @@ class Control:
             "disabled": disabled,
             "label_visibility": label_visibility,
         }
+        if self.width is not None:
+            common["width"] = self.width
         if self.kind == "slider":
             return st.slider(self.label, self.lower, self.upper, self.default, self.step, **common)
         if self.kind in ("whole", "number"):

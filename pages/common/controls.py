@@ -90,11 +90,16 @@ DECODER = (*DEPTH_AND_SEED, *SIZES, *MORE, BATCH, INPUTS, TARGETS, TEXT)
 _BY_NAME = {control.name: control for control in DECODER}
 
 
-def draw_decoder_controls() -> None:
-    """Draw every shared control where Streamlit stands; once a run, in the sidebar, on pages that observe decoders."""
+def draw_decoder_controls(*, one_recipe: bool = True) -> None:
+    """Draw every shared control where Streamlit stands; once a run, in the sidebar, on pages that observe decoders.
+
+    A page that chooses recipes of its own leaves the control of one recipe out.
+    """
     for control in DEPTH_AND_SEED:
-        control.draw()
-    st.caption(_recipe_caption())
+        if one_recipe or control.name != "recipe":
+            control.draw()
+    if one_recipe:
+        st.caption(_recipe_caption())
     with st.expander("Sizes"):
         for control in SIZES:
             control.draw()

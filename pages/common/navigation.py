@@ -13,19 +13,23 @@ import streamlit as st
 
 from pages.common import controls as shared
 from pages.common.control import Control
-from pages.controls import bands, initialization, laptop_plan, residual_health
+from pages.controls import bands, initialization, laptop_plan, recipes, residual_health
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """A page: its script, its title in the menu, its own controls, and whether the decoder controls stand beside it."""
+    """A page: its script, its title in the menu, its own controls, and whether the decoder controls stand beside it.
+
+    `one_recipe` is false where the page chooses recipes of its own, so that the sidebar's recipe would say nothing.
+    """
 
     script: str
     title: str
     icon: str
     decoder: bool = False
+    one_recipe: bool = True
     controls: tuple[Control, ...] = ()
 
     @property
@@ -45,7 +49,10 @@ ENTRIES = (
         controls=residual_health.CONTROLS,
     ),
     Entry(script="pages/explore/depth_sweep.py", title="Depth sweep", icon="📈"),
-    Entry(script="pages/explore/recipe_gallery.py", title="Recipes", icon="🧪", decoder=True),
+    Entry(
+        script="pages/explore/recipes.py", title="Recipes", icon="🧪", decoder=True, one_recipe=False,
+        controls=recipes.CONTROLS,
+    ),
     Entry(script="pages/audit/model_audit.py", title="Audit a model", icon="🔎"),
     Entry(script="pages/learn/published_fixtures.py", title="Published fixtures", icon="📚"),
     Entry(

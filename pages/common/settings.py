@@ -62,7 +62,7 @@ def saved(controls: Iterable[Control]) -> SavedSetting:
 def query(controls: Iterable[Control]) -> str:
     """The link's query: every linked control that is not at its default."""
     found = {c.name: _linked(c.value) for c in controls if c.linked and c.value != c.default}
-    return urlencode(found)
+    return urlencode(found, doseq=True)
 
 
 def request_of(setting: SavedSetting) -> ObserveRequest:
@@ -141,5 +141,7 @@ def _checked_pin(setting: SavedSetting) -> SavedSetting:
     return found
 
 
-def _linked(value: Any) -> str:
+def _linked(value: Any) -> str | list[str]:
+    if isinstance(value, tuple):
+        return [str(part) for part in value]
     return str(value).lower() if isinstance(value, bool) else str(value)

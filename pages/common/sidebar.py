@@ -30,7 +30,7 @@ def draw(entry: Entry) -> None:
                     disabled=full,
                 )
         if entry.decoder:
-            controls.draw_decoder_controls()
+            controls.draw_decoder_controls(one_recipe=entry.one_recipe)
         with st.expander("Files"):
             IMAGE.draw()
             st.file_uploader(

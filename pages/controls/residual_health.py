@@ -18,7 +18,7 @@ REFERENCE = Control(
     name="reference", label="Reference site", kind="segments", default="first block", options=REFERENCES,
 )  # fmt: skip
 BLOCK = Control(
-    name="block", label="Block, counted from 0", kind="whole", default=0, lower=0, upper=4095, step=1,
+    name="block", label="Block, counted from 0", kind="whole", default=0, lower=0, upper=4095, step=1, width=240,
 )  # fmt: skip
 
 CONTROLS = (ARMS, SCALE, REFERENCE, BLOCK)

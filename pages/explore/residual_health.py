@@ -8,6 +8,7 @@ from core.health.diagnosis import comparison, diagnose
 from core.views.manifest import record_of
 from core.views.report import observe_contents
 from pages.common import cached, controls, panels
+from pages.common.control import assign
 from pages.common.sheet import Sheet
 from pages.views.residual_health import VIEWS, Shown
 
@@ -22,6 +23,8 @@ with panels.refusals():
     document = cached.observation(request)
     diagnosis = diagnose(document)
     panels.verdict(diagnosis, comparison(document))
+    if not diagnosis.within:
+        st.button("Mend it", key="mend", icon="🩹", on_click=assign, args=({"view": "Mend it"},))
     shown = Shown(request, document, Sheet("residual_health", "Residual health"))
     tabs = st.tabs(list(VIEWS), key="view", on_change="rerun", bind="query-params")
     for tab, draw in zip(tabs, VIEWS.values(), strict=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
@@ -25,9 +25,9 @@ from core.views.figures import (
     undrawn,
 )
 from core.views.overlay import difference_table, overlay_table
-from core.views.references import reference_table
+from core.views.references import reference_table, reference_view
 from core.views.report import reduction_sentence, setting_sentence
-from core.views.tables import arm_table, arm_view, contribution_table, site_table, site_view
+from core.views.tables import arm_table, arm_view, contribution_table, site_table, site_view, trial_table
 from pages.common import cached, panels, settings
 from pages.common.control import assign
 from pages.common.sheet import Sheet
@@ -140,18 +140,15 @@ def reference_site(shown: Shown) -> None:
                     table,
                     name,
                     title=f"{quantity.capitalize()} RMS relative to the {reference}",
-                    y_title=f"ratio to the {reference}, dimensionless",
+                    y_title=f"ratio to the {reference}",
                     log=shown.log,
                 ),
                 alt=alternative_text(table, name, f"{quantity.capitalize()} RMS relative to the {reference}"),
                 undrawn=undrawn(table, name, log=shown.log),
             )
-    beside = site_view(shown.sites)[["site", "label", "A ratio", "G ratio"]]
-    ours = table[table["arm"] == "initialized"] if "initialized" in set(table["arm"]) else table
-    view = beside.merge(
-        ours[["site", "label", "activation_to_reference", "adjoint_to_reference"]], on=["site", "label"]
-    )
-    shown.sheet.table("references", table, view=view, alt="RMS relative to the reference, beside the ratio.")
+    everything = reference_table(shown.document, reference)
+    view = reference_view(everything, shown.sites)
+    shown.sheet.table("references", everything, view=view, alt="RMS relative to the reference, beside the ratio.")
 
 
 def block(shown: Shown) -> None:
@@ -175,8 +172,6 @@ def block(shown: Shown) -> None:
 def mend_it(shown: Shown) -> None:
     """The first recipe of the same topology that brings every ratio into the band."""
     mending = cached.mending(shown.request)
-    trials = pd.DataFrame([asdict(trial) for trial in (mending.before, *mending.trials)])
-    trials.insert(0, "tried", ["now", *("yes" for _ in mending.trials)])
     found = mending.found
     if mending.before.within:
         st.success(panels.escaped(mending.sentence), icon="✅")
@@ -191,7 +186,7 @@ def mend_it(shown: Shown) -> None:
             on_click=assign,
             args=({"recipe": found.recipe},),
         )
-    shown.sheet.table("mending", trials, alt="Recipes of the same topology with their largest ratios.")
+    shown.sheet.table("mending", trial_table(mending), alt="Recipes of the same topology with their largest ratios.")
 
 
 def pinned(shown: Shown) -> None:
