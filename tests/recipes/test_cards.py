@@ -50,7 +50,6 @@ class TestCards:
         assert found.law
         assert found.graph
         assert (found.refusal is None) == (known.refusal is None)
-        assert found.assumes
         json.dumps(found.document(), allow_nan=False)
 
     def test_notes_speak_of_known_recipes(self) -> None:
