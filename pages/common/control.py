@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import pandas as pd
 import streamlit as st
 
 from core.errors import ConfigError, shown
@@ -111,3 +112,19 @@ def reset(controls: Iterable[Control]) -> None:
 def values_of(controls: Iterable[Control]) -> dict[str, Any]:
     """The values now, by name."""
     return {control.name: control.value for control in controls}
+
+
+def control_table(pages: Mapping[str, Iterable[Control]]) -> pd.DataFrame:
+    """Every linked control of every page: its name, label, default and what it takes; a shared one stands once."""
+    rows: dict[str, dict[str, str]] = {}
+    for page, controls in pages.items():
+        for control in controls:
+            if control.linked and control.name not in rows:
+                rows[control.name] = {
+                    "name": control.name,
+                    "label": control.label,
+                    "default": str(control.default),
+                    "takes": control.rule,
+                    "first page": page,
+                }
+    return pd.DataFrame(list(rows.values()))

@@ -13,7 +13,7 @@ import streamlit as st
 
 from pages.common import controls as shared
 from pages.common.control import Control
-from pages.controls import bands, initialization, laptop_plan, recipes, residual_health
+from pages.controls import bands, initialization, laptop_plan, published_fixtures, recipes, residual_health
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -54,7 +54,10 @@ ENTRIES = (
         controls=recipes.CONTROLS,
     ),
     Entry(script="pages/audit/model_audit.py", title="Audit a model", icon="🔎"),
-    Entry(script="pages/learn/published_fixtures.py", title="Published fixtures", icon="📚"),
+    Entry(
+        script="pages/learn/published_fixtures.py", title="Published fixtures", icon="📚",
+        controls=published_fixtures.CONTROLS,
+    ),
     Entry(
         script="pages/learn/initialization.py", title="Initialization", icon="🎲", controls=initialization.CONTROLS
     ),

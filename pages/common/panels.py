@@ -45,6 +45,14 @@ def notice(sentence: str) -> None:
     st.info(escaped(sentence), icon="ℹ️")
 
 
+def outcome(sentence: str, *, good: bool) -> None:
+    """One sentence that something holds, or that it does not; the icon says which."""
+    if good:
+        st.success(escaped(sentence), icon="✅")
+    else:
+        st.warning(escaped(sentence), icon="⚠️")
+
+
 def escaped(text: str) -> str:
     """Text from outside as Streamlit's markdown shows it literally: no image, link, formula or emoji is made of it."""
     return "".join("\\" + sign if sign in "\\`*_{}[]()<>#+-.!|~$:&@" else sign for sign in text)

@@ -47,6 +47,12 @@ def apply_preset() -> None:
     st.session_state[PRESET] = None
 
 
+def preset_query(name: str) -> dict[str, str | list[str]]:
+    """The query that a link to a preset carries."""
+    defaults = {control.name: control.default for control in shared.DECODER}
+    return {key: _linked(value) for key, value in PRESETS[name].items() if value != defaults[key]}
+
+
 def reset_page(entry: navigation.Entry) -> None:
     """Callback of Reset: every control of the page at its default; uploads and pins stay."""
     reset(entry.all_controls)

@@ -53,7 +53,9 @@ class Sheet:
         title = name.replace("-", " ")
         with st.container(horizontal=True, gap="xsmall", key=f"files-of-{name}"):
             self._download(f"{name}.html", "text/html", lambda: figure_html(title, builder(theme="light")).encode())
-            self._download(f"{name}.json", "application/json", lambda: figure_json(builder(theme="light")).encode())
+            self._download(
+                f"{name}.figure.json", "application/json", lambda: figure_json(builder(theme="light")).encode()
+            )
 
     def table(
         self,

@@ -1,0 +1,62 @@
+"""The panel of a long observation: what it will cost, Run it, progress with time left, Cancel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import streamlit as st
+
+from core.errors import DepthscopeError
+from core.health.estimate import estimate
+from core.health.request import ObserveRequest
+from pages.common import job, panels
+
+REFUSAL = "long run refusal"
+POLL_SECONDS = 0.5
+
+
+def observed(request: ObserveRequest) -> dict[str, Any] | None:
+    """The document of a long request; None while it is not there, with the panel that gets it drawn instead."""
+    request.check()
+    ended = job.collect()
+    if ended is not None and ended.refusal is not None:
+        st.session_state[REFUSAL] = ended.refusal
+    document = job.result(request)
+    if document is not None:
+        return document
+    sentence = st.session_state.pop(REFUSAL, None)
+    if sentence is not None:
+        panels.refusal(sentence)
+    running = st.session_state.get(job.JOB)
+    if running is None:
+        _offer(request)
+    else:
+        _progress(running)
+    return None
+
+
+def _offer(request: ObserveRequest) -> None:
+    cost = estimate(request)
+    st.info(
+        f"Nothing was run yet. This decoder needs about {cost.seconds + job.START_SECONDS:.0f} s of one core and "
+        f"{cost.total_bytes / 2**30:.2f} GiB of memory, estimated from its sizes within a factor of two.",
+        icon="⏳",
+    )
+    st.button("Run it", key="run-it", type="primary", on_click=_start, args=(request,))
+
+
+def _start(request: ObserveRequest) -> None:
+    try:
+        job.start(request)
+    except DepthscopeError as error:
+        st.session_state[REFUSAL] = str(error)
+
+
+@st.fragment(run_every=POLL_SECONDS)
+def _progress(running: job.Job) -> None:
+    if running.ended:
+        st.rerun()
+    left = max(0.0, running.expected - running.elapsed)
+    share = min(0.98, running.elapsed / running.expected)
+    st.progress(share, text=f"Running for {running.elapsed:.0f} s, about {left:.0f} s left")
+    st.button("Cancel", key="cancel-run", on_click=running.cancel)
