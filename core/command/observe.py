@@ -11,10 +11,11 @@ from core.cli import DONE, GATE_FAILED
 from core.command import options as opt
 from core.decoder.config import Budget
 from core.decoder.parameters import layout
+from core.decoder.record import read_record
 from core.errors import ConfigError
 from core.health.band import parse_band
 from core.health.estimate import check_memory
-from core.health.request import ObserveRequest
+from core.health.request import ObserveRequest, checked_names
 
 SIZE_NAMES = (
     "blocks", "width", "heads", "kv_heads", "head_dim", "ff_width", "vocabulary", "positions", "seed", "recipe",
@@ -35,10 +36,10 @@ SIZE_NAMES = (
 @opt.batch_options
 @click.option("--band", type=str, default="0.01,100", show_default=True, help="Inclusive limits of every ratio.")
 @click.option("--gate", is_flag=True, help="Exit 1 where the recipe's arm leaves the band.")
-@click.option("--save", type=str, metavar="DIR", help="Write the record and both arms' weights.")
-@click.option("--restore", type=str, metavar="DIR", help="Observe stored weights exactly, without draws.")
-@click.option("--csv", "csv_folder", type=str, metavar="DIR", help="Write the page's tables.")
-@click.option("--html", "html_file", type=str, metavar="FILE", help="Write the page's report.")
+@click.option("--save", type=opt.PATH, metavar="DIR", help="Write the record and both arms' weights.")
+@click.option("--restore", type=opt.PATH, metavar="DIR", help="Observe stored weights exactly, without draws.")
+@click.option("--csv", "csv_folder", type=opt.PATH, metavar="DIR", help="Write the page's tables.")
+@click.option("--html", "html_file", type=opt.PATH, metavar="FILE", help="Write the page's report.")
 @opt.budget_options
 @opt.json_option
 @click.pass_context
@@ -85,12 +86,14 @@ def _restored(context: click.Context, options: dict[str, Any], batch: Any, band:
     beside = opt.given(context, SIZE_NAMES)
     if beside:
         raise ConfigError(f"--restore brings its own sizes and weights; leave {beside[0]} out.")
+    checked_names("float64", options["device"])
+    record, _ = read_record(options["restore"], budget)
+    batch.check(record.config)
+    opt.use_threads(layout(record.config).parameters)
     from core.decoder.storage import load_run
     from core.health.report import restored_document
 
-    run = load_run(options["restore"], budget)
-    opt.use_threads(layout(run.initialized.config).parameters)
-    return restored_document(run, batch, band, options["device"])
+    return restored_document(load_run(options["restore"], budget), batch, band, options["device"])
 
 
 def _export(document: dict[str, Any], csv_folder: str | None, html_file: str | None) -> None:

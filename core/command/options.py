@@ -38,7 +38,20 @@ class WholeNumber(click.ParamType[int]):
         return int(text)
 
 
+class PathText(click.ParamType[str]):
+    """A path that says where; an empty one would be the working folder."""
+
+    name = "path"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The path as typed."""
+        if not str(value).strip():
+            raise ConfigError(f"{param.opts[0] if param else 'The path'} is empty; give a path.")
+        return str(value)
+
+
 WHOLE = WholeNumber()
+PATH = PathText()
 
 
 def combined(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
@@ -75,7 +88,7 @@ batch_options = combined(
     click.option("--inputs", type=str, help="Token ids; commas between ids, semicolons between rows."),
     click.option("--targets", type=str, help="Target ids, in the shape of --inputs."),
     click.option("--text", type=str, help="A row of UTF-8 bytes plus 10, led by 0, ending in target 1."),
-    click.option("--batch", "batch_file", type=str, metavar="FILE.json", help="Rows with validity and segments."),
+    click.option("--batch", "batch_file", type=PATH, metavar="FILE.json", help="Rows with validity and segments."),
 )
 budget_options = combined(
     click.option("--max-parameters", type=WHOLE, default=Budget().max_parameters, show_default=True),

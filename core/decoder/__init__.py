@@ -21,8 +21,9 @@ __all__ = expose(
         "core.decoder.weights": ("WeightProvider", "DrawnWeights", "StoredWeights"),
         "core.decoder.tape": ("Tape", "Contribution"),
         "core.decoder.forward": ("forward",),
+        "core.decoder.record": ("ConstructionRecord", "read_record"),
         "core.decoder.construction": (
-            "Fresh", "FreshInitialization", "Decoder", "ConstructionRecord", "initialize_depth_scaled", "restore",
+            "Fresh", "FreshInitialization", "Decoder", "initialize_depth_scaled", "restore",
         ),
         "core.decoder.storage": ("StoredRun", "save_run", "load_run"),
     },

@@ -20,38 +20,13 @@ from core.decoder.parameters import layout
 from core.decoder.profile import Scalars, measured_shortcuts
 from core.decoder.recipe_type import Recipe, selected
 from core.decoder.recipes import recipe
+from core.decoder.record import ConstructionRecord, Shortcuts
 from core.decoder.splitmix64 import FloatArray, SplitMix64
 from core.decoder.tape import recording
 from core.decoder.weights import StoredWeights, Transform
 from core.errors import AlreadyConsumed, LayoutError, ModifiedFreshParameter, NonfiniteValues, NotFresh, RecipeError
 
 Parameters = Mapping[str, torch.Tensor]
-# What a profile step measured: one mapping a block, from the shortcut's key to its coefficient.
-Shortcuts = tuple[Mapping[str, float], ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class ConstructionRecord:
-    """How a decoder came to be; the generator states are raw 64-bit integers.
-
-    `factor` is the one coefficient common to all selected tensors, else None. `shortcuts` holds what a profile step
-    measured, by block and key.
-    """
-
-    config: DecoderConfig
-    recipe: str
-    base_initializer_id: str
-    factor: float | None
-    initial_rng_state: int
-    final_rng_state: int
-    selected_names: tuple[str, ...]
-    transformed_tensors: int
-    shortcuts: Shortcuts | None = None
-
-    @property
-    def policy_id(self) -> str:
-        """Identity of the recipe's law in records and documents."""
-        return f"{self.recipe}/1"
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,11 @@ import torch
 from core import __version__
 from core.decoder.base_draw import BaseDraw
 from core.decoder.batch import Batch, chapter_batch
-from core.decoder.construction import ConstructionRecord, Decoder, Fresh, FreshInitialization, construction_record
+from core.decoder.construction import Decoder, Fresh, FreshInitialization, construction_record
 from core.decoder.forward import forward
 from core.decoder.parameters import layout
 from core.decoder.recipes import CONTROL, recipe
+from core.decoder.record import ConstructionRecord
 from core.decoder.splitmix64 import SplitMix64
 from core.decoder.storage import StoredRun
 from core.decoder.tape import recording
@@ -61,8 +62,9 @@ def restored_document(
 ) -> Document:
     """Observe stored values exactly as they are: no draws, no scaling."""
     batch = batch or chapter_batch()
-    batch.check(run.initialized.config)
     record, chosen = run.initialized.record, recipe(run.initialized.record.recipe)
+    batch.check(record.config)
+    check_memory(ObserveRequest(config=record.config, recipe=chosen.name, dtype=run.dtype, batch=batch))
     if chosen.topology == recipe(CONTROL).topology:
         observation = _observe_stored([run.initialized, run.control], chosen.name, run.dtype, batch, device)
         documents = [arm_document(observation, member, band) for member in range(2)]

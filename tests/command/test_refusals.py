@@ -41,6 +41,7 @@ FILES: dict[str, bytes] = {
     "invalid": b'{"inputs": [[1, 2], [3]], "targets": [[1, 2], [3]], "valid": [[false, false], [false]]}',
     "masked id": b'{"inputs": [[1, 300]], "targets": [[1, 1]], "valid": [[true, false]]}',
     "returning": b'{"inputs": [[1, 2, 3]], "targets": [[1, 2, 3]], "segments": [[0, 1, 0]]}',
+    "record.json": b"{}",
     "good": b'{"inputs": [[1]], "targets": [[1]]}',
     "bert": b'{"model_type": "bert"}',
     "llama": b'{"model_type": "llama", "hidden_size": -4}',
@@ -118,7 +119,12 @@ OBSERVE: list[tuple[list[str], str]] = [
         )
     ),
     (["--restore", ".", "--batch", "@invalid"], "No position is valid"),
-    (["--batch", ""], "cannot be read: No such file or directory."),
+    *(([option, value], f"{option} is empty; give a path.")
+      for option in ("--batch", "--save", "--restore", "--csv", "--html") for value in ("", " ")),
+    (["--restore", "absent"], "absent is not a folder; give the folder that --save wrote."),
+    (["--restore", "."], "record.json is not a whole record ('schema'); restore a folder that --save wrote."),
+    (["--restore", ".", "--device", "tpu"], "The device 'tpu' is not offered"),
+    (["--batch", "absent"], "cannot be read: No such file or directory."),
     (["--batch", "/dev/zero"], "is not a regular file"),
     (["--batch", "."], "is not a regular file"),
     (["--batch", "\0"], "cannot be read"),
