@@ -9,8 +9,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-# Packages whose files decide a cell's bits. Their digest stands in every key, so no result outlives its code.
-VALUE_PACKAGES = ("decoder", "health")
+# The files that decide a cell's bits. Their digest stands in every key, so no result outlives its code.
+VALUE_FILES = ("decoder/*.py", "health/arms.py", "health/observe.py", "health/valid_rms.py")
 LIBRARIES = ("torch", "numpy")
 
 
@@ -24,9 +24,8 @@ def engine_version() -> str:
     """Identity of the engine: a digest of the code that decides values, and the version of torch that runs it."""
     state = hashlib.sha256()
     core = Path(__file__).parent.parent
-    for package in VALUE_PACKAGES:
-        for file in sorted((core / package).glob("*.py")):
-            state.update(f"{package}/{file.name}\0".encode() + file.read_bytes() + b"\0")
+    for file in sorted(file for pattern in VALUE_FILES for file in core.glob(pattern)):
+        state.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
     return f"{state.hexdigest()[:16]}/torch-{library_versions()['torch']}"
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from core.errors import SchedulerError
@@ -26,15 +27,9 @@ def run_on_scheduler(run: SweepRun, address: str) -> Iterator[int]:
     A task is a list of chunks that share base draws and depends on nothing else, so a lost worker costs another try of
     what it held. Raises `SchedulerError` where nobody answers, or where a task is lost again and again.
     """
+    dask = _distributed()
     try:
-        from distributed import Client, as_completed
-    except ImportError as error:
-        raise SchedulerError(
-            "A scheduler needs the optional package distributed; install requirements-distributed.txt, or leave "
-            "--scheduler out."
-        ) from error
-    try:
-        client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
+        client = dask.Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
         raise SchedulerError(
             f"No Dask scheduler answers at {address[:80]!r}; start one with `dask scheduler`, or leave --scheduler out."
@@ -49,8 +44,8 @@ def run_on_scheduler(run: SweepRun, address: str) -> Iterator[int]:
                 future = client.submit(compute, parts, retries=RETRIES, pure=False)
                 open_parts[future.key] = parts
                 futures.append(future)
-        for future in as_completed(futures):
-            for part, (result, seconds) in zip(open_parts.pop(future.key), _answer(future), strict=True):
+        for future in dask.as_completed(futures):
+            for part, (result, seconds) in zip(open_parts.pop(future.key), _answer(dask, future), strict=True):
                 run.accept(part, result, seconds)
             future.release()
             yield run.done
@@ -69,12 +64,21 @@ def compute(parts: Sequence[Chunk]) -> list[tuple[ChunkResult, float]]:
     return answers
 
 
-def _answer(future: Any) -> list[tuple[ChunkResult, float]]:
-    from distributed import KilledWorker
+def _distributed() -> Any:
+    """The optional package; without it, a refusal that says how to get it."""
+    try:
+        return import_module("distributed")
+    except ImportError as error:
+        raise SchedulerError(
+            "A scheduler needs the optional package distributed; install requirements-distributed.txt, or leave "
+            "--scheduler out."
+        ) from error
 
+
+def _answer(dask: Any, future: Any) -> list[tuple[ChunkResult, float]]:
     try:
         answer: list[tuple[ChunkResult, float]] = future.result()
-    except KilledWorker as error:
+    except dask.KilledWorker as error:
         raise SchedulerError(
             "The scheduler lost every worker that tried the same cells; look at the workers' memory and logs, then run "
             "the sweep again."

@@ -10,8 +10,8 @@ from core.errors import GridError
 MAX_SEEDS = 2**22
 
 
-def parse_seeds(text: str) -> tuple[int, ...]:
-    """Seeds from `0:32`, `7` or several of these joined by commas; a range leaves its end out."""
+def parse_seeds(text: str, limit: int = MAX_SEEDS) -> tuple[int, ...]:
+    """At most `limit` seeds from `0:32`, `7` or several of these joined by commas; a range leaves its end out."""
     seeds: list[int] = []
     for part in _parts("seeds", text):
         first, colon, last = part.partition(":")
@@ -22,8 +22,8 @@ def parse_seeds(text: str) -> tuple[int, ...]:
             raise GridError(f"The seed range {part[:60]!r} has no end; write it as first:end, such as 0:32.")
         if stop <= start:
             raise GridError(f"The seed range {part[:60]!r} is empty; its end is left out, so it must pass its start.")
-        if len(seeds) + stop - start > MAX_SEEDS:
-            raise GridError(f"The seeds {text[:60]!r} are more than {MAX_SEEDS:,}; give fewer.")
+        if len(seeds) + stop - start > limit:
+            raise GridError(f"The seeds {text[:60]!r} are more than {limit:,}; give fewer.")
         seeds.extend(range(start, stop))
     return tuple(seeds)
 

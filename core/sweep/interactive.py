@@ -1,0 +1,221 @@
+"""A sweep behind a page: slices of time under an allowance, tables at any moment, threads that cannot meet.
+
+A server runs a page's script in a new thread while the old one may still be computing, and serves several visitors at
+once. So a run is behind a lock, and `turns` bounds how many slices are computed on the server at the same time.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock, Semaphore
+from typing import TYPE_CHECKING, Any
+
+from core.decoder.recipes import recipe
+from core.errors import BudgetError, DepthscopeError
+from core.sweep.cost import SweepEstimate
+from core.sweep.grid import SweepGrid
+from core.sweep.output import OutputFolder
+from core.sweep.progress import clock
+from core.sweep.run import SweepRun
+from core.sweep.store import Store
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SLICE_SECONDS = 0.3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Allowance:
+    """What one visitor's sweep may take of a server that others use too; `check` and `check_run` refuse more.
+
+    A pass is what cancelling waits for. `plans` bounds settings times recipes, each of which is planned by itself.
+    """
+
+    cells: int = 2**15
+    plans: int = 256
+    seconds: float = 120.0
+    pass_seconds: float = 0.8
+    pass_bytes: int = 2**31
+
+    def check(self, grid: SweepGrid) -> None:
+        """Refuse a grid that is too large to plan and to draw, before anything is planned."""
+        plans = len(grid.settings) * len(grid.computed)
+        for value, limit, what in ((plans, self.plans, "decoders"), (grid.cells, self.cells, "cells")):
+            if value > limit:
+                raise BudgetError(
+                    f"The sweep has {value:,} {what} and a page takes {limit:,}; give fewer depths, sizes, recipes or "
+                    "seeds, or run it on the command line."
+                )
+
+    def check_run(self, run: SweepRun) -> None:
+        """Refuse missing cells that would hold the server, or one visitor's cancel button, for too long."""
+        cost, longest = run.estimate, max((chunk.seconds for chunk in run.pending), default=0.0)
+        for too_much, sentence in (
+            (cost.seconds > self.seconds, f"The missing cells take about {clock(cost.seconds)} and a page computes "
+             f"sweeps of up to {clock(self.seconds)}"),
+            (longest > self.pass_seconds, f"One pass takes about {longest:.1f} s, and a page computes passes of up to "
+             f"{self.pass_seconds:g} s so that it can be cancelled"),
+            (cost.peak_bytes > self.pass_bytes, f"A pass needs about {cost.peak_bytes / 2**30:.1f} GiB and a page takes "
+             f"{self.pass_bytes / 2**30:g} GiB"),
+        ):  # fmt: skip
+            if too_much:
+                raise BudgetError(f"{sentence}; give fewer or smaller decoders, or run it on the command line.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pace:
+    """How far a sweep is. `cells_per_second` counts what was finished since it was started, over the time that took,
+    drawing and waiting included; `seconds_left` is None until it is known."""
+
+    done: int
+    total: int
+    cells_per_second: float
+    seconds_left: float | None
+
+    @property
+    def share(self) -> float:
+        """Finished cells, from 0 to 1."""
+        return self.done / self.total
+
+
+class InteractiveSweep:
+    """One grid against one store, for one visitor; every method may be called from any thread.
+
+    `running` says that slices are wanted: whoever shows the sweep then calls `advance` again and again. `fault` is the
+    sentence why it stopped by itself, and None otherwise; finished cells are stored in any case.
+    """
+
+    def __init__(self, grid: SweepGrid, store: Store, turns: Semaphore, allowance: Allowance | None = None) -> None:
+        self.allowance = allowance or Allowance()
+        self.allowance.check(grid)
+        self.grid, self.running, self.fault = grid, False, None
+        self.fault: str | None
+        self._store, self._turns, self._lock = store, turns, Lock()
+        self._run = SweepRun(grid, store)
+        self._tables: dict[str, tuple[int, pd.DataFrame]] = {}
+        self._began, self._paused = 0.0, 0.0
+        self._before, self._work = self._run.done, 0.0
+
+    @property
+    def total(self) -> int:
+        """Distinct cells of the grid, refused ones included."""
+        return self._run.total
+
+    @property
+    def done(self) -> int:
+        """Finished cells, refused ones included."""
+        return self._run.done
+
+    @property
+    def refused(self) -> int:
+        """Refused cells."""
+        return self._run.refused
+
+    @property
+    def complete(self) -> bool:
+        """Whether no cell is missing."""
+        return not self._run.pending
+
+    @property
+    def estimate(self) -> SweepEstimate:
+        """What the missing cells take."""
+        with self._lock:
+            return self._run.estimate
+
+    @property
+    def rows(self) -> int:
+        """Rows of the long table once complete: one a site, and one for a cell that is refused beforehand."""
+        sites: dict[tuple[str, int], int] = {}
+        found = 0
+        for arm in self.grid.arms:
+            for index, setting in enumerate(self.grid.settings):
+                if (index, arm.recipe) in self._run.plan.refusals:
+                    found += len(self.grid.seeds)
+                    continue
+                key = (arm.recipe, setting.config.blocks)
+                if key not in sites:
+                    sites[key] = len(recipe(arm.recipe).graph(setting.config).site_labels())
+                found += len(self.grid.seeds) * sites[key]
+        return found
+
+    @property
+    def refusal(self) -> str | None:
+        """Why a page does not compute what is missing; None where it does."""
+        try:
+            with self._lock:
+                self.allowance.check_run(self._run)
+        except BudgetError as error:
+            return str(error)
+        return None
+
+    @property
+    def pace(self) -> Pace:
+        """How far the sweep is now."""
+        with self._lock:
+            spent = (time.monotonic() if self.running else self._paused) - self._began
+            left, gone = self._open_seconds(), self._work - self._open_seconds()
+            new = self.done - self._before
+            return Pace(
+                done=self.done,
+                total=self.total,
+                cells_per_second=new / spent if new and spent > 0 else 0.0,
+                seconds_left=spent * left / gone if gone > 0 and spent > 0 else None,
+            )
+
+    def start(self) -> None:
+        """Ask for slices; nothing happens where nothing is missing or the allowance does not hold it."""
+        if self.complete or self.refusal is not None:
+            return
+        with self._lock:
+            self._began, self._before, self._work = time.monotonic(), self.done, self._open_seconds()
+            self.fault, self.running = None, True
+
+    def cancel(self) -> None:
+        """Ask for no further slice; what the one under way finishes is stored."""
+        if self.running:
+            self._paused, self.running = time.monotonic(), False
+
+    def advance(self, seconds: float = SLICE_SECONDS) -> None:
+        """Compute one slice where one is wanted and it is this sweep's turn within `seconds`."""
+        with self._lock:
+            if not self.running or not self._turns.acquire(timeout=seconds):
+                return
+            try:
+                self._run.step(seconds)
+            except DepthscopeError as error:
+                self.fault = str(error)
+            finally:
+                self._turns.release()
+                if self.fault is not None or self.complete or not self.running:
+                    self._rest()
+
+    def table(self, name: str) -> pd.DataFrame:
+        """`cells`, `summary` or `growth` of the finished cells, made once for each state of the sweep."""
+        with self._lock:
+            kept = self._tables.get(name)
+            if kept is None or kept[0] != self.done:
+                self._tables[name] = kept = (self.done, getattr(self._run, name)())
+            return kept[1]
+
+    def file(self, name: str) -> bytes:
+        """A file of the folder that the command line writes for this grid, the same bytes; complete sweeps only."""
+        with self._lock, tempfile.TemporaryDirectory() as place:
+            folder = OutputFolder(place)
+            folder.begin(self.grid)
+            folder.write(self._run, parquet=name.endswith(".parquet"))
+            return (Path(place) / name).read_bytes()
+
+    def _rest(self) -> None:
+        """Stop, keep the store within its size, and let go of base draws by reading the run anew."""
+        self.cancel()
+        if self.complete:
+            self._store.trim(self._run.keys())
+        self._run = SweepRun(self.grid, self._store)
+
+    def _open_seconds(self) -> float:
+        return sum(bundle.seconds for bundle in self._run.open_bundles())
