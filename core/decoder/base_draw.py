@@ -19,7 +19,7 @@ from core.decoder.config import DecoderConfig
 from core.decoder.parameters import Layout, ParameterSpec, layout
 from core.decoder.splitmix64 import FloatArray, advanced, checked_seed, scaled_units
 from core.decoder.xavier import uniform_from_units, xavier_scale
-from core.errors import ConfigError
+from core.errors import ConfigError, SeedError
 
 Draws = Mapping[str, FloatArray]
 
@@ -98,6 +98,8 @@ class BaseDraw:
         self.config = config
         self.layout: Layout = layout(config)
         self.seeds = [checked_seed(seed) for seed in seeds]
+        if not self.seeds:
+            raise SeedError("There are no seeds to draw from; give at least one.")
         self.distribution = distribution
         keeps = len(self.seeds) * self.layout.draws <= KEPT_DRAW
         self._kept = _KeptParts(self.layout, self.seeds, distribution) if keeps else None

@@ -88,7 +88,7 @@ def assert_finite_or_refused(outcome: Outcome) -> None:
 KINDS = ("activation", "adjoint")
 
 
-@settings(max_examples=150, **COMMON)
+@settings(max_examples=120, **COMMON)
 @given(command_lines())
 def test_any_command_line(arguments: list[str]) -> None:
     assert_finite_or_refused(run_cli(*arguments, "--json"))
@@ -169,14 +169,13 @@ def requests(draw: st.DrawFn) -> ObserveRequest:
     )
 
 
-@settings(max_examples=150, **COMMON)
+@settings(max_examples=120, **COMMON)
 @given(requests())
 def test_a_valid_request_is_observed_or_refused_in_words(request: ObserveRequest) -> None:
-    sentence = refused(lambda: observe_document(request))
+    documents: list[dict[str, Any]] = []
+    sentence = refused(lambda: documents.append(observe_document(request)))
     if sentence is not None:
         assert sentence.endswith(".")
         assert "\n" not in sentence
         return
-    document = observe_document(request)
-    text = json.dumps(document, allow_nan=False)
-    assert json.loads(text) == document
+    assert json.loads(json.dumps(documents[0], allow_nan=False)) == documents[0]

@@ -6,6 +6,7 @@ import math
 import tracemalloc
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +15,7 @@ from core.decoder.config import DecoderConfig
 from core.decoder.parameters import BLOCK_MATRICES, WRITERS, layout
 from core.decoder.splitmix64 import SplitMix64
 from core.decoder.xavier import validate_name
+from core.errors import SeedError
 from tests.oracles.plain_weights import Sizes, plain_names
 
 
@@ -89,6 +91,13 @@ def test_a_part_of_a_draw_is_where_its_offset_says(config: DecoderConfig, seeds:
             limit = math.sqrt(6 / sum(spec.shape))
             values = limit * (2 * stream[spec.offset : spec.offset + spec.draws] - 1)
             assert np.array_equal(parts[spec.name][row], values.reshape(spec.shape))
+
+
+def test_a_draw_needs_a_seed() -> None:
+    with pytest.raises(SeedError, match="give at least one"):
+        BaseDraw(DecoderConfig(), [])
+    with pytest.raises(SeedError, match=r"outside 0 to 2\^64 - 1"):
+        BaseDraw(DecoderConfig(), [0, 2**64])
 
 
 def test_writers_end_the_branches() -> None:
