@@ -5,11 +5,11 @@ Everything is read off the long tables of `core.recipes` and `core.sweep` and of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 
 import pandas as pd
 
-from core.decoder.recipe_type import JOINT
 from core.health.columns import OBSERVED
 from core.recipes.card import Card
 from core.views.tables import frame
@@ -22,11 +22,10 @@ CONTRIBUTION_MEASURES = ("contribution_to_stream", "cosine", "contribution_rms",
 CONTRIBUTION_SUMMARY_COLUMNS = (*SITE, "block", "branch", "measure", *LEVELS, "seeds")
 OVERLAY_SUMMARY_COLUMNS = ("measured", "predicted", *LEVELS, "evidence")
 OVERVIEW_COLUMNS = (
-    "recipe", "blocks", "law", "largest_activation_ratio", "largest_adjoint_ratio", "share_within", "loss_nats", "seeds",
-    "refused", "reason",
+    "recipe", "blocks", "law", "largest_activation_ratio", "largest_adjoint_ratio", "share_within", "loss_nats",
+    "seeds", "refused", "reason",
 )  # fmt: skip
-STORED_COLUMNS = ("pattern", "formula", "tensors", "first", "last", "first_std", "last_std")
-FORWARD_COLUMNS = ("what", "formula", "first", "last")
+LAW_COLUMNS = ("acts", "on", "formula", "tensors", "first", "last", "first_std", "last_std")
 
 
 def profile_summary(rows: pd.DataFrame, shares: pd.DataFrame) -> pd.DataFrame:
@@ -63,7 +62,7 @@ def overlay_summary(overlay: pd.DataFrame) -> pd.DataFrame:
     return joined[[*keys, *OVERLAY_SUMMARY_COLUMNS]]
 
 
-def overview_table(rows: pd.DataFrame, largest: pd.DataFrame, laws: dict[str, str]) -> pd.DataFrame:
+def overview_table(rows: pd.DataFrame, largest: pd.DataFrame, laws: Mapping[str, str]) -> pd.DataFrame:
     """One row a recipe and depth (`OVERVIEW_COLUMNS`): medians over seeds, and the share of seeds wholly in the band.
 
     `largest` is `core.recipes.comparison_tables.largest_table` of the same rows; `laws` says each recipe's law. A
@@ -103,29 +102,12 @@ def overview_view(overview: pd.DataFrame) -> pd.DataFrame:
     return overview[list(titles)].rename(columns=titles)
 
 
-def verdict_sentences(overview: pd.DataFrame, band: tuple[float, float]) -> tuple[str, ...]:
-    """What the overview says in words: who keeps every ratio of every seed within the band, and who does not."""
-    limits = f"[{band[0]:g}, {band[1]:g}]"
-    seen = overview[overview["seeds"] > 0]
-    safe = [str(name) for name in seen.loc[seen["share_within"] == 1.0, "recipe"]]
-    depth = f"{overview['blocks'].iloc[0]} blocks"
-    lines = []
-    if len(seen) and len(safe) == len(seen):
-        lines.append(f"At {depth} every ratio of every seed lies within the band {limits}, for every recipe shown.")
-    elif safe:
-        lines.append(f"At {depth} every ratio of every seed lies within the band {limits} for {_listed(safe)}.")
-    for row in seen[seen["share_within"] < 1.0].itertuples():
-        kept = round(row.share_within * row.seeds)
-        lines.append(f"{row.recipe} leaves the band {limits} with {row.seeds - kept} of {row.seeds} seeds.")
-    return tuple(lines)
-
-
 def depth_view(summary: pd.DataFrame, quantity: str) -> pd.DataFrame:
     """One quantity of a sweep's summary, a row a recipe and a column a depth: medians, or shares for `all_ratios`."""
     rows = summary[summary["quantity"] == quantity]
     value = "share_within" if quantity == "all_ratios" else "median"
-    wide = rows.pivot(index="recipe", columns="blocks", values=value).reindex(rows["recipe"].drop_duplicates())
-    wide.columns = [f"L = {blocks}" for blocks in wide.columns]
+    wide = rows.pivot_table(index="recipe", columns="blocks", values=value, sort=False, dropna=False)
+    wide.columns = pd.Index([f"L = {blocks}" for blocks in wide.columns])
     return wide.reset_index()
 
 
@@ -140,31 +122,25 @@ def growth_view(growth: pd.DataFrame) -> pd.DataFrame:
     return joined.rename(columns={"exponent": "fitted", "lower95": "from", "upper95": "to"})
 
 
-def stored_table(card: Card) -> pd.DataFrame:
-    """The law on every kind of stored matrix with its numbers in the first and last block (`STORED_COLUMNS`)."""
-    table = frame([law.__dict__ for law in card.stored], STORED_COLUMNS)
-    return table.astype(dict.fromkeys(STORED_COLUMNS[3:], float))
+def law_table(card: Card) -> pd.DataFrame:
+    """Every law of a card with its numbers in the first and last block (`LAW_COLUMNS`), stored weights first.
+
+    A law on stored weights multiplies the base draw; `*_std` is what it leaves. A law of the forward has no tensors, and
+    NaN where its coefficient is measured on a batch.
+    """
+    stored = [{"acts": "stored, once", "on": law.pattern, **asdict(law)} for law in card.stored]
+    forward = [{"acts": "forward", "on": law.what, **asdict(law)} for law in card.forward]
+    numbers = ("first", "last", "first_std", "last_std")
+    return frame([*stored, *forward], LAW_COLUMNS).astype({**dict.fromkeys(numbers, float), "tensors": "Int64"})
 
 
-def stored_view(stored: pd.DataFrame) -> pd.DataFrame:
-    """The stored laws as people read them."""
+def law_view(laws: pd.DataFrame) -> pd.DataFrame:
+    """The laws as people read them; columns that say nothing here are left out."""
     titles = {
-        "pattern": "tensor", "formula": "law", "tensors": "tensors", "first": "factor, first block",
-        "last": "factor, last block", "first_std": "std, first block", "last_std": "std, last block",
+        "on": "acts on", "formula": "law", "first": "factor, first block", "last": "factor, last block",
+        "first_std": "std, first block", "last_std": "std, last block", "tensors": "tensors",
     }  # fmt: skip
-    return stored[list(titles)].rename(columns=titles)
-
-
-def forward_table(card: Card) -> pd.DataFrame:
-    """Coefficients of the forward in the first and last block (`FORWARD_COLUMNS`); NaN where measured on a batch."""
-    table = frame([law.__dict__ for law in card.forward], FORWARD_COLUMNS)
-    return table.astype({"first": float, "last": float})
-
-
-def forward_view(forward: pd.DataFrame) -> pd.DataFrame:
-    """The forward coefficients as people read them."""
-    titles = {"what": "coefficient", "formula": "law", "first": "first block", "last": "last block"}
-    return forward.rename(columns=titles)
+    return laws[[name for name in titles if laws[name].notna().any()]].rename(columns=titles)
 
 
 def difference_view(difference: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
@@ -184,16 +160,7 @@ def drift_view(drift: pd.DataFrame) -> pd.DataFrame:
     return drift[list(titles)].rename(columns=titles)
 
 
-def file_name(recipe: str) -> str:
-    """A recipe's name inside a file's name."""
-    return recipe.replace(JOINT, "-with-")
-
-
 def _levels(table: pd.DataFrame, keys: Sequence[str], column: str) -> pd.DataFrame:
     """Quantiles of a column by keys, in order of appearance; NaN is left out."""
     grouped = table.groupby(list(keys), sort=False)[column]
     return pd.DataFrame({name: grouped.quantile(level) for name, level in LEVELS.items()}).reset_index()
-
-
-def _listed(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

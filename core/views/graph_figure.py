@@ -1,0 +1,112 @@
+"""A recipe's block as a diagram from the node and edge tables of `core.recipes.drawing`, read from top to bottom.
+
+The stream runs down the middle; branches leave it sideways and come back at the sum, every step in a row of its own, so
+that the labels stay apart in half a page and on a telephone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from core.views.style import FONT, PALETTES, Theme, figure, plain
+
+ROW_PIXELS = 44
+TITLE_PIXELS = 44
+STREAM, BRANCH = "stream", "branch"
+# Markers under the labels: a state is a dot on the stream, a sum a ring around its sign.
+DOTS = {"state": ("circle", 13), "sum": ("circle-open", 22)}
+
+
+def graph_figure(nodes: pd.DataFrame, edges: pd.DataFrame, *, title: str, theme: Theme = "light") -> go.Figure:
+    """One block; norms and coefficients are outlined boxes, branches are filled, and lines say who feeds whom."""
+    colors = PALETTES[theme]
+    places = {
+        name: (row, -column)
+        for name, row, column in zip(nodes["node"], nodes["row"], nodes["column"], strict=True)
+    }  # fmt: skip
+    lines = [_lines(edges[edges["path"] == path], places, path, theme) for path in (STREAM, BRANCH)]
+    dots = [_dots(nodes[nodes["kind"] == kind], kind, theme) for kind in DOTS]
+    deepest, left = int(nodes["column"].max()), int(nodes["row"].min())
+    hidden = {"visible": False, "fixedrange": True}
+    return figure(
+        [*lines, _arrows(edges, places, theme), *dots],
+        {
+            "template": {},
+            "title": {"text": plain(title), "x": 0, "xref": "container", "font": {"size": 14}, "pad": {"l": 8}},
+            "font": {"family": FONT, "size": 13, "color": colors.ink},
+            "paper_bgcolor": colors.paper,
+            "plot_bgcolor": colors.paper,
+            "xaxis": {**hidden, "range": [left - 0.75 if left else -1.15, 1.75]},
+            "yaxis": {**hidden, "range": [-deepest - 0.6, 0.6]},
+            "showlegend": False,
+            "height": TITLE_PIXELS + ROW_PIXELS * (deepest + 1),
+            "margin": {"l": 4, "r": 4, "t": TITLE_PIXELS, "b": 4, "autoexpand": False},
+            "hovermode": False,
+            "annotations": [_label(row, bool(left), theme) for row in nodes.to_dict("records")],
+        },
+    )
+
+
+def graph_text(nodes: pd.DataFrame) -> str:
+    """The diagram in words, for who does not see it: every step in order, branches in brackets."""
+    steps = [f"[{label}]" if row else str(label) for label, row in zip(nodes["label"], nodes["row"], strict=True)]
+    return f"One block from top to bottom, branch steps in brackets: {', '.join(steps)}."
+
+
+def _lines(edges: pd.DataFrame, places: dict[Any, tuple[int, int]], path: str, theme: Theme) -> dict[str, Any]:
+    xs: list[float | None] = []
+    ys: list[float | None] = []
+    for source, target in zip(edges["source"], edges["target"], strict=True):
+        (x0, y0), (x1, y1) = places[source], places[target]
+        # Out of the stream sideways and then down, back into it down and then sideways.
+        corner = (x1, y0) if x0 == 0 else (x0, y1)
+        xs += [x0, corner[0], x1, None]
+        ys += [y0, corner[1], y1, None]
+    color = PALETTES[theme].series[0 if path == STREAM else 1]
+    line = {"color": color, "width": 4 if path == STREAM else 2}
+    return {"type": "scatter", "mode": "lines", "x": xs, "y": ys, "line": line, "hoverinfo": "skip"}
+
+
+def _arrows(edges: pd.DataFrame, places: dict[Any, tuple[int, int]], theme: Theme) -> dict[str, Any]:
+    """Heads in the middle of the last stretch before every target."""
+    xs, ys, symbols, tints = [], [], [], []
+    for source, target, path in zip(edges["source"], edges["target"], edges["path"], strict=True):
+        (x0, y0), (x1, y1) = places[source], places[target]
+        back = x1 == 0 and x0 != 0
+        start = (x0, y1) if back else (x1, y0)
+        xs.append((start[0] + x1) / 2)
+        ys.append((start[1] + y1) / 2 if back else y1 + 0.5)
+        symbols.append(("triangle-left" if x0 > 0 else "triangle-right") if back else "triangle-down")
+        tints.append(PALETTES[theme].series[0 if path == STREAM else 1])
+    marker = {"symbol": symbols, "size": 9, "color": tints}
+    return {"type": "scatter", "mode": "markers", "x": xs, "y": ys, "marker": marker, "hoverinfo": "skip"}
+
+
+def _dots(nodes: pd.DataFrame, kind: str, theme: Theme) -> dict[str, Any]:
+    colors = PALETTES[theme]
+    symbol, size = DOTS[kind]
+    marker = {"symbol": symbol, "size": size, "color": colors.series[0], "line": {"width": 2}}
+    return {
+        "type": "scatter", "mode": "markers", "x": nodes["row"].tolist(), "y": (-nodes["column"]).tolist(),
+        "marker": marker, "hoverinfo": "skip",
+    }  # fmt: skip
+
+
+def _label(node: dict[Any, Any], two_sided: bool, theme: Theme) -> dict[str, Any]:
+    colors, kind = PALETTES[theme], node["kind"]
+    place = {"x": node["row"], "y": -node["column"], "showarrow": False, "text": plain(node["label"])}
+    if kind == "state":
+        # Beside the dot, and above the line that leaves it on the same side.
+        beside = {"xanchor": "right", "xshift": -14, "yshift": 11 if two_sided else 0}
+        return {**place, **beside, "font": {"color": colors.muted, "size": 13}}
+    if kind == "sum":
+        return {**place, "text": "<b>+</b>", "bgcolor": colors.paper, "borderpad": 0, "font": {"size": 15}}
+    edge = colors.series[1] if kind == "branch" else colors.series[3] if kind == "coefficient" else colors.muted
+    text = f"<b>{place['text']}</b>" if kind == "branch" else place["text"]
+    return {
+        **place, "text": text, "bgcolor": colors.paper, "bordercolor": edge, "borderpad": 5,
+        "borderwidth": 2 if kind == "branch" else 1, "font": {"color": colors.ink, "size": 13},
+    }  # fmt: skip

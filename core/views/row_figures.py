@@ -1,0 +1,112 @@
+"""Figures with one row a name: growth exponents with their intervals, and what code bases do under a recipe's name.
+
+Names stand above their rows, so that long ones need no margin and a telephone shows them whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from core.views.figures import Quantity, log_range
+from core.views.lines import recipe_stroke
+from core.views.style import PALETTES, Theme, figure, layout, plain
+
+ROW_PIXELS = 44
+GROWTH_TITLES = {
+    "largest_activation_ratio": "Growth of the largest activation ratio",
+    "input_adjoint_ratio": "Growth of the input's adjoint ratio",
+}
+
+
+def growth_figure(
+    growth: pd.DataFrame, quantity: str, *, order: Sequence[str] = (), theme: Theme = "light"
+) -> go.Figure:
+    """Fitted exponents of depth with their 95 % intervals, derived ones as crosses, a row a recipe."""
+    rows = growth[(growth["quantity"] == quantity) & growth["exponent"].notna()]
+    names = list(dict.fromkeys(rows["recipe"]))
+    colors = PALETTES[theme]
+    chart = _rows_layout(names, GROWTH_TITLES[quantity], "exponent p of ratio ~ L<sup>p</sup>", theme)
+    chart["shapes"] = [_upright(0.0, colors.muted)]
+    traces = []
+    for name, row in rows[rows["kind"] == "fit"].groupby("recipe", sort=False):
+        look = recipe_stroke(str(name), order, theme)
+        (value,), (low,), (high,) = (row[key] for key in ("exponent", "lower95", "upper95"))
+        error = {
+            "type": "data", "symmetric": False, "array": [high - value], "arrayminus": [value - low],
+            "color": look.color, "thickness": 2, "width": 6,
+        }  # fmt: skip
+        point = _points([value], [-names.index(name)], look.color, look.marker, str(name))
+        traces.append(point | {"error_x": error, "showlegend": False})
+    derived = rows[rows["kind"] == "derived"]
+    places = [-names.index(name) for name in derived["recipe"]]
+    cross = _points(derived["exponent"].tolist(), places, colors.ink, "x-thin", "derived law")
+    cross["marker"] |= {"line": {"width": 2, "color": colors.ink}}
+    return figure([*traces, _points([None], [None], colors.muted, "circle", "fit with 95 % interval"), cross], chart)
+
+
+def drift_figure(drift: pd.DataFrame, quantity: Quantity = "activation", *, theme: Theme = "light") -> go.Figure:
+    """The largest ratio under the law that is declared and under the one that the code has, a row a code base."""
+    names = [f"{recipe} in {base}" for recipe, base in zip(drift["recipe"], drift["code_base"], strict=True)]
+    colors = PALETTES[theme]
+    declared, found = (drift[f"{which}_{quantity}_ratio"].tolist() for which in ("declared", "variant"))
+    chart = _rows_layout(names, f"Largest {quantity} ratio", "ratio, median over seeds", theme)
+    chart["xaxis"] |= {"type": "log", **_log_axis([*declared, *found])}
+    places = [-index for index in range(len(names))]
+    between: dict[str, list[float | None]] = {"x": [], "y": []}
+    for low, high, place in zip(declared, found, places, strict=True):
+        between["x"] += [low, high, None]
+        between["y"] += [place, place, None]
+    bridge = {
+        "type": "scatter", "mode": "lines", **between, "line": {"color": colors.muted, "width": 2}, "hoverinfo": "skip",
+        "showlegend": False,
+    }  # fmt: skip
+    dots = [
+        _points(declared, places, colors.series[0], "circle-open", "as declared"),
+        _points(found, places, colors.series[1], "diamond", "as in the code"),
+    ]
+    return figure([bridge, *dots], chart)
+
+
+def _rows_layout(names: Sequence[str], title: str, x_title: str, theme: Theme) -> dict[str, Any]:
+    chart = layout(title, x_title, "", theme=theme, height=140 + ROW_PIXELS * max(1, len(names)))
+    chart["yaxis"] |= {"visible": False, "range": [-len(names) + 0.5, 0.75], "fixedrange": True}
+    chart["margin"] |= {"l": 12, "t": 44, "b": 90}
+    chart["legend"] |= {"yref": "container", "y": 0.01, "yanchor": "bottom"}
+    chart["annotations"] = [
+        {
+            "xref": "paper", "x": 0, "xanchor": "left", "y": -index, "yshift": 15, "text": plain(name),
+            "showarrow": False, "align": "left", "font": {"size": 12, "color": PALETTES[theme].muted},
+        }
+        for index, name in enumerate(names)
+    ]  # fmt: skip
+    return chart
+
+
+def _log_axis(values: Sequence[float]) -> dict[str, Any]:
+    """A logarithmic axis that also has ticks inside a decade where it spans few of them."""
+    axis = log_range(values)
+    if axis and axis["range"][1] - axis["range"][0] < 2:
+        axis["dtick"] = "D2"
+    return axis
+
+
+def _points(
+    xs: Sequence[float | None], ys: Sequence[float | None], color: str, symbol: str, name: str
+) -> dict[str, Any]:
+    return {
+        "type": "scatter", "mode": "markers", "x": list(xs), "y": list(ys), "name": plain(name),
+        "marker": {"symbol": symbol, "size": 10, "color": color, "line": {"width": 2, "color": color}},
+        "hovertemplate": "%{x:.6g}",
+    }  # fmt: skip
+
+
+def _upright(x: float, color: str) -> dict[str, Any]:
+    line = {"color": color, "dash": "longdash", "width": 1}
+    return {
+        "type": "line", "xref": "x", "x0": x, "x1": x, "yref": "paper", "y0": 0, "y1": 1, "layer": "below",
+        "line": line,
+    }  # fmt: skip

@@ -1,0 +1,43 @@
+"""Recipes: up to six depth recipes side by side, their contracts, and what public code does under their names."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from core.sweep.ranges import seed_text
+from core.views.recipe_words import comparison_sentence
+from pages.common import controls, panels, recipe_panel
+from pages.common.cached_recipes import comparison_request
+from pages.common.sheet import Sheet
+from pages.controls import recipes as own
+from pages.views.recipes import VIEWS, Shown
+
+st.title("Recipes")
+st.markdown(
+    "What each depth recipe really changes, and what it does to one base draw at your depth: graph, laws, ratios over "
+    "seeds and depths, and the traps in public code."
+)
+
+with panels.refusals():
+    names, refused = recipe_panel.checked_names(own.COMPARED.draw())
+    for sentence in refused:
+        panels.refusal(sentence)
+    request = controls.request()
+    recipe_panel.warn(request, names)
+    if names:
+        wanted = comparison_request(request, names, own.SEEDS.value)
+        shown = Shown(request, wanted, Sheet("recipes", "Recipes"))
+        tabs = st.tabs(list(VIEWS), key="view", on_change="rerun", bind="query-params")
+        for tab, draw in zip(tabs, VIEWS.values(), strict=True):
+            if tab.open:
+                with tab, panels.refusals():
+                    draw(shown)
+        record = {
+            "config": wanted.config.document(), "recipes": names, "seeds": seed_text(wanted.seeds), "dtype": wanted.dtype,
+            "base_initializer_id": wanted.distribution.name,
+        }  # fmt: skip
+        shown.sheet.exports(record=record, paragraphs=[comparison_sentence(wanted)])
+        if shown.unfinished:
+            st.rerun()
+    else:
+        st.info("Choose at least one recipe above.", icon="🧪")
