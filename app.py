@@ -1,22 +1,22 @@
-"""Depthscope in a browser: `streamlit run app.py`."""
+"""Depthscope in a browser: `streamlit run app.py`.
+
+What a run shows stands in `pages/common/main.py`. Beside that script lies no folder named `pages`; beside this one
+there is, and Streamlit would take it for a menu of its own and greet the first link to a page with "Page not found".
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import streamlit as st
 
-from pages.common import links, navigation, panels, settings, sidebar
+from pages.common import engine
 
-asked = links.asked()
-page, entry = navigation.menu(navigation.available())
-st.set_page_config(page_title=f"{entry.title} · Depthscope", page_icon="🩺", layout="wide")
-if (script := st.session_state.pop(settings.NEXT_PAGE, None)) not in (None, entry.script):
-    st.switch_page(navigation.ROOT / script)
-with panels.refusals():
-    sidebar.draw(entry)
-if (sentence := st.session_state.pop(settings.REFUSAL, None)) is not None:
-    panels.refusal(sentence)
-place = st.container()
-with panels.refusals():
-    page.run()
-# A page's own controls are drawn by now, so what the link could not set is known.
-with place:
-    for sentence in links.notices(asked, entry.all_controls):
-        panels.notice(sentence)
+
+@asynccontextmanager
+async def lifespan(_: st.App) -> AsyncIterator[None]:
+    """Import the tensor engine while the first visitor's browser still loads."""
+    engine.load_beside()
+    yield
+
+
+app = st.App("pages/common/main.py", lifespan=lifespan)

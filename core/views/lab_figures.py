@@ -35,9 +35,8 @@ def histogram_figure(table: pd.DataFrame, *, theme: Theme = "light") -> go.Figur
             }
         )
     chart["xaxis"] |= {"type": "category", "tickangle": -45}
-    chart["margin"] |= {"b": 150}
-    chart["height"] = 430
-    chart["legend"] |= {"y": 1.02, "yanchor": "bottom"}
+    chart["margin"] |= {"b": 96}
+    chart["legend"] |= {"x": 1, "xanchor": "right", "y": 1.02, "yanchor": "bottom"}
     return figure(traces, {**chart, "barmode": "group"})
 
 
@@ -109,5 +108,8 @@ def judged_figure(
                 "hovertemplate": "index %{x}<br>%{y:.6g}",
             }
         )
+    # A narrow column sets the legend's four entries under each other.
+    chart["margin"] |= {"b": 148}
+    chart["height"] = 420
     traces.append(legend_entry(f"band {band.lower:g} to {band.upper:g}", colors.band_edge, "dot", colors.band))
     return figure(traces, chart)

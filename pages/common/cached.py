@@ -1,11 +1,10 @@
 """Cached calls of the core. Keys are frozen dataclasses; caches are bounded and hold documents, never arrays.
 
-Torch is imported here, at the first observation, under a spinner.
+Torch is imported at the first observation, where it is not there yet.
 """
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ import streamlit as st
 from core.decoder.config import DecoderConfig
 from core.health.band import Band
 from core.health.request import ObserveRequest
+from pages.common import engine
 
 if TYPE_CHECKING:
     from core.health.mend import Mending
@@ -77,26 +77,11 @@ def initialization(fan_in: int, fan_out: int, seed: str, layers: int) -> Documen
 
 
 def start_engine() -> None:
-    """Have torch ready, showing a spinner while it is imported."""
-    if "core.health.report" in sys.modules:
-        _engine()
+    """Have the tensor engine ready, showing a spinner while it is imported."""
+    if engine.ready():
         return
     with st.spinner("Loading the tensor engine, once after the start…"):
-        _engine()
-
-
-@st.cache_resource(show_spinner=False)
-def _engine() -> bool:
-    """Import torch and give interactive work one thread, once a server.
-
-    Two threads on tensors this small wait for each other; beside a busy browser they are a hundred times slower.
-    """
-    import torch
-
-    import core.health.report  # noqa: F401
-
-    torch.set_num_threads(1)
-    return True
+        engine.load()
 
 
 @st.cache_data(max_entries=ENTRIES, show_spinner=False)

@@ -25,7 +25,9 @@ with panels.refusals():
     for question in PRACTICE:
         entry = navigation.entry_named(question.page)
         if entry is not None:
-            st.page_link(entry.script, label=question.text, icon=entry.icon, query_params=dict(question.query))
+            st.page_link(
+                navigation.ROOT / entry.script, label=question.text, icon=entry.icon, query_params=dict(question.query)
+            )
     st.subheader("Glossary")
     sheet.table("glossary", glossary_table(GLOSSARY), alt="Words and their meaning.", height=420)
     st.subheader("Names in links")

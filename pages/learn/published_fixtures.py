@@ -11,7 +11,7 @@ from core.health.request import ObserveRequest
 from core.views.figures import RATIO_TITLES, alternative_text, ratio_figure
 from core.views.published import agreement_sentence, compared_table
 from core.views.tables import site_table
-from pages.common import cached, panels, settings
+from pages.common import cached, navigation, panels, settings
 from pages.common.sheet import Sheet
 from pages.controls.published_fixtures import FIXTURE
 
@@ -36,7 +36,7 @@ with panels.refusals():
                 alt=alternative_text(sites, f"{quantity}_ratio", RATIO_TITLES[quantity]),
             )
     st.page_link(
-        "pages/explore/residual_health.py", label=f"Open {name} in Residual health", icon="🩺",
+        navigation.ROOT / "pages/explore/residual_health.py", label=f"Open {name} in Residual health", icon="🩺",
         query_params=settings.preset_query(f"Fixture {name}"),
     )  # fmt: skip
     st.subheader("Every published value")

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-APP = Path(__file__).resolve().parents[2] / "app.py"
+ROOT = Path(__file__).resolve().parents[2]
+APP = ROOT / "pages" / "common" / "main.py"
 Open = Callable[..., AppTest]
 
 
@@ -21,6 +22,6 @@ def open_app() -> Open:
         for name, value in parameters.items():
             app.query_params[name] = value
         app.run()
-        return app if page is None else app.switch_page(page).run()
+        return app if page is None else app.switch_page(str(ROOT / page)).run()
 
     return opened

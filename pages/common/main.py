@@ -1,0 +1,22 @@
+"""What every run of the app does, whatever the page: menu, sidebar, page, and what a link asked for in vain."""
+
+import streamlit as st
+
+from pages.common import links, navigation, panels, settings, sidebar
+
+asked = links.asked()
+page, entry = navigation.menu(navigation.available())
+st.set_page_config(page_title=f"{entry.title} · Depthscope", page_icon="🩺", layout="wide")
+if (script := st.session_state.pop(settings.NEXT_PAGE, None)) not in (None, entry.script):
+    st.switch_page(navigation.ROOT / script)
+with panels.refusals():
+    sidebar.draw(entry)
+if (sentence := st.session_state.pop(settings.REFUSAL, None)) is not None:
+    panels.refusal(sentence)
+place = st.container()
+with panels.refusals():
+    page.run()
+# A page's own controls are drawn by now, so what the link could not set is known.
+with place:
+    for sentence in links.notices(asked, entry.all_controls):
+        panels.notice(sentence)
