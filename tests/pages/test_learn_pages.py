@@ -1,0 +1,112 @@
+"""The pages of the section learn show the core's numbers, obey their links and refuse in one sentence."""
+
+from __future__ import annotations
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from core.lab.initializer import init_document
+from core.views.lab_tables import moment_table
+from pages.common import navigation
+from tests.pages.conftest import Open
+from tests.pages.support import assert_no_trace, figures, sentences
+
+LEARN = ("published_fixtures", "initialization", "laptop_plan", "bands", "method_and_limits")
+
+
+def script(name: str) -> str:
+    return f"pages/learn/{name}.py"
+
+
+def frames(app: AppTest, column: str) -> list[dict[str, list[object]]]:
+    """Every table that has a column."""
+    return [element.value.to_dict("list") for element in app.dataframe if column in element.value.columns]
+
+
+@pytest.mark.parametrize("name", LEARN)
+def test_every_page_opens_with_its_title_and_exports(open_app: Open, name: str) -> None:
+    app = open_app(script(name))
+    assert_no_trace(app)
+    entry = navigation.entry_named(name)
+    assert entry is not None
+    assert [title.value for title in app.title] == [entry.title]
+    assert not app.error
+    assert "Export" in [header.value for header in app.subheader]
+
+
+def test_all_published_values_agree_on_the_page(open_app: Open) -> None:
+    app = open_app(script("published_fixtures"))
+    assert sentences(app, "success") == ["All 144 published values agree at six decimals."]
+    app.segmented_control(key="fixture").set_value("cpu-bridge").run()
+    shown = frames(app, "published")[0]
+    assert set(shown["fixture"]) == {"cpu-bridge"}
+    assert len(shown["fixture"]) == 5 * 4 + 6
+
+
+def test_initialization_follows_its_controls(open_app: Open) -> None:
+    app = open_app(script("initialization"), fan_in="8", fan_out="12", init_seed="18446744073709551615")
+    assert_no_trace(app)
+    expected = moment_table(init_document(8, 12, 2**64 - 1))
+    assert frames(app, "variance_to_target")[0] == expected.to_dict("list")
+    app.slider(key="init_blocks").set_value(50).run()
+    assert frames(app, "half_bound")[0]["blocks"] == [1, 2, 8, 50]
+    app.text_input(key="init_seed").set_value("seventeen").run()
+    assert sentences(app) == ["The seed 'seventeen' is not a whole number; give one from 0 to 2^64 - 1."]
+    app.text_input(key="init_seed").set_value("17").run()
+    app.number_input(key="fan_in").set_value(4096)
+    app.number_input(key="fan_out").set_value(4096).run()
+    assert_no_trace(app)
+
+
+def test_the_plan_counts_presets_and_own_sizes_exactly(open_app: Open) -> None:
+    app = open_app(script("laptop_plan"))
+    assert app.metric[0].value == "32,514,560"
+    app.selectbox(key="model").set_value("gpt2").run()
+    assert app.metric[0].value == "124,439,808"
+    app.selectbox(key="model").set_value("llama-3.1-405b").run()
+    assert_no_trace(app)
+    assert app.metric[0].value == "405,853,388,800"
+    assert "pass the budget" in sentences(app)[0]
+    app.selectbox(key="model").set_value("own sizes").run()
+    assert app.metric[0].value == "32,514,560"
+    app.number_input(key="plan_heads").set_value(7).run()
+    assert "width 512 is not a multiple of heads 7" in sentences(app)[0]
+
+
+def test_an_upload_that_is_not_there_is_an_empty_state(open_app: Open) -> None:
+    app = open_app(script("laptop_plan"), model="uploaded config.json")
+    assert_no_trace(app)
+    assert sentences(app) == ["No config.json is uploaded yet; a link does not carry one."]
+
+
+def test_the_laptop_plan_is_not_run_before_a_click(open_app: Open) -> None:
+    app = open_app(script("laptop_plan"))
+    assert sentences(app, "info")[0].startswith("Nothing was run yet.")
+    assert app.button(key="run-it").label == "Run it"
+
+
+def test_bands_judge_typed_ratios_with_the_linked_limits(open_app: Open) -> None:
+    app = open_app(script("bands"), lower="0.5", upper="2")
+    app.text_input(key="ratios").set_value("0.5, 2, 2.0000001, 0.4").run()
+    assert_no_trace(app)
+    own = next(table for table in frames(app, "band") if "array" not in table)
+    assert own["band"] == ["within", "within", "above", "below"]
+    assert "band 0.5 to 2" in [trace["name"] for trace in figures(app)[-1]["data"]]
+    app.text_input(key="ratios").set_value("1, <img src=x>").run()
+    assert "is not a number; separate numbers by commas" in sentences(app)[0]
+    app.number_input(key="lower").set_value(5.0).run()
+    assert "lower limit 5 is above its upper limit 2" in sentences(app)[0]
+
+
+def test_practice_links_set_controls_that_their_pages_have(open_app: Open) -> None:
+    from core.views.guide import PRACTICE
+
+    for question in PRACTICE:
+        entry = navigation.entry_named(question.page)
+        assert entry is not None
+        controls = {control.name: control for control in entry.all_controls}
+        for name, value in question.query.items():
+            if name != "view":
+                kind = type(controls[name].default)
+                assert controls[name].checked(kind(value)) == kind(value)
+    assert_no_trace(open_app(script("method_and_limits")))

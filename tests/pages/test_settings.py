@@ -1,0 +1,171 @@
+"""Presets, reset, pins, manifests: whole settings go in and come back through the same constructors."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from core.decoder.batch import Batch
+from core.errors import DepthscopeError
+from core.views.manifest import Export, SavedSetting, manifest_text
+from pages.common import controls, navigation, settings
+from tests.pages.conftest import Open
+from tests.pages.support import assert_no_trace, figures, sentences
+
+BATCH = {"inputs": [[0, 5, 7], [9]], "targets": [[5, 7, 1], [1]], "valid": [[True, False, True], [True]]}
+
+
+def title(app: AppTest) -> str:
+    return str(figures(app)[0]["layout"]["title"]["text"])
+
+
+@pytest.mark.parametrize("name", list(settings.PRESETS))
+def test_every_preset_is_a_setting_that_its_controls_can_take(name: str) -> None:
+    by_name = {control.name: control for control in controls.DECODER}
+    preset = settings.PRESETS[name]
+    assert {key: by_name[key].checked(value) for key, value in preset.items()} == dict(preset)
+    controls.request_of(preset).check()
+
+
+def test_presets_replace_the_setting_and_reset_restores_the_default(open_app: Open) -> None:
+    app = open_app(blocks="3", width="8", ff_width="9")
+    app.selectbox(key="preset").set_value("Broken: 32 blocks, unscaled").run()
+    assert_no_trace(app)
+    assert "L = 32 blocks" in title(app)
+    assert app.session_state["width"] == 4
+    assert sentences(app, "warning")
+    app.button(key="reset").click().run()
+    assert "L = 8 blocks" in title(app)
+    assert app.session_state["recipe"] == "depth-scaled"
+
+
+def test_mending_is_offered_and_applied_at_a_click(open_app: Open) -> None:
+    app = open_app(blocks="32", recipe="unscaled")
+    app.button(key="mend").click().run()
+    assert_no_trace(app)
+    assert "Depth-scaled writers (depth-scaled) is the first recipe" in sentences(app, "success")[0]
+    app.button(key="apply-recipe").click().run()
+    assert app.session_state["recipe"] == "depth-scaled"
+    assert "lies within the band" in sentences(app, "success")[0]
+
+
+def test_up_to_four_settings_are_pinned_and_overlaid_with_differences(open_app: Open) -> None:
+    app = open_app()
+    for blocks in (2, 3, 4, 5):
+        app.slider(key="blocks").set_value(blocks).run()
+        app.button(key="pin").click().run()
+    assert app.button(key="pin").disabled
+    app.session_state["view"] = "Pins"
+    app.run()
+    assert_no_trace(app)
+    names = [trace["name"] for trace in figures(app)[0]["data"]]
+    assert [name.split(":")[0] for name in names[:5]] == [
+        "now", "L 2, seed 4701, depth-scaled", "L 3, seed 4701, depth-scaled", "L 4, seed 4701, depth-scaled",
+        "L 5, seed 4701, depth-scaled",
+    ]  # fmt: skip
+    tables = [element.value for element in app.dataframe]
+    assert any("A, L 2, seed 4701, depth-scaled / now" in table.columns for table in tables)
+    app.button(key="unpin-0").click().run()
+    assert len(app.session_state["pins"]) == 3
+
+
+@pytest.mark.parametrize("view", ["Absolute RMS", "Contributions", "Reference site", "The block", "Pins"])
+def test_every_view_opens_from_a_link(open_app: Open, view: str) -> None:
+    app = open_app()
+    app.session_state["view"] = view
+    app.run()
+    assert_no_trace(app)
+    if view == "Absolute RMS":
+        assert "The loss is the mean over 4 valid targets" in sentences(app, "info")[0]
+
+
+def manifest(setting: dict[str, Any], **export: Any) -> bytes:
+    saved = SavedSetting(setting=setting, batch=export.pop("batch", None))
+    return manifest_text(Export(page=export.pop("page", "residual_health"), saved=saved, **export), {}).encode()
+
+
+class Session(dict[str, Any]):
+    """A session's state without a browser."""
+
+
+@pytest.fixture
+def session(monkeypatch: pytest.MonkeyPatch) -> Session:
+    state = Session()
+    monkeypatch.setattr("streamlit.session_state", state)
+    return state
+
+
+def test_a_restored_manifest_sets_every_control_exactly(session: Session) -> None:
+    setting = {"blocks": 9, "seed64": "18446744073709551615", "recipe": "gpt2", "band_upper": 50.0, "arms": "recipe"}
+    pin = SavedSetting(setting={"blocks": 2}, name="two")
+    settings.restore(manifest(setting, pins=(pin,)))
+    entry = navigation.entry_named("residual_health")
+    assert entry is not None
+    assert {name: session[name] for name in setting} == setting
+    for control in entry.all_controls:
+        assert session[control.name] == setting.get(control.name, control.default)
+    assert session[settings.PINS][0].setting["blocks"] == 2
+    first = Export(page=entry.name, saved=settings.saved(entry.all_controls), pins=settings.pins())
+    written = manifest_text(first, {})
+    session.clear()
+    settings.restore(written.encode())
+    again = Export(page=entry.name, saved=settings.saved(entry.all_controls), pins=settings.pins())
+    assert manifest_text(again, {}) == written
+
+
+def test_an_uploaded_batch_travels_in_the_manifest(session: Session) -> None:
+    document = Batch.from_document(BATCH).document()
+    settings.restore(manifest({"batch": "uploaded"}, batch=document))
+    batch = controls.chosen_batch({"batch": "uploaded"})
+    assert batch.document() == document
+    entry = navigation.entry_named("residual_health")
+    assert entry is not None
+    assert settings.saved(entry.all_controls).batch == document
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        (manifest({"blocks": 10**9}), "blocks is 1000000000; it must lie between 1 and 128."),
+        (manifest({"blocks": "8"}), "blocks is '8'; it must be a whole number."),
+        (manifest({"blocks": True}), "blocks is true; it must be a whole number."),
+        (manifest({"recipe": "<img src=x>"}), "recipe is '<img src=x>'; it must be one of"),
+        (manifest({"heads": 3}), "width 4 is not a multiple of heads 3"),
+        (manifest({"seed64": "-1"}), "outside 0 to 2^64 - 1"),
+        (manifest({"colour": 1}), "The manifest sets 'colour', which its page does not have."),
+        (manifest({}, page="../../etc/passwd"), "which this app does not have."),
+        (manifest({"batch": "uploaded"}, batch={"inputs": [[1]], "targets": [[1, 2]]}), "1 inputs but 2 entries"),
+        (manifest({}, pins=(SavedSetting(setting={"blocks": 0}),)), "blocks is 0; it must lie between 1 and 128."),
+        (manifest({"width": 16384, "ff_width": 65536, "blocks": 128}), "pass the budget"),
+    ],
+)  # fmt: skip
+def test_a_manifest_that_no_page_can_take_changes_nothing(session: Session, data: bytes, sentence: str) -> None:
+    with pytest.raises(DepthscopeError) as refusal:
+        settings.restore(data)
+    assert sentence in str(refusal.value)
+    assert not session
+
+
+def test_the_query_names_what_is_not_default_and_a_link_to_a_preset_makes_it(open_app: Open) -> None:
+    query = settings.preset_query("Fixture cpu-bridge")
+    assert query == {"blocks": "2", "width": "16", "heads": "2", "kv_heads": "2", "ff_width": "20", "positions": "16"}
+    app = open_app(**{name: str(value) for name, value in query.items()})
+    assert_no_trace(app)
+    assert "L = 2 blocks" in title(app)
+
+
+def test_uploads_that_are_no_batch_are_one_sentence(session: Session) -> None:
+    for data, sentence in (
+        (b"not json", "The uploaded batch is not JSON"),
+        (b"[" * 1000, "nests deeper"),
+        (json.dumps({"inputs": [[1]]}).encode(), "lacks the key targets"),
+        (json.dumps({"inputs": [[1]], "targets": [[1]], "x": 1}).encode(), "unknown key 'x'"),
+    ):
+        controls.keep_batch(data)
+        with pytest.raises(DepthscopeError, match=sentence):
+            controls.chosen_batch({"batch": "uploaded"})
+    controls.keep_batch(json.dumps(BATCH).encode())
+    assert controls.chosen_batch({"batch": "uploaded"}).valid_count == 3
