@@ -5,8 +5,11 @@ Needs the optional packages of `requirements-distributed.txt`, and this project 
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import CancelledError
+from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +22,9 @@ if TYPE_CHECKING:
 
 CONNECT_SECONDS = 10
 RETRIES = 3
+POLL_SECONDS = 0.02
+ASK_SECONDS = 2.0
+WORKERLESS_SECONDS = 60.0
 
 
 def run_on_scheduler(run: SweepRun, address: str) -> Iterator[int]:
@@ -44,7 +50,7 @@ def run_on_scheduler(run: SweepRun, address: str) -> Iterator[int]:
                 future = client.submit(compute, parts, retries=RETRIES, pure=False)
                 open_parts[future.key] = parts
                 futures.append(future)
-        for future in dask.as_completed(futures):
+        for future in _answered(client, dask.as_completed(futures, loop=client.loop)):
             for part, (result, seconds) in zip(open_parts.pop(future.key), _answer(dask, future), strict=True):
                 run.accept(part, result, seconds)
             future.release()
@@ -65,14 +71,40 @@ def compute(parts: Sequence[Chunk]) -> list[tuple[ChunkResult, float]]:
 
 
 def _distributed() -> Any:
-    """The optional package; without it, a refusal that says how to get it."""
+    """The optional package, with its own log silenced; without it, a refusal that says how to get it."""
     try:
-        return import_module("distributed")
+        dask = import_module("distributed")
     except ImportError as error:
         raise SchedulerError(
             "A scheduler needs the optional package distributed; install requirements-distributed.txt, or leave "
             "--scheduler out."
         ) from error
+    # It logs lost connections with their tracebacks; here they end in a sentence or in another try.
+    for name in list(logging.root.manager.loggerDict):
+        if name.split(".")[0] == "distributed":
+            logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+    return dask
+
+
+def _answered(client: Any, completed: Any) -> Iterator[Any]:
+    """Futures as they are answered; refuses to wait for a scheduler whose workers are all gone."""
+    asked = alive = time.monotonic()
+    while not completed.is_empty():
+        if completed.has_ready():
+            yield next(completed)
+            alive = time.monotonic()
+            continue
+        time.sleep(POLL_SECONDS)
+        now = time.monotonic()
+        if now - asked >= ASK_SECONDS:
+            asked = now
+            with suppress(OSError, TimeoutError):
+                alive = now if client.nthreads() else alive
+        if now - alive > WORKERLESS_SECONDS:
+            raise SchedulerError(
+                f"The scheduler has had no worker for {WORKERLESS_SECONDS:.0f} seconds; start one with `dask worker` "
+                "and run the sweep again, which goes on where it stopped."
+            )
 
 
 def _answer(dask: Any, future: Any) -> list[tuple[ChunkResult, float]]:
@@ -82,6 +114,10 @@ def _answer(dask: Any, future: Any) -> list[tuple[ChunkResult, float]]:
         raise SchedulerError(
             "The scheduler lost every worker that tried the same cells; look at the workers' memory and logs, then run "
             "the sweep again."
+        ) from error
+    except CancelledError as error:
+        raise SchedulerError(
+            "The connection to the scheduler was lost; finished cells are stored, so start it and run the sweep again."
         ) from error
     except ModuleNotFoundError as error:
         raise SchedulerError(

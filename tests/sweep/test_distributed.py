@@ -1,0 +1,132 @@
+"""The same grid on a real Dask scheduler with two worker processes on loopback, one of them killed half-way."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from core.errors import SchedulerError
+from core.sweep import distributed
+from core.sweep.run import SweepRun
+from core.sweep.store import Store
+from tests.support import run_cli
+from tests.sweep.support import ROOT, files, small_grid, start, sweep
+from tests.sweep.test_interruption import wait_for_cells
+
+GRID = ("--blocks", "4,20", "--seeds", "0:3000", "--recipe", "gpt2,peri-norm")
+
+
+@pytest.fixture
+def scheduler(tmp_path: Path) -> Iterator[str]:
+    """A scheduler's address; it ends with the test."""
+    pytest.importorskip("distributed", reason="the optional extra requirements-distributed.txt is not installed")
+    process = dask("dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard")
+    try:
+        yield said(process, r"Scheduler at:\s+(tcp://127\.0\.0\.1:\d+)")
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def workers(scheduler: str, tmp_path: Path) -> Iterator[list[subprocess.Popen[str]]]:
+    """Two workers of that scheduler, each a process of its own with one thread."""
+    options = ("--nthreads", "1", "--no-nanny", "--no-dashboard", "--local-directory", str(tmp_path))
+    crew = [dask("dask_worker", scheduler, *options) for _ in range(2)]
+    try:
+        for process in crew:
+            said(process, r"(Registered to)")
+        yield crew
+    finally:
+        for process in crew:
+            process.kill()
+            process.communicate()
+
+
+def dask(module: str, *arguments: str) -> subprocess.Popen[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+    return subprocess.Popen(
+        [sys.executable, "-m", f"distributed.cli.{module}", *arguments],
+        cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def said(process: subprocess.Popen[str], pattern: str) -> str:
+    """Wait until a process has logged `pattern`; its group."""
+    assert process.stderr is not None
+    for line in process.stderr:
+        found = re.search(pattern, line)
+        if found:
+            return found[1]
+    raise AssertionError(f"ended without saying {pattern}")
+
+
+@pytest.mark.heavy
+def test_a_lost_worker_costs_a_retry_and_the_tables_are_the_local_ones(
+    scheduler: str, workers: list[subprocess.Popen[str]], tmp_path: Path
+) -> None:
+    assert sweep(*GRID, "--store", tmp_path / "local.sqlite", "--out", tmp_path / "local").returncode == 0
+    process = start(
+        *GRID, "--scheduler", scheduler, "--store", tmp_path / "far.sqlite", "--out", tmp_path / "far"
+    )  # fmt: skip
+    wait_for_cells(process, tmp_path / "far.sqlite")
+    assert process.poll() is None
+    workers[0].kill()
+    _, err = process.communicate(timeout=180)
+    assert process.returncode == 0, err
+    assert "Traceback" not in err
+    assert files(tmp_path / "far") == files(tmp_path / "local")
+
+
+@pytest.mark.heavy
+def test_a_second_sweep_on_the_scheduler_finds_the_first_ones_cells(
+    scheduler: str, workers: list[subprocess.Popen[str]], tmp_path: Path
+) -> None:
+    grid = ("--blocks", "1,2", "--seeds", "0:40", "--scheduler", scheduler, "--store", tmp_path / "cells.sqlite")
+    assert sweep(*grid, "--out", tmp_path / "first").returncode == 0
+    began = time.perf_counter()
+    assert sweep(*grid, "--out", tmp_path / "second").returncode == 0
+    assert time.perf_counter() - began < 5
+    assert files(tmp_path / "first") == files(tmp_path / "second")
+
+
+def test_an_address_where_nobody_answers_is_refused_in_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("distributed", reason="the optional extra requirements-distributed.txt is not installed")
+    monkeypatch.setattr(distributed, "CONNECT_SECONDS", 1)
+    for address in ("tcp://127.0.0.1:9", "nonsense", "what://127.0.0.1:1"):
+        outcome = run_cli(
+            "sweep", "--blocks", "1", "--seeds", "0:2", "--scheduler", address, "--store", tmp_path / "cells.sqlite",
+            "--out", tmp_path / "out",
+        )  # fmt: skip
+        assert outcome.status == 2
+        assert "Traceback" not in outcome.err
+        assert "dask scheduler" in outcome.err.splitlines()[-1]
+
+
+def test_without_the_optional_package_the_way_out_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with (
+        Store.open(tmp_path / "cells.sqlite") as store,
+        pytest.raises(SchedulerError, match="requirements-distributed"),
+    ):
+        next(distributed.run_on_scheduler(SweepRun(small_grid(), store), "tcp://127.0.0.1:1"))
+
+
+def test_a_workers_answer_is_the_chunk_computed_here(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "cells.sqlite") as store:
+        run = SweepRun(small_grid(), store)
+        parts = [part for chunk in run.pending for part in run.parts(chunk)]
+        for part, (result, seconds) in zip(parts, distributed.compute(parts), strict=True):
+            assert seconds > 0
+            run.accept(part, result, seconds)
+        assert run.pending == ()
+        assert run.done == run.total
