@@ -11,7 +11,7 @@ from core.command import options as opt
 from core.errors import LabError
 from core.lab.experiment import SCHEMA, Experiment
 from core.lab.experiments import EXPERIMENTS, experiment, listing
-from core.lab.options import Option
+from core.lab.options import Option, typed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -98,15 +98,7 @@ def _parameter(name: str, option: Option, default: object) -> click.Option:
     if option.kind == "flag":
         return click.Option([f"{flag}/--no-{flag[2:]}", name], default=None, help=option.help)
     choices = f" One of {', '.join(option.choices)}." if option.choices else ""
-    return click.Option([flag, name], type=str, help=f"{option.help}{choices} [default: {_text(default)}]")
-
-
-def _text(default: object) -> str:
-    """A default as one would type it."""
-    if not isinstance(default, tuple):
-        return "" if default is None else str(default)
-    nested = any(isinstance(item, tuple) for item in default)
-    return (";" if nested else ",").join(_text(item) for item in default)
+    return click.Option([flag, name], type=str, help=f"{option.help}{choices} [default: {typed(default)}]")
 
 
 def readable(entry: Experiment, result: Result) -> str:

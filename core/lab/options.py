@@ -139,6 +139,14 @@ def consecutive(first: int, count: int) -> list[int]:
     return [(first + index) % 2**64 for index in range(count)]
 
 
+def typed(value: object) -> str:
+    """A value as one would type it: commas between numbers, semicolons between rows, nothing for None."""
+    if not isinstance(value, tuple):
+        return "" if value is None else str(value).removesuffix(".0")
+    nested = any(isinstance(item, tuple) for item in value)
+    return (";" if nested else ",").join(typed(item) for item in value)
+
+
 def _default(entry: Field[Any]) -> Any:
     assert entry.default is not MISSING
     return entry.default

@@ -13,7 +13,18 @@ import streamlit as st
 
 from pages.common import controls as shared
 from pages.common.control import Control
-from pages.controls import bands, initialization, laptop_plan, published_fixtures, recipes, residual_health
+from pages.controls import (
+    bands,
+    depth_sweep,
+    initialization,
+    laptop_plan,
+    norm_lab,
+    published_fixtures,
+    recipes,
+    residual_health,
+    residual_paths,
+    signal_lab,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -48,7 +59,7 @@ ENTRIES = (
         script="pages/explore/residual_health.py", title="Residual health", icon="🩺", decoder=True,
         controls=residual_health.CONTROLS,
     ),
-    Entry(script="pages/explore/depth_sweep.py", title="Depth sweep", icon="📈"),
+    Entry(script="pages/explore/depth_sweep.py", title="Depth sweep", icon="📈", controls=depth_sweep.CONTROLS),
     Entry(
         script="pages/explore/recipes.py", title="Recipes", icon="🧪", decoder=True, one_recipe=False,
         controls=recipes.CONTROLS,
@@ -63,8 +74,11 @@ ENTRIES = (
     ),
     Entry(script="pages/learn/laptop_plan.py", title="Laptop plan", icon="💻", controls=laptop_plan.CONTROLS),
     Entry(script="pages/learn/bands.py", title="Bands", icon="🚦", controls=bands.CONTROLS),
-    Entry(script="pages/learn/signal_lab.py", title="Signal lab", icon="🌊"),
-    Entry(script="pages/learn/norm_lab.py", title="Norm lab", icon="⚖️"),
+    Entry(script="pages/learn/signal_lab.py", title="Signal lab", icon="🌊", controls=signal_lab.CONTROLS),
+    Entry(script="pages/learn/norm_lab.py", title="Norm lab", icon="⚖️", controls=norm_lab.CONTROLS),
+    Entry(
+        script="pages/learn/residual_paths.py", title="Residual paths", icon="🛤️", controls=residual_paths.CONTROLS
+    ),
     Entry(script="pages/learn/method_and_limits.py", title="Method and limits", icon="📐"),
 )  # fmt: skip
 

@@ -46,10 +46,16 @@ class NormPlacementOptions(Options):
 
 
 def norm_placement(options: NormPlacementOptions) -> Result:
-    """Last-layer gradient norms. Tables: `gradients` (a row a placement, depth and seed), `mean` over the seeds."""
+    """Last-layer gradient norms. Tables: `gradients` (a row a placement, depth and seed), `mean` over the seeds.
+
+    `by_theory` starts at the mean of the shallowest stack and has the theorem's slope.
+    """
     rows = [row for each in consecutive(options.seed, options.seeds) for row in _gradients(options, each)]
     gradients = pd.DataFrame(rows, columns=["placement", "seed", "blocks", "gradient_norm"])
     mean = gradients.groupby(["placement", "blocks"])["gradient_norm"].mean().reset_index()
+    first = mean.groupby("placement")[["blocks", "gradient_norm"]].transform("first")
+    growth = (mean["blocks"] / first["blocks"]) ** mean["placement"].map(THEORY)
+    mean["by_theory"] = first["gradient_norm"] * growth
     summary: dict[str, float | None] = {}
     for placement in PLACEMENTS:
         chosen = mean[mean["placement"] == placement]

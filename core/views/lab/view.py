@@ -1,0 +1,85 @@
+"""How one experiment is shown: its words, formulas, pictures and tables, all read off its options and its result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from core.lab.result import Result
+from core.views.style import Theme
+
+DIGITS = "%.6g"
+
+
+class Picture(Protocol):
+    """A figure for a theme, what it says in words, and the points that it cannot draw."""
+
+    @property
+    def alt(self) -> str: ...
+
+    @property
+    def undrawn(self) -> list[str]: ...
+
+    def __call__(self, *, theme: Theme = "light") -> go.Figure: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableView:
+    """How a table is read: one sentence on it, and the titles of the columns shown; the files have all columns.
+
+    `shape`, where given, makes the table that is shown from the whole one.
+    """
+
+    alt: str
+    titles: Mapping[str, str] = field(default_factory=dict)
+    shape: Callable[[pd.DataFrame], pd.DataFrame] | None = None
+
+    def of(self, table: pd.DataFrame) -> pd.DataFrame:
+        """The table as shown."""
+        found = table if self.shape is None else self.shape(table)
+        return found[list(self.titles)].rename(columns=dict(self.titles)) if self.titles else found
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabView:
+    """An experiment as a page shows it.
+
+    `text` says what to look for, `formulas` are LaTeX, `subject` names the setting under a figure's title, `reading`
+    states the result in a sentence, and `pictures` and `tables` go by the names of their files.
+    """
+
+    text: str
+    formulas: tuple[str, ...]
+    subject: Callable[[Any], str]
+    reading: Callable[[Result], str]
+    pictures: Callable[[Result, str], Mapping[str, Picture]]
+    tables: Mapping[str, TableView]
+
+
+def number(value: Any) -> str:
+    """A number of a summary in a sentence: four digits, and a word where it is undefined."""
+    return "undefined" if value is None else f"{value:.4g}"
+
+
+def counted(count: int, thing: str) -> str:
+    """A count with its noun, `1 draw` or `3 draws`."""
+    return f"{count} {thing}{'' if count == 1 else 's'}"
+
+
+def formats(table: pd.DataFrame) -> dict[str, str]:
+    """Six significant digits for every column of floats."""
+    return {str(name): DIGITS for name in table.columns if pd.api.types.is_float_dtype(table[name])}
+
+
+def summary_table(result: Result) -> pd.DataFrame:
+    """Every number of a summary, a row each; what is undefined is missing."""
+    numbers = {
+        name: float("nan") if value is None else float(value)
+        for name, value in result.summary.items()
+        if not isinstance(value, bool | str)
+    }
+    return pd.DataFrame({"quantity": [name.replace("_", " ") for name in numbers], "value": list(numbers.values())})
