@@ -61,7 +61,7 @@ def _list(name: str, default: int | None, text: str) -> Callable[[opt.Command], 
 @click.option("--rows", default="1", show_default=True, metavar="B,...", help="Numbers of rows, beside --lengths.")
 @click.option("--token-seed", default="0", show_default=True, help="Seed of the random tokens.")
 @click.option("--band", default="0.01,100", show_default=True, help="Inclusive limits of every ratio.")
-@click.option("--store", type=str, metavar="PATH", help="Store of finished cells; one a user unless given.")
+@click.option("--store", type=str, metavar="PATH", help="Store of finished cells; DEPTHSCOPE_STORE, else one a user.")
 @click.option("--store-limit", type=opt.WHOLE, default=DEFAULT_LIMIT, show_default=True, help="Bytes of the store.")
 @click.option("--workers", type=opt.WHOLE, help="Processes; as many as cores where that saves time unless given.")
 @click.option("--scheduler", type=str, metavar="ADDRESS", help="Run on the workers of a Dask scheduler.")
@@ -86,7 +86,12 @@ def command(context: click.Context, /, **options: Any) -> None:
 
 
 def default_store(environment: Mapping[str, str]) -> Path:
-    """The user's own store, where the platform keeps what can be computed again."""
+    """The user's own store: where DEPTHSCOPE_STORE says, else where the platform keeps what can be computed again.
+
+    The pages use it too, so that what either has computed is there for the other.
+    """
+    if environment.get("DEPTHSCOPE_STORE"):
+        return Path(environment["DEPTHSCOPE_STORE"]).expanduser()
     cache = environment.get("XDG_CACHE_HOME") or environment.get("LOCALAPPDATA")
     return (Path(cache) if cache else Path("~/.cache").expanduser()) / "depthscope" / "cells.sqlite"
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from threading import Lock, Semaphore
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from core.decoder.recipes import recipe
 from core.errors import BudgetError, DepthscopeError
@@ -39,7 +39,7 @@ class Allowance:
     cells: int = 2**15
     plans: int = 256
     seconds: float = 120.0
-    pass_seconds: float = 0.8
+    pass_seconds: float = 0.7
     pass_bytes: int = 2**31
 
     def check(self, grid: SweepGrid) -> None:
@@ -55,15 +55,15 @@ class Allowance:
     def check_run(self, run: SweepRun) -> None:
         """Refuse missing cells that would hold the server, or one visitor's cancel button, for too long."""
         cost, longest = run.estimate, max((chunk.seconds for chunk in run.pending), default=0.0)
-        for too_much, sentence in (
-            (cost.seconds > self.seconds, f"The missing cells take about {clock(cost.seconds)} and a page computes "
-             f"sweeps of up to {clock(self.seconds)}"),
-            (longest > self.pass_seconds, f"One pass takes about {longest:.1f} s, and a page computes passes of up to "
-             f"{self.pass_seconds:g} s so that it can be cancelled"),
-            (cost.peak_bytes > self.pass_bytes, f"A pass needs about {cost.peak_bytes / 2**30:.1f} GiB and a page takes "
+        for value, limit, sentence in (
+            (cost.seconds, self.seconds, f"The missing cells take about {clock(cost.seconds)} and a page computes up "
+             f"to {clock(self.seconds)}"),
+            (longest, self.pass_seconds, f"One pass takes about {longest:.1f} s and a page computes passes of up to "
+             f"{self.pass_seconds:g} s, so that cancelling answers"),
+            (cost.peak_bytes, self.pass_bytes, f"A pass needs about {cost.peak_bytes / 2**30:.1f} GiB and a page takes "
              f"{self.pass_bytes / 2**30:g} GiB"),
         ):  # fmt: skip
-            if too_much:
+            if value > limit:
                 raise BudgetError(f"{sentence}; give fewer or smaller decoders, or run it on the command line.")
 
 
@@ -93,8 +93,8 @@ class InteractiveSweep:
     def __init__(self, grid: SweepGrid, store: Store, turns: Semaphore, allowance: Allowance | None = None) -> None:
         self.allowance = allowance or Allowance()
         self.allowance.check(grid)
-        self.grid, self.running, self.fault = grid, False, None
-        self.fault: str | None
+        self.grid, self.running = grid, False
+        self.fault: str | None = None
         self._store, self._turns, self._lock = store, turns, Lock()
         self._run = SweepRun(grid, store)
         self._tables: dict[str, tuple[int, pd.DataFrame]] = {}
@@ -117,6 +117,11 @@ class InteractiveSweep:
         return self._run.refused
 
     @property
+    def planned_refusals(self) -> int:
+        """Cells refused by arithmetic, before anything is drawn; they are finished from the beginning."""
+        return len(self._run.plan.refusals) * len(self.grid.seeds)
+
+    @property
     def complete(self) -> bool:
         """Whether no cell is missing."""
         return not self._run.pending
@@ -127,7 +132,7 @@ class InteractiveSweep:
         with self._lock:
             return self._run.estimate
 
-    @property
+    @cached_property
     def rows(self) -> int:
         """Rows of the long table once complete: one a site, and one for a cell that is refused beforehand."""
         sites: dict[tuple[str, int], int] = {}
@@ -157,7 +162,7 @@ class InteractiveSweep:
     def pace(self) -> Pace:
         """How far the sweep is now."""
         with self._lock:
-            spent = (time.monotonic() if self.running else self._paused) - self._began
+            spent = (time.monotonic() if self.running else self._paused) - self._began if self._began else 0.0
             left, gone = self._open_seconds(), self._work - self._open_seconds()
             new = self.done - self._before
             return Pace(
@@ -172,7 +177,7 @@ class InteractiveSweep:
         if self.complete or self.refusal is not None:
             return
         with self._lock:
-            self._began, self._before, self._work = time.monotonic(), self.done, self._open_seconds()
+            self._began, self._before, self._work = 0.0, self.done, self._open_seconds()
             self.fault, self.running = None, True
 
     def cancel(self) -> None:
@@ -185,14 +190,21 @@ class InteractiveSweep:
         with self._lock:
             if not self.running or not self._turns.acquire(timeout=seconds):
                 return
+            # Loading the engine before the first slice says nothing about the sweep.
+            self._began = self._began or time.monotonic()
             try:
                 self._run.step(seconds)
             except DepthscopeError as error:
                 self.fault = str(error)
+                self.cancel()
+                return
+            except BaseException:
+                self.cancel()
+                raise
             finally:
                 self._turns.release()
-                if self.fault is not None or self.complete or not self.running:
-                    self._rest()
+            if self.complete or not self.running:
+                self._rest()
 
     def table(self, name: str) -> pd.DataFrame:
         """`cells`, `summary` or `growth` of the finished cells, made once for each state of the sweep."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from core.decoder.batch import MAX_TOKENS, Batch, chapter_batch
 from core.decoder.config import DecoderConfig
@@ -99,7 +100,7 @@ class SweepRequest:
             yield DecoderConfig(blocks=1, **sizes)
 
 
-def side_by_side(lists: Mapping[str, Sequence[int]]) -> Iterator[dict[str, int]]:
+def side_by_side(lists: Mapping[str, Sequence[int]]) -> Iterator[dict[str, Any]]:
     """Size lists of one length side by side; a single entry goes with every entry of the others."""
     count = max(len(values) for values in lists.values())
     for name, values in lists.items():

@@ -39,12 +39,24 @@ class Sheet:
     tables: dict[str, pd.DataFrame] = field(default_factory=dict)
     builders: dict[str, Builder] = field(default_factory=dict)
 
-    def figure(self, name: str, builder: Builder, *, alt: str, undrawn: Sequence[str] = ()) -> None:
-        """Show a figure with its alternative text, the points that it cannot draw, and its files."""
+    def figure(
+        self,
+        name: str,
+        builder: Builder,
+        *,
+        alt: str,
+        undrawn: Sequence[str] = (),
+        select: Callable[[], None] | None = None,
+    ) -> None:
+        """Show a figure with its alternative text, the points that it cannot draw, and its files.
+
+        `select` is called after a click on a point, which then stands in the session's entry `figure-{name}`.
+        """
         self.builders[name] = builder
         options = {"format": IMAGE.value, "filename": f"{self._prefix}-{name}", "scale": 2}
         st.plotly_chart(
             builder(theme=theme()), width="stretch", theme=None, key=f"figure-{name}", alt=alt,
+            on_select=select or "ignore", selection_mode="points",
             config={**MODEBAR, "toImageButtonOptions": options},
         )  # fmt: skip
         if undrawn:

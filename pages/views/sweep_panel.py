@@ -1,0 +1,86 @@
+"""The head of the page Depth sweep: the form, what the sweep takes, Run and Cancel, and how far it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import streamlit as st
+
+from core.health.request import ObserveRequest
+from core.sweep.interactive import SLICE_SECONDS, InteractiveSweep
+from core.sweep.request import SweepRequest
+from core.views.sweep_words import allowance_sentence, cost_figures, pace_sentence, setting_sentence
+from pages.common import panels, recipe_panel
+from pages.common.control import Control, values_of
+from pages.controls import depth_sweep as controls
+
+
+def form() -> SweepRequest:
+    """Draw the form; the sweep that it asks for, with names of recipes as the core writes them."""
+    with st.form("sweep-form"):
+        _row((controls.BLOCKS, controls.SEEDS, controls.RECIPES), (3, 2, 5))
+        with st.expander("Sizes"):
+            _row(controls.SIZES[:3])
+            _row(controls.SIZES[3:])
+        with st.expander("Input, floating type and band"):
+            _row((controls.INPUT, controls.LENGTHS, controls.ROWS, controls.TEXT))
+            _row((controls.DTYPE, controls.BAND_LOWER, controls.BAND_UPPER))
+        st.form_submit_button("Set and estimate", key="sweep-set", icon="📏")
+    names, refused = recipe_panel.checked_names(controls.RECIPES.value)
+    for sentence in refused:
+        panels.refusal(sentence)
+    request = controls.request_of(values_of(controls.AXES))
+    return replace(request, recipes=tuple(names))
+
+
+def warnings(sweep: InteractiveSweep) -> None:
+    """Why to think again about a combination of recipes, at the sweep's largest depth and first size."""
+    grid = sweep.grid
+    setting = max(grid.settings[: len(grid.blocks)], key=lambda setting: setting.config.blocks)
+    base = ObserveRequest(config=setting.config, seed=grid.seeds[0], dtype=setting.dtype, batch=setting.batch)
+    recipe_panel.warn(base, grid.recipes)
+
+
+def state(sweep: InteractiveSweep, request: SweepRequest) -> None:
+    """Estimate and Run, or progress and Cancel, or that everything is there."""
+    if sweep.fault is not None:
+        panels.refusal(sweep.fault)
+    if sweep.running:
+        _progress(sweep)
+    elif sweep.complete:
+        pace = sweep.pace
+        st.success(panels.escaped(f"Complete: {pace_sentence(pace)}, {sweep.refused:,} refused."), icon="✅")
+    else:
+        _offer(sweep)
+    with st.expander("The same sweep on the command line, and what this page grants"):
+        st.markdown(panels.escaped(setting_sentence(sweep.grid)))
+        st.code(request.command(), language="sh", wrap_lines=True)
+        st.caption(panels.escaped(allowance_sentence(sweep.allowance, SLICE_SECONDS)))
+
+
+def _offer(sweep: InteractiveSweep) -> None:
+    refusal = sweep.refusal
+    with st.container(horizontal=True, gap="medium", vertical_alignment="bottom", key="sweep-estimate"):
+        for label, value in cost_figures(sweep.total, sweep.estimate, sweep.rows).items():
+            st.metric(label, value, width="content")
+    with st.container(horizontal=True, gap="medium", vertical_alignment="center", key="sweep-run-row"):
+        st.button(
+            "Continue" if sweep.done > sweep.planned_refusals else "Run", key="sweep-run", type="primary", icon="▶️",
+            on_click=sweep.start, disabled=refusal is not None,
+        )  # fmt: skip
+        st.markdown("Estimated from the sizes alone, within a factor of about two. Nothing was run yet.")
+    if refusal is not None:
+        panels.refusal(refusal)
+
+
+def _progress(sweep: InteractiveSweep) -> None:
+    pace = sweep.pace
+    st.progress(pace.share, text=panels.escaped(pace_sentence(pace)))
+    st.button("Cancel", key="sweep-cancel", icon="⏹️", on_click=sweep.cancel)
+
+
+def _row(drawn: Sequence[Control], widths: Sequence[int] | None = None) -> None:
+    for column, control in zip(st.columns(widths or len(drawn)), drawn, strict=True):
+        with column:
+            control.draw()
