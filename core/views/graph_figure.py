@@ -13,15 +13,21 @@ import plotly.graph_objects as go
 
 from core.views.style import FONT, PALETTES, Theme, figure, plain
 
-ROW_PIXELS = 44
+ROW_PIXELS = 46
 TITLE_PIXELS = 44
 STREAM, BRANCH = "stream", "branch"
 # Markers under the labels: a state is a dot on the stream, a sum a ring around its sign.
+WRITER_OF = {"attention": "attention.output", "feed-forward": "ffn.down"}
 DOTS = {"state": ("circle", 13), "sum": ("circle-open", 22)}
 
 
-def graph_figure(nodes: pd.DataFrame, edges: pd.DataFrame, *, title: str, theme: Theme = "light") -> go.Figure:
-    """One block; norms and coefficients are outlined boxes, branches are filled, and lines say who feeds whom."""
+def graph_figure(
+    nodes: pd.DataFrame, edges: pd.DataFrame, writers: pd.DataFrame, *, title: str, theme: Theme = "light"
+) -> go.Figure:
+    """One block; norms, coefficients and branches are boxes, and lines say who feeds whom.
+
+    A branch whose writer is scaled on the base draw says so; `writers` is `core.views.block_figure.writer_table`.
+    """
     colors = PALETTES[theme]
     places = {
         name: (row, -column)
@@ -45,7 +51,7 @@ def graph_figure(nodes: pd.DataFrame, edges: pd.DataFrame, *, title: str, theme:
             "height": TITLE_PIXELS + ROW_PIXELS * (deepest + 1),
             "margin": {"l": 4, "r": 4, "t": TITLE_PIXELS, "b": 4, "autoexpand": False},
             "hovermode": False,
-            "annotations": [_label(row, bool(left), theme) for row in nodes.to_dict("records")],
+            "annotations": [_label(row, _scale(row, writers), bool(left), theme) for row in nodes.to_dict("records")],
         },
     )
 
@@ -88,14 +94,27 @@ def _arrows(edges: pd.DataFrame, places: dict[Any, tuple[int, int]], theme: Them
 def _dots(nodes: pd.DataFrame, kind: str, theme: Theme) -> dict[str, Any]:
     colors = PALETTES[theme]
     symbol, size = DOTS[kind]
-    marker = {"symbol": symbol, "size": size, "color": colors.series[0], "line": {"width": 2}}
+    marker = {
+        "symbol": symbol,
+        "size": size,
+        "color": colors.series[0],
+        "line": {"width": 2, "color": colors.series[0]},
+    }
     return {
         "type": "scatter", "mode": "markers", "x": nodes["row"].tolist(), "y": (-nodes["column"]).tolist(),
         "marker": marker, "hoverinfo": "skip",
     }  # fmt: skip
 
 
-def _label(node: dict[Any, Any], two_sided: bool, theme: Theme) -> dict[str, Any]:
+def _scale(node: dict[Any, Any], writers: pd.DataFrame) -> str:
+    """The factor on the writer of a branch, in words; empty where it is 1 and for everything else."""
+    end = WRITER_OF.get(str(node["label"])) if node["kind"] == "branch" else None
+    rows = writers[writers["writer"].str.contains(end, regex=False)] if end else writers[:0]
+    factor = float(rows["factor"].iloc[0]) if len(rows) else 1.0
+    return "" if factor == 1.0 else f"{end} times {factor:.4g}"
+
+
+def _label(node: dict[Any, Any], scale: str, two_sided: bool, theme: Theme) -> dict[str, Any]:
     colors, kind = PALETTES[theme], node["kind"]
     place = {"x": node["row"], "y": -node["column"], "showarrow": False, "text": plain(node["label"])}
     if kind == "state":
@@ -106,6 +125,7 @@ def _label(node: dict[Any, Any], two_sided: bool, theme: Theme) -> dict[str, Any
         return {**place, "text": "<b>+</b>", "bgcolor": colors.paper, "borderpad": 0, "font": {"size": 15}}
     edge = colors.series[1] if kind == "branch" else colors.series[3] if kind == "coefficient" else colors.muted
     text = f"<b>{place['text']}</b>" if kind == "branch" else place["text"]
+    text += f"<br><span style='font-size:11px'>{scale}</span>" if scale else ""
     return {
         **place, "text": text, "bgcolor": colors.paper, "bordercolor": edge, "borderpad": 5,
         "borderwidth": 2 if kind == "branch" else 1, "font": {"color": colors.ink, "size": 13},

@@ -6,14 +6,14 @@ A series keeps its colour, marker and dash in every figure of a page: its place 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from core.health.band import Band
-from core.views.figures import whole_ticks
+from core.views.figures import log_range, whole_ticks
 from core.views.style import (
     HEIGHT,
     MARKED_POINTS,
@@ -32,8 +32,9 @@ from core.views.style import (
 SPREAD = "medians over {} seeds, 5 to 95 % filled"
 MEDIAN = "medians over {} seeds"
 FILL_OPACITY = 0.13
+FEW_DECADES = 2
 # Below the axes: the axis title, then the legend, which has room for two entries a row on a telephone.
-AXIS_PIXELS, LEGEND_ROW_PIXELS, ENTRIES_A_ROW = 62, 20, 2
+AXIS_PIXELS, LEGEND_ROW_PIXELS, ENTRIES_A_ROW = 68, 20, 2
 
 
 def lines_layout(
@@ -44,7 +45,7 @@ def lines_layout(
     foot = AXIS_PIXELS + LEGEND_ROW_PIXELS * math.ceil(entries / ENTRIES_A_ROW)
     chart["height"] = HEIGHT - 104 + foot
     chart["margin"] |= {"b": foot}
-    chart["legend"] |= {"yref": "container", "y": 0.01, "yanchor": "bottom"}
+    chart["legend"] |= {"yref": "container", "y": 0.01, "yanchor": "bottom", "tracegroupgap": 0}
     return chart
 
 
@@ -67,9 +68,9 @@ def quantile_lines(
     log: bool = True,
     theme: Theme = "light",
 ) -> list[dict[str, Any]]:
-    """One line a recipe at the medians; with `spread` its 5 to 95 % below it."""
+    """One line a recipe at the medians, none without any; with `spread` its 5 to 95 % below it."""
     fills, lines = [], []
-    for name, found in rows.groupby("recipe", sort=False):
+    for name, found in rows[rows["median"].notna()].groupby("recipe", sort=False):
         look = recipe_stroke(str(name), order, theme)
         if spread:
             fills.append(fill(found, x, "q05", "q95", look.color, group=str(name), log=log))
@@ -148,6 +149,14 @@ def band_entry(band: Band, theme: Theme) -> dict[str, Any]:
     """The band's place in the legend."""
     colors = PALETTES[theme]
     return legend_entry(f"band {band.lower:g} to {band.upper:g}", colors.band_edge, "dot", colors.band)
+
+
+def log_axis(values: Iterable[float]) -> dict[str, Any]:
+    """A logarithmic axis around the positive values, with ticks inside the decades where it spans few of them."""
+    axis = log_range(values)
+    if axis and axis["range"][1] - axis["range"][0] < FEW_DECADES:
+        axis["dtick"] = "D2"
+    return axis
 
 
 def depth_ticks(depths: pd.Series[int]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from core.health.band import DEFAULT_BAND, Band
-from core.views.figures import RATIO_AXES, RATIO_TITLES, REFERENCE_NAMES, SITE_AXIS, Quantity, log_range, whole_ticks
+from core.views.figures import RATIO_AXES, RATIO_TITLES, REFERENCE_NAMES, SITE_AXIS, Quantity, whole_ticks
 from core.views.lines import (
     band_entry,
     band_shapes,
@@ -20,6 +20,7 @@ from core.views.lines import (
     fill,
     line,
     lines_layout,
+    log_axis,
     quantile_lines,
     recipe_stroke,
     titled,
@@ -56,7 +57,7 @@ def profile_figure(
     title = titled(RATIO_TITLES[quantity], rows, spread)
     chart = lines_layout(title, SITE_AXIS, RATIO_AXES[quantity], _recipes(rows) + 2, theme=theme)
     chart["xaxis"] |= whole_ticks(rows["site"])
-    chart["yaxis"] |= log_range([*extent(rows, spread), band.lower, band.upper])
+    chart["yaxis"] |= log_axis([*extent(rows, spread), band.lower, band.upper])
     chart["shapes"] = [*band_shapes(band, theme), level(1.0, muted, "longdash")]
     lines = quantile_lines(rows, "site", order, spread=spread, theme=theme)
     return figure([*lines, band_entry(band, theme), legend_entry(REFERENCE_NAMES[quantity], muted, "longdash")], chart)
@@ -76,7 +77,7 @@ def depth_figure(
     title, y_title = DEPTH_TITLES[quantity]
     chart = lines_layout(titled(title, rows, spread), DEPTH_AXIS, y_title, _recipes(rows) + 1, theme=theme)
     chart["xaxis"] |= depth_ticks(rows["blocks"])
-    chart["yaxis"] |= log_range([*extent(rows, spread), band.lower, band.upper])
+    chart["yaxis"] |= log_axis([*extent(rows, spread), band.lower, band.upper])
     chart["shapes"] = band_shapes(band, theme)
     lines = quantile_lines(rows, "blocks", order, spread=spread, theme=theme)
     return figure([*lines, band_entry(band, theme)], chart)
@@ -110,7 +111,7 @@ def contribution_figure(
     chart = lines_layout(title, BLOCK_AXIS, MEASURE_AXES[measure], _recipes(rows), theme=theme, log_y=log)
     chart["xaxis"] |= whole_ticks(rows["block"])
     # Both branches share the vertical axis, so that the two figures can be read against each other.
-    chart["yaxis"] |= log_range(extent(summary[summary["measure"] == measure], spread)) if log else _COSINE_RANGE
+    chart["yaxis"] |= log_axis(extent(summary[summary["measure"] == measure], spread)) if log else _COSINE_RANGE
     if not log:
         chart["shapes"] = [level(0.0, PALETTES[theme].muted, "longdash")]
     return figure(quantile_lines(rows, "block", order, spread=spread, log=log, theme=theme), chart)

@@ -34,6 +34,8 @@ def profile_summary(rows: pd.DataFrame, shares: pd.DataFrame) -> pd.DataFrame:
     `shares` is `core.recipes.comparison_tables.share_table` of the same rows.
     """
     observed = rows[rows["status"] == OBSERVED]
+    if not len(observed):
+        return frame([], PROFILE_SUMMARY_COLUMNS)
     parts = [_levels(observed, SITE, f"{name}_ratio").assign(quantity=name) for name in QUANTITIES]
     joined = pd.concat(parts, ignore_index=True).merge(shares, on=[*SITE, "quantity"], how="left", sort=False)
     return joined[list(PROFILE_SUMMARY_COLUMNS)]
@@ -50,15 +52,22 @@ def contribution_summary(contributions: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)[list(CONTRIBUTION_SUMMARY_COLUMNS)]
 
 
+def contribution_view(summary: pd.DataFrame, measure: str) -> pd.DataFrame:
+    """One measure as people read it."""
+    return summary.loc[summary["measure"] == measure, ["recipe", "block", "branch", *LEVELS, "seeds"]]
+
+
 def overlay_summary(overlay: pd.DataFrame) -> pd.DataFrame:
     """Medians over seeds of measured and predicted values, and quantiles of the relative error, a row a law and place.
 
     Works on the tables by site and by depth; the columns before `OVERLAY_SUMMARY_COLUMNS` are the table's own keys.
     """
     keys = [name for name in (*SITE, "law") if name in overlay.columns]
+    if not len(overlay):
+        return frame([], (*keys, *OVERLAY_SUMMARY_COLUMNS))
     medians = overlay.groupby(keys, sort=False)[["measured", "predicted"]].median().reset_index()
     joined = medians.merge(_levels(overlay, keys, "relative_error"), on=keys, sort=False)
-    joined["evidence"] = overlay["evidence"].iloc[0] if len(overlay) else ""
+    joined["evidence"] = overlay["evidence"].iloc[0]
     return joined[[*keys, *OVERLAY_SUMMARY_COLUMNS]]
 
 
@@ -95,9 +104,9 @@ def overview_table(rows: pd.DataFrame, largest: pd.DataFrame, laws: Mapping[str,
 def overview_view(overview: pd.DataFrame) -> pd.DataFrame:
     """The overview as people read it."""
     titles = {
-        "recipe": "recipe", "law": "law", "largest_activation_ratio": "largest A ratio, median",
+        "recipe": "recipe", "largest_activation_ratio": "largest A ratio, median",
         "largest_adjoint_ratio": "largest G ratio, median", "share_within": "seeds within the band",
-        "loss_nats": "loss, nats, median", "seeds": "seeds",
+        "loss_nats": "loss, nats, median", "seeds": "seeds", "law": "law",
     }  # fmt: skip
     return overview[list(titles)].rename(columns=titles)
 
@@ -117,16 +126,17 @@ def growth_view(growth: pd.DataFrame) -> pd.DataFrame:
     fits = growth[growth["kind"] == "fit"].set_index(keys)[["exponent", "lower95", "upper95", "depths", "seeds"]]
     laws = growth[growth["kind"] == "derived"].set_index(keys)[["exponent", "note"]]
     joined = fits.join(laws.rename(columns={"exponent": "derived", "note": "derived because"})).reset_index()
+    joined[["depths", "seeds"]] = joined[["depths", "seeds"]].astype("Int64")
     joined["quantity"] = joined["quantity"].str.replace("_", " ")
     joined["derived because"] = joined["derived because"].fillna("no law without a free parameter")
-    return joined.rename(columns={"exponent": "fitted", "lower95": "from", "upper95": "to"})
+    return joined.rename(columns={"exponent": "fitted", "lower95": "95 % from", "upper95": "95 % to"})
 
 
 def law_table(card: Card) -> pd.DataFrame:
     """Every law of a card with its numbers in the first and last block (`LAW_COLUMNS`), stored weights first.
 
-    A law on stored weights multiplies the base draw; `*_std` is what it leaves. A law of the forward has no tensors, and
-    NaN where its coefficient is measured on a batch.
+    A law on stored weights multiplies the base draw; `*_std` is what it leaves. A law of the forward has no tensors,
+    and NaN where its coefficient is measured on a batch.
     """
     stored = [{"acts": "stored, once", "on": law.pattern, **asdict(law)} for law in card.stored]
     forward = [{"acts": "forward", "on": law.what, **asdict(law)} for law in card.forward]
@@ -138,7 +148,7 @@ def law_view(laws: pd.DataFrame) -> pd.DataFrame:
     """The laws as people read them; columns that say nothing here are left out."""
     titles = {
         "on": "acts on", "formula": "law", "first": "factor, first block", "last": "factor, last block",
-        "first_std": "std, first block", "last_std": "std, last block", "tensors": "tensors",
+        "first_std": "std, first block", "last_std": "std, last block", "tensors": "tensors", "acts": "when",
     }  # fmt: skip
     return laws[[name for name in titles if laws[name].notna().any()]].rename(columns=titles)
 
@@ -151,11 +161,11 @@ def difference_view(difference: pd.DataFrame, first: str, second: str) -> pd.Dat
 def drift_view(drift: pd.DataFrame) -> pd.DataFrame:
     """The drift explorer's numbers as people read them."""
     titles = {
-        "recipe": "under the name", "code_base": "code base", "output_last": "attention writer / declared, last block",
-        "down_last": "feed-forward writer / declared, last block", "other_tensors": "other kinds changed",
+        "recipe": "under the name", "code_base": "code base", "largest_change": "largest relative change",
+        "output_last": "attention writer / declared", "down_last": "feed-forward writer / declared",
+        "other_tensors": "other kinds changed",
         "declared_activation_ratio": "largest A ratio, declared", "variant_activation_ratio": "largest A ratio, there",
         "declared_adjoint_ratio": "largest G ratio, declared", "variant_adjoint_ratio": "largest G ratio, there",
-        "largest_change": "largest relative change",
     }  # fmt: skip
     return drift[list(titles)].rename(columns=titles)
 

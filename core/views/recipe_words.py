@@ -19,29 +19,34 @@ EVIDENCE_WORDS = {
 
 
 def verdict_sentences(overview: pd.DataFrame, band: tuple[float, float]) -> tuple[str, ...]:
-    """What the overview says in words: who keeps every ratio of every seed within the band, and who does not."""
-    limits = f"[{band[0]:g}, {band[1]:g}]"
+    """What the overview of one depth says in words: who keeps every ratio of every seed in the band, and who does not.
+
+    One sentence alone says that all do.
+    """
     seen = overview[overview["seeds"] > 0]
+    if not len(seen):
+        return ("No recipe was observed.", "Each says below why.")
+    inside = f"every ratio of every seed within the band [{band[0]:g}, {band[1]:g}]"
     safe = [str(name) for name in seen.loc[seen["share_within"] == 1.0, "recipe"]]
-    depth = f"{overview['blocks'].iloc[0]} blocks"
-    lines = []
-    if len(seen) and len(safe) == len(seen):
-        lines.append(f"At {depth} every ratio of every seed lies within the band {limits}, for every recipe shown.")
-    elif safe:
-        lines.append(f"At {depth} every ratio of every seed lies within the band {limits} for {_listed(safe)}.")
+    depth = f"At {_counted(int(overview['blocks'].iloc[0]), 'block')}"
+    if len(safe) == len(seen):
+        return (f"{depth} all recipes shown keep {inside}.",)
+    left = []
     for row in seen[seen["share_within"] < 1.0].to_dict("records"):
         out = row["seeds"] - round(row["share_within"] * row["seeds"])
-        lines.append(f"{row['recipe']} leaves the band {limits} with {out} of {row['seeds']} seeds.")
-    return tuple(lines)
+        left.append(f"{row['recipe']} with {out} of {_counted(row['seeds'], 'seed')}")
+    keeps = "no recipe keeps" if not safe else f"{_listed(safe)} {'keeps' if len(safe) == 1 else 'keep'}"
+    return (f"{depth} {keeps} {inside}.", f"The band is left by {_listed(left)}.")
 
 
 def comparison_sentence(request: ComparisonRequest) -> str:
     """What a comparison observes: sizes, seeds, floating type and recipes."""
     config = request.config
     return (
-        f"{config.blocks} blocks, width {config.width}, {config.heads} query and {config.key_value_heads} key/value heads, "
-        f"feed-forward width {config.ff_width}, vocabulary {config.vocabulary}; seeds {seed_text(request.seeds)}, "
-        f"{request.dtype}; {', '.join(request.recipes)}, all arms of a seed from one base draw."
+        f"{config.blocks} blocks, width {config.width}, {config.heads} query and {config.key_value_heads} key/value "
+        f"heads, feed-forward width {config.ff_width}, vocabulary {config.vocabulary}; seeds "
+        f"{seed_text(request.seeds)}, {request.dtype}; {', '.join(request.recipes)}, all arms of a seed from one base "
+        "draw."
     )
 
 
@@ -71,3 +76,7 @@ def file_name(recipe: str) -> str:
 
 def _listed(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _counted(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}"

@@ -11,11 +11,11 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
-from core.views.figures import Quantity, log_range
-from core.views.lines import recipe_stroke
+from core.views.figures import Quantity
+from core.views.lines import log_axis, recipe_stroke
 from core.views.style import PALETTES, Theme, figure, layout, plain
 
-ROW_PIXELS = 44
+ROW_PIXELS = 48
 GROWTH_TITLES = {
     "largest_activation_ratio": "Growth of the largest activation ratio",
     "input_adjoint_ratio": "Growth of the input's adjoint ratio",
@@ -54,7 +54,7 @@ def drift_figure(drift: pd.DataFrame, quantity: Quantity = "activation", *, them
     colors = PALETTES[theme]
     declared, found = (drift[f"{which}_{quantity}_ratio"].tolist() for which in ("declared", "variant"))
     chart = _rows_layout(names, f"Largest {quantity} ratio", "ratio, median over seeds", theme)
-    chart["xaxis"] |= {"type": "log", **_log_axis([*declared, *found])}
+    chart["xaxis"] |= {"type": "log", **log_axis([*declared, *found])}
     places = [-index for index in range(len(names))]
     between: dict[str, list[float | None]] = {"x": [], "y": []}
     for low, high, place in zip(declared, found, places, strict=True):
@@ -73,25 +73,17 @@ def drift_figure(drift: pd.DataFrame, quantity: Quantity = "activation", *, them
 
 def _rows_layout(names: Sequence[str], title: str, x_title: str, theme: Theme) -> dict[str, Any]:
     chart = layout(title, x_title, "", theme=theme, height=140 + ROW_PIXELS * max(1, len(names)))
-    chart["yaxis"] |= {"visible": False, "range": [-len(names) + 0.5, 0.75], "fixedrange": True}
+    chart["yaxis"] |= {"visible": False, "range": [-len(names) + 0.5, 0.8], "fixedrange": True}
     chart["margin"] |= {"l": 12, "t": 44, "b": 90}
     chart["legend"] |= {"yref": "container", "y": 0.01, "yanchor": "bottom"}
     chart["annotations"] = [
         {
-            "xref": "paper", "x": 0, "xanchor": "left", "y": -index, "yshift": 15, "text": plain(name),
+            "xref": "paper", "x": 0, "xanchor": "left", "y": -index, "yshift": 19, "text": plain(name),
             "showarrow": False, "align": "left", "font": {"size": 12, "color": PALETTES[theme].muted},
         }
         for index, name in enumerate(names)
     ]  # fmt: skip
     return chart
-
-
-def _log_axis(values: Sequence[float]) -> dict[str, Any]:
-    """A logarithmic axis that also has ticks inside a decade where it spans few of them."""
-    axis = log_range(values)
-    if axis and axis["range"][1] - axis["range"][0] < 2:
-        axis["dtick"] = "D2"
-    return axis
 
 
 def _points(

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import pandas as pd
 import plotly.graph_objects as go
 
-from core.views.figures import log_range
-from core.views.lines import fill, line, lines_layout, place_axis, recipe_stroke
+from core.views.lines import fill, line, lines_layout, log_axis, place_axis, recipe_stroke
 from core.views.style import PALETTES, Stroke, Theme, figure, heading, level, plain, stroke
 
 AXES = {"site": "residual site s (0 is the input)", "blocks": "depth L, blocks"}
@@ -27,7 +26,7 @@ def overlay_figure(overlay: pd.DataFrame, x: str, *, order: Sequence[str] = (), 
     # A law's name is a sentence and takes a legend row of its own.
     chart = lines_layout(title, AXES[x], y_title, 2 * len(laws) + 1, theme=theme)
     chart["xaxis"] |= place_axis(overlay, x)
-    chart["yaxis"] |= log_range([*overlay["measured"], *overlay["predicted"]])
+    chart["yaxis"] |= log_axis([*overlay["measured"], *overlay["predicted"]])
     traces = []
     for (law, rows), look in zip(laws, looks[1:], strict=False):
         trace = line(rows, x, "predicted", f"derived: {law}", look, log=True)
@@ -44,7 +43,7 @@ def error_figure(overlay: pd.DataFrame, x: str, *, order: Sequence[str] = (), th
     laws, looks = _laws(overlay, order, theme)
     name = plain(overlay["recipe"].iloc[0]) if len(overlay) else ""
     title = heading("Residual error of what is derived", f"{name}: medians over seeds, 5 to 95 % filled")
-    chart = lines_layout(title, AXES[x], "predicted / measured - 1", 2 * len(laws), theme=theme, log_y=False)
+    chart = lines_layout(title, AXES[x], "predicted / measured - 1", 2 * len(laws) + 1, theme=theme, log_y=False)
     chart["xaxis"] |= place_axis(overlay, x)
     chart["yaxis"] |= {"tickformat": "+.3~p"}
     chart["shapes"] = [level(0.0, PALETTES[theme].muted, "longdash")]

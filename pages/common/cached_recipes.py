@@ -18,9 +18,11 @@ from core.health.request import ObserveRequest
 from core.recipes.card import card
 from core.recipes.request import ComparisonRequest
 from core.sweep.grid import SweepGrid
+from core.sweep.interactive import InteractiveSweep
 from core.sweep.run import SweepRun
 from core.sweep.store import Store
 from pages.common.cached import ENTRIES, ObservationKey, start_engine
+from pages.common.sweeps import ALLOWANCE, TURNS
 
 if TYPE_CHECKING:
     from core.recipes.combinations import CombinationReport
@@ -31,8 +33,16 @@ Tables = dict[str, pd.DataFrame]
 PATIENCE_SECONDS = 30.0
 COMPARISONS = 8
 DRIFT_SEEDS = 8
-# Session entry: the sweep over depths that was shown last, with its cells.
-RUN = "recipes over depths"
+# Session entry: the sweep over depths that was shown last.
+SWEEP = "recipes over depths"
+
+
+@dataclass(frozen=True)
+class KeptSweep:
+    """A sweep and the store that has its cells."""
+
+    sweep: InteractiveSweep
+    store: Store
 
 
 @dataclass(frozen=True)
@@ -89,11 +99,13 @@ def theory(request: ComparisonRequest, name: str) -> Tables:
     return _theory(ComparisonKey.of(one), comparison)
 
 
-def depth_theory(run: SweepRun, name: str) -> pd.DataFrame:
-    """The derived terminal adjoint of one recipe at every depth of a sweep."""
+def depth_theory(sweep: InteractiveSweep, name: str) -> pd.DataFrame:
+    """The derived terminal adjoint of one recipe at every depth of a sweep, as far as its cells are finished."""
     from core.recipes.overlays import depth_overlay_table
 
-    return depth_overlay_table(run.rows(recipe=name), run.grid.sizes[0])
+    kept = st.session_state[SWEEP]
+    assert kept.sweep is sweep
+    return depth_overlay_table(SweepRun(sweep.grid, kept.store).rows(recipe=name), sweep.grid.sizes[0])
 
 
 def warnings(request: ObserveRequest) -> CombinationReport:
@@ -111,20 +123,27 @@ def drift(request: ComparisonRequest) -> pd.DataFrame:
         return _drift(ComparisonKey.of(few), few)
 
 
-def depth_run(request: ComparisonRequest, depths: Sequence[int]) -> SweepRun:
-    """The sweep of the comparison over depths; it keeps its finished cells as long as the session asks for the same.
+def depth_sweep(request: ComparisonRequest, depths: Sequence[int]) -> InteractiveSweep:
+    """The sweep of a comparison over depths; its finished cells stay as long as the session asks for the same.
 
-    Cells are worked off by whoever shows them, a slice at a time.
+    They lie in memory: a comparison is small, and a page that cannot write to a disk still compares.
     """
-    grid = SweepGrid(
+    grid = _grid(request, depths)
+    kept = st.session_state.get(SWEEP)
+    if not isinstance(kept, KeptSweep) or kept.sweep.grid.digest != grid.digest:
+        if isinstance(kept, KeptSweep):
+            kept.sweep.cancel()
+        store = Store.open(":memory:")
+        kept = st.session_state[SWEEP] = KeptSweep(InteractiveSweep(grid, store, TURNS, ALLOWANCE), store)
+    return kept.sweep
+
+
+def _grid(request: ComparisonRequest, depths: Sequence[int]) -> SweepGrid:
+    return SweepGrid(
         blocks=tuple(depths), seeds=request.seeds, recipes=request.recipes, sizes=(request.config,),
         dtypes=(request.dtype,), batches=(request.batch,), device=request.device, distribution=request.distribution,
         band=request.band, budget=request.budget,
     )  # fmt: skip
-    kept = st.session_state.get(RUN)
-    if not isinstance(kept, SweepRun) or kept.grid.digest != grid.digest:
-        kept = st.session_state[RUN] = SweepRun(grid, Store.open(":memory:"))
-    return kept
 
 
 def _observed(request: ComparisonRequest) -> Comparison:
@@ -137,14 +156,7 @@ def _observed(request: ComparisonRequest) -> Comparison:
 def _check(request: ComparisonRequest) -> None:
     """Refuse what cannot run, what memory does not hold, and what would take longer than a page's patience."""
     request.check()
-    plan = SweepRun(
-        SweepGrid(
-            blocks=(request.config.blocks,), seeds=request.seeds, recipes=request.recipes, sizes=(request.config,),
-            dtypes=(request.dtype,), batches=(request.batch,), device=request.device,
-            distribution=request.distribution, budget=request.budget,
-        ),
-        Store.open(":memory:"),
-    )  # fmt: skip
+    plan = SweepRun(_grid(request, (request.config.blocks,)), Store.open(":memory:"))
     seconds = plan.estimate.seconds
     if seconds > PATIENCE_SECONDS:
         raise BudgetError(

@@ -22,7 +22,9 @@ def checked_names(typed: Sequence[str]) -> tuple[list[str], list[str]]:
         try:
             name = recipe(one).name
         except RecipeError as error:
-            refusals.append(str(error))
+            what, _, way_out = str(error).partition("; ")
+            said = any(way_out in sentence for sentence in refusals)
+            refusals.append(f"{what}." if said else str(error))
             continue
         if name in names:
             refusals.append(f"{one} is {name}, which is chosen already.")
@@ -42,10 +44,15 @@ def warn(request: ObserveRequest, names: Sequence[str]) -> None:
         try:
             report = cached_recipes.warnings(replace(request, recipe=name))
         except DepthscopeError as error:
-            st.warning(f"**{escaped(name)}** {escaped(str(error))}", icon="⚠️")
+            caution(name, str(error))
             continue
         for warning in report.warnings:
-            st.warning(f"**{escaped(name)}** {escaped(warning.sentence)}", icon="⚠️")
+            caution(name, warning.sentence)
         effects = "; ".join(f"{effect.part}: {effect.place}" for effect in report.effects)
         if effects:
             st.caption(f"**{escaped(name)}**, what each part changes. {escaped(effects)}.")
+
+
+def caution(name: str, sentence: str) -> None:
+    """A warning about one recipe, led by its name."""
+    st.warning(f"**{escaped(name)}** {escaped(sentence.removeprefix(f'{name}: '))}", icon="⚠️")

@@ -62,7 +62,14 @@ class OneOf(Control):
         first = min(self.place, len(options) - 1)
         return str(
             st.selectbox(
-                self.label, options, first, key=self.name, help=self.help, persist_state="session", bind="query-params"
+                self.label,
+                options,
+                first,
+                key=self.name,
+                help=self.help,
+                persist_state="session",
+                bind="query-params",
+                width=self.width or "stretch",
             )
         )
 
@@ -86,11 +93,11 @@ COMPARED = SeveralRecipes(
     "combine a recipe that changes the graph with laws on stored weights.",
 )  # fmt: skip
 SEEDS = Control(
-    name="compare_seeds", label="Seeds", kind="whole", default=32, lower=1, upper=256, step=1,
+    name="compare_seeds", label="Seeds", kind="whole", default=32, lower=1, upper=256, step=1, width=150,
     help="Consecutive seeds from the sidebar's seed on. All recipes of a seed share its base draw.",
 )  # fmt: skip
 DEPTHS = Control(
-    name="compare_depths", label="Depths", kind="text", default="2,4,8,16,32", placeholder="2,4,8,16,32",
+    name="compare_depths", label="Depths", kind="text", default="2,4,8,16,32", placeholder="2,4,8,16,32", width=220,
     help="Blocks at which ratios are observed for the view Against depth, at most twelve.",
 )  # fmt: skip
 SPREAD = Control(
@@ -101,10 +108,10 @@ MEASURE = Control(
     name="compare_measure", label="Measure", kind="segments", default=MEASURES[0], options=MEASURES,
 )  # fmt: skip
 FOCUS = OneOf(
-    name="compare_focus", label="Recipe looked into", kind="choice", default="",
+    name="compare_focus", label="Recipe looked into", kind="choice", default="", width=240,
     help="The recipe that this view is about.",
 )  # fmt: skip
-FIRST = OneOf(name="compare_from", label="From", kind="choice", default="")
-SECOND = OneOf(name="compare_to", label="To", kind="choice", default="", place=1)
+FIRST = OneOf(name="compare_from", label="From", kind="choice", default="", width=240)
+SECOND = OneOf(name="compare_to", label="To", kind="choice", default="", place=1, width=240)
 
 CONTROLS: tuple[Control, ...] = (COMPARED, SEEDS, DEPTHS, SPREAD, MEASURE, FOCUS, FIRST, SECOND)

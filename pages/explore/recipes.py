@@ -10,7 +10,8 @@ from pages.common import controls, panels, recipe_panel
 from pages.common.cached_recipes import comparison_request
 from pages.common.sheet import Sheet
 from pages.controls import recipes as own
-from pages.views.recipes import VIEWS, Shown
+from pages.views.recipe_shown import Shown
+from pages.views.recipes import VIEWS
 
 st.title("Recipes")
 st.markdown(
@@ -27,14 +28,14 @@ with panels.refusals():
     if names:
         wanted = comparison_request(request, names, own.SEEDS.value)
         shown = Shown(request, wanted, Sheet("recipes", "Recipes"))
-        tabs = st.tabs(list(VIEWS), key="view", on_change="rerun", bind="query-params")
+        tabs = st.tabs(list(VIEWS), key="compare_view", on_change="rerun", bind="query-params")
         for tab, draw in zip(tabs, VIEWS.values(), strict=True):
             if tab.open:
                 with tab, panels.refusals():
                     draw(shown)
         record = {
-            "config": wanted.config.document(), "recipes": names, "seeds": seed_text(wanted.seeds), "dtype": wanted.dtype,
-            "base_initializer_id": wanted.distribution.name,
+            "config": wanted.config.document(), "recipes": names, "seeds": seed_text(wanted.seeds),
+            "dtype": wanted.dtype, "base_initializer_id": wanted.distribution.name,
         }  # fmt: skip
         shown.sheet.exports(record=record, paragraphs=[comparison_sentence(wanted)])
         if shown.unfinished:
