@@ -33,7 +33,9 @@ class MatrixUse:
 
 @dataclass
 class Branch:
-    """One contribution. `factors` lead from the leaf to the sum, `inner` from `raw` to the leaf; `beside` are biases.
+    """One contribution, read from the state `source`; `beside` are biases added with it.
+
+    `factors` lead from the leaf to the sum, `inner` from `raw` to the leaf.
 
     `deep` is `raw` before views of it. `norm_out` tells that a norm stands between raw and leaf. `additive` are the
     parameters that the branch adds by itself (biases), `gains` the vectors that scale what it reads.
@@ -41,6 +43,7 @@ class Branch:
 
     leaf: Vertex
     factors: list[Factor]
+    source: Vertex
     raw: Vertex
     deep: Vertex
     inner: list[Factor] = field(default_factory=list)
@@ -56,7 +59,7 @@ class Branch:
 
 
 # Tells a branch's kind; parts of a sum are branches of their own where their kinds differ.
-KindOf = Callable[[Addition, Branch], str]
+KindOf = Callable[[Branch], str]
 
 
 def branches_of(chain: Chain, addition: Addition, kind_of: KindOf) -> list[Branch]:
@@ -68,7 +71,7 @@ def branches_of(chain: Chain, addition: Addition, kind_of: KindOf) -> list[Branc
         if term.leaf is None or flow.dynamic(term.leaf):
             continue
         if not found:
-            found.append(Branch(term.leaf, term.factors, term.leaf, term.leaf))
+            found.append(Branch(term.leaf, term.factors, addition.state, term.leaf, term.leaf))
         else:
             found[0].beside.append(term)
         found[0].additive += flow.parameters_of(term.leaf)
@@ -87,18 +90,18 @@ def _split(chain: Chain, addition: Addition, term: Term, kind_of: KindOf) -> lis
         for inner in moving
         for branch in _split(chain, addition, Term(inner.vertex, [*path, inner.factor]), kind_of)
     ]
-    return parts if len({kind_of(addition, part) for part in parts}) > 1 else [whole]
+    return parts if len({kind_of(part) for part in parts}) > 1 else [whole]
 
 
 def _branch(chain: Chain, addition: Addition, term: Term) -> Branch:
     assert term.leaf is not None
     flow = chain.flow
-    branch = Branch(term.leaf, term.factors, term.leaf, term.leaf)
+    branch = Branch(term.leaf, term.factors, chain.state_read(term.leaf), term.leaf, term.leaf)
     vertex = term.leaf
-    while vertex != addition.state and vertex[0] not in chain.found:
+    while vertex not in chain.states and vertex[0] not in chain.found:
         branch.deep = vertex
         step = chain.step(vertex)
-        if step is None or step.kind in ("pointwise", "cast") or step.source == addition.state:
+        if step is None or step.kind in ("pointwise", "cast") or step.source in chain.states:
             break
         vertex = step.source
         if step.kind == "view":
@@ -107,16 +110,16 @@ def _branch(chain: Chain, addition: Addition, term: Term) -> Branch:
         branch.raw = vertex
         if step.kind == "scale":
             branch.inner.append(step.factor)
-    _Writers(flow, addition.state, branch).walk()
-    _read(flow, addition.state, branch)
+    _Writers(flow, chain.states, branch).walk()
+    _read(flow, branch)
     return branch
 
 
 class _Writers:
     """Walks back from a leaf to the first matrices; `linear` is lost at anything that is not linear."""
 
-    def __init__(self, flow: Flow, state: Vertex, branch: Branch) -> None:
-        self.flow, self.state, self.branch = flow, state, branch
+    def __init__(self, flow: Flow, states: frozenset[Vertex], branch: Branch) -> None:
+        self.flow, self.states, self.branch = flow, states, branch
         self._found: list[MatrixUse] = []
         self._seen: set[tuple[Vertex, bool]] = set()
         self._stack: list[tuple[Vertex, bool]] = []
@@ -132,7 +135,7 @@ class _Writers:
         self.branch.writers = sorted(chosen, key=lambda use: use.call)
 
     def _push(self, vertex: Vertex | None, linear: bool) -> None:
-        if vertex is None or vertex == self.state or not self.flow.dynamic(vertex):
+        if vertex is None or vertex in self.states or not self.flow.dynamic(vertex):
             return
         if (vertex, True) not in self._seen and (vertex, linear) not in self._seen:
             self._seen.add((vertex, linear))
@@ -210,8 +213,9 @@ def _fans(node: FlowNode, matrix: torch.Tensor, place: int) -> tuple[int | None,
     return (shape[-1], shape[-2]) if place == first_factor else (shape[-2], shape[-1])
 
 
-def _read(flow: Flow, state: Vertex, branch: Branch) -> None:
+def _read(flow: Flow, branch: Branch) -> None:
     """The first matrices after the state, on every way to the leaf, and the vectors that scale it before them."""
+    state = branch.source
     above, stack = {branch.leaf}, [branch.leaf]
     while stack:
         vertex = stack.pop()

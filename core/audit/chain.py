@@ -32,6 +32,8 @@ class Chain:
                 if addition is not None:
                     self.found[index] = addition
         self.additions = self._follow()
+        ends = {vertex for addition in self.additions for vertex in (addition.state, addition.sum, addition.next_state)}
+        self.states = frozenset(ends)
         self._carry()
 
     @property
@@ -44,6 +46,19 @@ class Chain:
         if vertex not in self._steps:
             self._steps[vertex] = self._one_step(vertex)
         return self._steps[vertex]
+
+    def state_read(self, leaf: Vertex) -> Vertex:
+        """The latest state that a leaf is computed from."""
+        heap, seen = [(-leaf[0], leaf)], {leaf}
+        while heap:
+            _, top = heapq.heappop(heap)
+            if top in self.states and top != leaf:
+                return top
+            for source in self.flow.moving(self.flow.node(top)):
+                if source not in seen:
+                    seen.add(source)
+                    heapq.heappush(heap, (-source[0], source))
+        return self.base
 
     def _one_step(self, vertex: Vertex) -> Step | None:
         node = self.flow.node(vertex)
@@ -154,7 +169,7 @@ class Chain:
         """Tell what earlier states bring without a matrix, a second share of the state or a skip, from gains."""
         if not self.additions:
             return
-        earlier = self._above(self.base) | {addition.state for addition in self.additions}
+        earlier = self._above(self.base) | self.states
         for addition in self.additions:
             terms, addition.terms = addition.terms, []
             for term in terms:

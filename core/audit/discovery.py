@@ -115,23 +115,42 @@ def replayed(discovery: Discovery, replay: Replay, inputs: ModelInputs | None = 
 
 
 def _layout(discovery: Discovery) -> Layout:
-    """Decide whether rows or positions come first, by moving one token, where shapes alone leave it open."""
-    chain, inputs = discovery.chain, discovery.inputs
-    layout = discovery.layout
-    shape = chain.flow.shape(chain.base)
-    address = chain.flow.address(chain.base)
-    before = chain.flow.value(chain.base)
-    if not layout.ambiguous(shape) or address is None or before is None:
+    """Where the batch's positions stand in the stream; where shapes leave it open, single tokens are moved to see."""
+    chain, layout = discovery.chain, discovery.layout
+    shape, before = chain.flow.shape(chain.base), chain.flow.value(chain.base)
+    if before is None or chain.flow.address(chain.base) is None:
         return layout
-    after = replayed(discovery, Replay([address]), inputs.moved(0, inputs.positions - 1)).get(address)
-    if after is None:
+    if layout.normalized(before) is None and len(shape) == 3 and shape[0] == layout.rows:
+        return _longer(discovery, before)
+    if not layout.ambiguous(shape):
         return layout
-    swapped = Layout(inputs.rows, inputs.positions, positions_first=True)
+    swapped = Layout(layout.rows, layout.positions, positions_first=True)
+    changed = _changed(discovery, before, layout.positions - 1)
     moved = []
     for candidate in (layout, swapped):
-        difference = candidate.normalized((after != before).to(torch.float32))
+        difference = None if changed is None else candidate.normalized(changed)
         moved.append(difference is not None and bool(difference[0, -1].any()) and not bool(difference[1:].any()))
     return swapped if moved == [False, True] else layout
+
+
+def _longer(discovery: Discovery, before: torch.Tensor) -> Layout:
+    """A stream of other length than the batch: each position stands where its token moves the first state."""
+    layout, picked = discovery.layout, []
+    for position in range(layout.positions):
+        changed = _changed(discovery, before, position)
+        places = [] if changed is None else changed[0].any(dim=-1).nonzero().flatten().tolist()
+        if len(places) != 1:
+            return layout
+        picked += places
+    return Layout(layout.rows, int(before.shape[1]), picked=tuple(picked))
+
+
+def _changed(discovery: Discovery, before: torch.Tensor, position: int) -> torch.Tensor | None:
+    """Where the first state changes when one token of the first row does; 1.0 there, 0.0 elsewhere."""
+    address = discovery.chain.flow.address(discovery.chain.base)
+    assert address is not None
+    after = replayed(discovery, Replay([address]), discovery.inputs.moved(0, position)).get(address)
+    return None if after is None else (after != before).to(torch.float32)
 
 
 def _name_sites(discovery: Discovery) -> None:
@@ -145,7 +164,7 @@ def _name_sites(discovery: Discovery) -> None:
     seen: dict[str, int] = {}
     for addition, branches, block, writers in zip(chain.additions, found, blocks, written, strict=True):
         pattern = tuple(sorted({re.sub(r"\d+", "#", name) for name in writers}))
-        site = Site(addition, branches, [kinds.of(addition, branch) for branch in branches], block, "", pattern)
+        site = Site(addition, branches, [kinds.of(branch) for branch in branches], block, "", pattern)
         label = f"block.{block}.after_{site.kind}"
         seen[label] = seen.get(label, 0) + 1
         site.label = label if seen[label] == 1 else f"{label}_{seen[label]}"
@@ -168,14 +187,14 @@ class _Kinds:
         self._discovery = discovery
         self._known: dict[tuple[int, int, int, bool], str] = {}
 
-    def of(self, addition: Addition, branch: Branch) -> str:
+    def of(self, branch: Branch) -> str:
         key = (branch.nodes, len(branch.readers), len(branch.writers), branch.softmax)
         if key not in self._known:
-            mixes = self._mixes(addition, branch)
+            mixes = self._mixes(branch)
             self._known[key] = (ATTENTION if branch.softmax else MIXER) if mixes else FEED_FORWARD
         return self._known[key]
 
-    def _mixes(self, addition: Addition, branch: Branch) -> bool:
+    def _mixes(self, branch: Branch) -> bool:
         """Whether the branch at one position depends on the state at another.
 
         Where its output depends on nothing yet (a gate or a writer of zeros), what its writers read is asked instead.
@@ -185,7 +204,7 @@ class _Kinds:
             return branch.softmax
         read = [vertex for use in branch.writers for vertex in flow.moving(flow.nodes[use.node])]
         for vertex in (branch.deep, *read):
-            answer = self._depends_elsewhere(vertex, addition.state)
+            answer = self._depends_elsewhere(vertex, branch.source)
             if answer is not None:
                 return answer
         return branch.softmax

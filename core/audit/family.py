@@ -1,54 +1,88 @@
-"""Build a family of the installed transformers library at small size."""
+"""Small members of the model families that the installed transformers library maps to a causal language model."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-import torch
+from core.audit.hub import allowed, config_class_of, families
+from core.audit.shrink import HEADS, WIDTH, Settings, small_settings
+from core.errors import ModelFileError, shown
 
 ROPE = {"rope_type": "default", "rope_theta": 10000.0}
-MLA = {"q_lora_rank": 8, "kv_lora_rank": 8}
+INDEXER = {
+    "indexer_n_heads": 2,
+    "indexer_kv_heads": 1,
+    "indexer_head_dim": 8,
+    "indexer_budget": 8,
+    "indexer_compress_ratio": 4,
+}
 
-# What small sizes alone cannot decide, a family of the library at a time. `blocks` entries a block stand in lists of
-# that length; the depth is filled in where `{blocks}` asks for it.
-FAMILY_SETTINGS: Mapping[str, Mapping[str, Any]] = {
+
+def _layers(*kinds: str) -> Callable[[int], list[str]]:
+    return lambda blocks: [kinds[block % len(kinds)] for block in range(blocks)]
+
+
+_QWEN4 = {**INDEXER, "layer_types": _layers("linear_attention", "indexed_attention")}
+
+# What patterns over names cannot decide, a family at a time. A callable is given the depth.
+EXTRA_SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "cohere_compass_text": {"rope_parameters": {"full_attention": ROPE, "sliding_attention": ROPE}},
-    "dbrx": {"attn_config": {"kv_n_heads": 2, "rope_theta": 10000.0}},
+    "dbrx": {"attn_config": {"kv_n_heads": 2, "rope_theta": 10000.0, "clip_qkv": 8.0}},
     "deepseek_v2": {"num_experts_per_tok": 2},
+    "dory": {
+        "num_hidden_layers": lambda blocks: blocks + 2,
+        "n_input_layers": 1,
+        "n_recurrent_layers": lambda blocks: blocks,
+        "n_output_layers": 1,
+        "layer_types": lambda blocks: _layers("sliding_attention", "full_attention")(blocks + 2),
+    },
     "dots1": {"n_routed_experts": 4, "num_experts_per_tok": 2, "n_shared_experts": 1},
+    "dots3_note": {"text_config": {"head_dim": 16}},
+    "dots3_note_text": {"head_dim": 16},
+    "gpt_neo": {"attention_types": lambda blocks: [[["global", "local"], blocks // 2]]},
+    "granitemoehybrid": {"layer_types": _layers("linear_attention", "full_attention")},
+    "lfm2_moe": {"layer_types": _layers("conv", "full_attention")},
     "mamba2": {"num_heads": 8, "head_dim": 8},
     "musicgen": {"num_codebooks": 1},
     "musicgen_melody": {"num_codebooks": 1},
-    "reformer": {"is_decoder": True, "axial_pos_shape": [8, 8], "axial_pos_embds_dim": [8, 24], "feed_forward_size": 64},
+    "qwen4_exp": _QWEN4,
+    "qwen4_exp_text": _QWEN4,
+    "reformer": {
+        "is_decoder": True,
+        "axial_pos_shape": [8, 8],
+        "axial_pos_embds_dim": [8, 24],
+        "feed_forward_size": 64,
+        "attn_layers": _layers("local", "lsh"),
+    },
     "xmod": {"default_language": "en_XX"},
+    # Its attention block is shared, so that there must be two places that share it.
+    "zamba": {
+        "num_hidden_layers": lambda blocks: 2 * blocks,
+        "layer_types": lambda blocks: _layers("linear_attention", "hybrid")(2 * blocks),
+        "attention_hidden_size": 2 * WIDTH,
+        "attention_head_dim": 2 * WIDTH // HEADS,
+    },
+    "zamba2": {
+        "num_hidden_layers": lambda blocks: 2 * blocks,
+        "layers_block_type": lambda blocks: _layers("linear_attention", "hybrid")(2 * blocks),
+        "n_mamba_heads": HEADS,
+        "num_mem_blocks": 1,
+    },
 }
-# An entry a block, repeated as often as the depth asks for.
-FAMILY_LAYERS: Mapping[str, Mapping[str, list[Any]]] = {
-    "granitemoehybrid": {"layer_types": ["linear_attention", "full_attention"]},
-    "lfm2_moe": {"layer_types": ["conv", "full_attention"]},
-    "reformer": {"attn_layers": ["local", "lsh"]},
-}
 
 
-def family_model(family: str, blocks: int, seed: int = 0) -> tuple[Any, Any]:
-    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
-    import transformers
-    from core.audit.inputs import random_batch
-    from core.audit.shrink import small_settings
-
-    model_class = getattr(transformers, MODEL_FOR_CAUSAL_LM_MAPPING_NAMES[family])
-    config_class = model_class.config_class
-    default = config_class()
-    settings = small_settings(default.to_dict(), blocks)
-    settings |= FAMILY_SETTINGS.get(family, {})
-    for key, pattern in FAMILY_LAYERS.get(family, {}).items():
-        settings[key] = [pattern[block % len(pattern)] for block in range(blocks)]
-    if family == "gpt_neo":
-        settings["attention_types"] = [[["global", "local"], blocks // 2]]
-    if family == "dory":
-        settings |= {"num_hidden_layers": 6*blocks//2}
-    config = config_class(**settings)
-    torch.manual_seed(seed)
-    model = model_class._from_config(config, attn_implementation="eager", dtype=torch.float32)
-    return model, random_batch(90, seed)
+def family_settings(family: str, blocks: int) -> Settings:
+    """The settings of a small member of `family` with `blocks` blocks; raises `ModelFileError` for an unknown one."""
+    if family not in families():
+        raise ModelFileError(
+            f"The family {shown(family)} is not among the {len(families())} causal language models of the installed "
+            "transformers; see `python -m core survey --families all`."
+        )
+    config_class = config_class_of(family)
+    settings = small_settings(config_class().to_dict(), blocks)
+    for key, value in EXTRA_SETTINGS.get(family, {}).items():
+        value = value(blocks) if callable(value) else value
+        nested = isinstance(value, dict) and isinstance(settings.get(key), dict)
+        settings[key] = {**settings[key], **value} if nested else value
+    return allowed(config_class, settings)[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,8 @@ DEFAULT_ROWS, DEFAULT_POSITIONS = 2, 13
 class ModelInputs:
     """Arguments of one call with the targets `[B, T]` and validity `[B, T]` of its positions.
 
+    `first` is the argument that holds the batch: ids `[B, T]` or features `[B, T, ...]`. `floats` are differentiated.
+
     `targets` is None where none are known; then the model's own scalar loss is differentiated.
     """
 
@@ -34,30 +36,26 @@ class ModelInputs:
     positions: int
     valid: npt.NDArray[np.bool_]
     targets: torch.Tensor | None
+    first: torch.Tensor
     floats: list[torch.Tensor] = field(default_factory=list)
 
-    @property
-    def tokens(self) -> torch.Tensor | None:
-        """The token ids `[B, T]`, None where the model reads floating features."""
-        for value in (*self.arguments, *self.keywords.values()):
-            if isinstance(value, torch.Tensor) and value.shape == (self.rows, self.positions) and _whole(value):
-                return value
-        return None
-
     def moved(self, row: int, position: int) -> ModelInputs:
-        """The same call with one token, or one feature vector, changed."""
-        first = self.tokens if self.tokens is not None else self.floats[0]
+        """The same call with one token, or one feature vector, changed; a token becomes another one of the batch."""
 
         def changed(value: Any) -> Any:
-            if value is not first:
+            if value is not self.first:
                 return value
             copy = value.detach().clone()
-            copy[row, position] = (copy[row, position] == 0) if _whole(value) else copy[row, position] + 1
+            if _whole(value):
+                others = copy[copy != copy[row, position]]
+                copy[row, position] = others[-1] if others.numel() else 0
+            else:
+                copy[row, position] += 1
             return copy
 
         arguments = tuple(changed(value) for value in self.arguments)
         keywords = {name: changed(value) for name, value in self.keywords.items()}
-        return ModelInputs(arguments, keywords, self.rows, self.positions, self.valid, self.targets)
+        return replace(self, arguments=arguments, keywords=keywords)
 
 
 def model_inputs(model: nn.Module, batch: object, seed: int = 0) -> ModelInputs:
@@ -173,7 +171,7 @@ def _from_batch(model: nn.Module, batch: Batch) -> ModelInputs:
     if not batch.present.all() and "attention_mask" not in keywords:
         _require_right_padding(batch.present)
     rows, positions = batch.inputs.shape
-    return ModelInputs(arguments, keywords, rows, positions, batch.valid, torch.from_numpy(batch.targets))
+    return ModelInputs(arguments, keywords, rows, positions, batch.valid, torch.from_numpy(batch.targets), ids)
 
 
 def _from_arguments(arguments: tuple[Any, ...], keywords: dict[str, Any], model: nn.Module) -> ModelInputs:
@@ -196,7 +194,7 @@ def _from_arguments(arguments: tuple[Any, ...], keywords: dict[str, Any], model:
     if "use_cache" in _names(model):
         keywords.setdefault("use_cache", False)
     moving = [tensor for tensor in floats if tensor.is_floating_point()]
-    return ModelInputs(arguments, keywords, rows, positions, valid, targets, moving)
+    return ModelInputs(arguments, keywords, rows, positions, valid, targets, swap[id(first)], moving)
 
 
 def _targets(

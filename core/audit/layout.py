@@ -11,11 +11,16 @@ from core.audit.flow import Flow, Vertex
 
 @dataclass(frozen=True)
 class Layout:
-    """B rows of T positions. `positions_first` tells which of two readings holds where a shape allows both."""
+    """B rows of T positions. `positions_first` tells which of two readings holds where a shape allows both.
+
+    Where a stream is longer than the batch (a prompt before it, streams behind it), `positions` is its length and
+    `picked` are the places of the batch's own positions.
+    """
 
     rows: int
     positions: int
     positions_first: bool = False
+    picked: tuple[int, ...] | None = None
 
     def ambiguous(self, shape: tuple[int, ...]) -> bool:
         """Whether a tensor of this shape could be read rows first or positions first."""
@@ -29,6 +34,10 @@ class Layout:
 
     def normalized(self, tensor: torch.Tensor) -> torch.Tensor | None:
         """The same values as `[B, T, features]`; None where the shape does not hold B x T positions."""
+        whole = self._whole(tensor)
+        return whole if whole is None or self.picked is None else whole[:, list(self.picked)]
+
+    def _whole(self, tensor: torch.Tensor) -> torch.Tensor | None:
         rows, positions = self.rows, self.positions
         shape = tuple(tensor.shape)
         if len(shape) >= 3 and shape[:2] == (rows, positions) and not (rows == positions and self.positions_first):

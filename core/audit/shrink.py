@@ -48,7 +48,8 @@ def _exactly(size: int) -> Rule:
 RULES: tuple[tuple[str, Rule], ...] = (
     (r"(num_hidden_layers|n_layers?|num_layers|decoder_layers|num_decoder_layers|num_layers_per_stack)", _blocks),
     (r"(encoder_layers|depth|num_blocks|conf_num_hidden_layers|num_global_layers)", _to(2)),
-    (r"(max_window_layers|num_dense_layers|first_k_dense_replace|num_nextn_predict_layers|num_kv_shared_layers)", _to(1)),
+    (r"(max_window_layers|num_dense_layers|first_k_dense_replace|num_nextn_predict_layers)", _to(1)),
+    (r"num_kv_shared_layers", _to(0)),
     (r"n_(input|recurrent|output)_layers", _to(1)),
     (r"(swa_)?(num_key_value_heads|kv_n_heads|num_kv_heads|n_head_kv)", _key_value_heads),
     (r"(swa_|decoder_|encoder_|conf_)?(num_attention_heads|n_heads?|num_heads|attention_heads)", _exactly(HEADS)),
@@ -69,8 +70,14 @@ RULES: tuple[tuple[str, Rule], ...] = (
     (r"(n_group|topk_group|num_expert_group|o_groups)", _to(1)),
     (r"(mamba_n_groups|n_groups|mamba_ngroups)", _to(2)),
     (r"(hidden_size|d_model|n_embd|emb(ed)?_dim|word_embed_proj_dim|embedding_size|dim|.*hidden_size.*)", _to(WIDTH)),
-    (r"(unpadded_)?(.*vocab_size.*|encoder_hash_byte_group_vocab|codebook_size|ngram_vocab_size_base)", _to(VOCABULARY)),
-    (r"(max_position_embeddings|n_positions|n_ctx|max_seq_len|model_max_length|.*max_source_positions)", _to(POSITIONS)),
+    (
+        r"(unpadded_)?(.*vocab_size.*|encoder_hash_byte_group_vocab|codebook_size|ngram_vocab_size_base)",
+        _to(VOCABULARY),
+    ),
+    (
+        r"(max_position_embeddings|n_positions|n_ctx|max_seq_len|model_max_length|.*max_source_positions)",
+        _to(POSITIONS),
+    ),
     (r"(.*chunk_size|.*sliding_window(_size)?|block_size|local_attention|keep_window_size|index_topk)", _to(8)),
 )
 _COMPILED = tuple((re.compile(pattern), rule) for pattern, rule in RULES)

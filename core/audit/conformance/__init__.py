@@ -1,0 +1,1 @@
+"""Does a model's initialization do what its recipe says?"""

@@ -1,0 +1,87 @@
+"""Find parts of one stored tensor that were drawn with different standard deviations: fused gate and up, experts."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+# A split must be this sure (any row of any matrix may start one) and the parts this far apart.
+SPLIT_SIGMAS = 7.0
+SPLIT_RATIO = 1.08
+SMALLEST_PART = 256
+MOST_PARTS = 16
+
+
+@dataclass(frozen=True)
+class Part:
+    """A range `start:stop` along one axis; `label` writes it as an index, empty for a whole tensor."""
+
+    axis: int
+    start: int
+    stop: int
+    label: str
+
+    def of(self, tensor: torch.Tensor) -> torch.Tensor:
+        """That part of `tensor`, as a view."""
+        return tensor.narrow(self.axis, self.start, self.stop - self.start)
+
+
+def parts_of(tensor: torch.Tensor) -> list[Part]:
+    """Maximal ranges along one axis whose standard deviations differ; one part where the tensor is of one kind."""
+    values = tensor.detach()
+    if values.dim() >= 2 and bool(values.isfinite().all()):
+        squares = values.to(torch.float64).square()
+        best: tuple[float, int, list[int]] | None = None
+        for axis in range(values.dim()):
+            others = [other for other in range(values.dim()) if other != axis]
+            power = squares.sum(others).tolist()
+            bounds, surety = _bounds(power, values.numel() // values.shape[axis])
+            if len(bounds) > 2 and (best is None or surety > best[0]):
+                best = (surety, axis, bounds)
+        if best is not None and len(best[2]) <= MOST_PARTS:
+            return _labelled(best[1], best[2], values.dim())
+    return [Part(0, 0, values.shape[0] if values.dim() else 1, "")]
+
+
+def _labelled(axis: int, bounds: list[int], axes: int) -> list[Part]:
+    parts = []
+    for start, stop in zip(bounds, bounds[1:], strict=False):
+        index = [":"] * axis + [f"{start}:{stop}"] + [":"] * (axes - axis - 1)
+        while index[-1] == ":":
+            index.pop()
+        parts.append(Part(axis, start, stop, f"[{', '.join(index)}]"))
+    return parts
+
+
+def _bounds(power: list[float], each: int) -> tuple[list[int], float]:
+    """Borders of the parts along one axis, and how sure the surest is, by splitting in two again and again."""
+    total = [0.0]
+    for value in power:
+        total.append(total[-1] + value)
+    borders, surest, open_ = {0, len(power)}, 0.0, [(0, len(power))]
+    while open_ and len(borders) <= MOST_PARTS + 1:
+        start, stop = open_.pop()
+        place, surety = _split(total, start, stop, each)
+        if place is not None:
+            borders.add(place)
+            surest = max(surest, surety)
+            open_ += [(start, place), (place, stop)]
+    return sorted(borders), surest
+
+
+def _split(total: list[float], start: int, stop: int, each: int) -> tuple[int | None, float]:
+    best, place = 0.0, None
+    margin = max(1, math.ceil(SMALLEST_PART / each))
+    for border in range(start + margin, stop - margin + 1):
+        first, second = (border - start) * each, (stop - border) * each
+        one, two = (total[border] - total[start]) / first, (total[stop] - total[border]) / second
+        if one <= 0 or two <= 0:
+            surety = 0.0 if one <= 0 and two <= 0 else 1e3 + min(first, second)
+        else:
+            distance = abs(math.log(one / two))
+            surety = distance / math.sqrt(2 / first + 2 / second) if distance > 2 * math.log(SPLIT_RATIO) else 0.0
+        if surety > best:
+            best, place = surety, border
+    return (place, best) if best > SPLIT_SIGMAS else (None, 0.0)

@@ -1,0 +1,105 @@
+"""How far a standard deviation from n values may lie from the one they were drawn with, and what truncation does."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from core.audit.statistics import distribution
+
+# Deviations beyond this many standard errors are no accident: one in 5e8, where an audit asks some thousand times.
+SIGMAS = 6.0
+# Laws that lie closer together than this are not told apart, however large the matrix.
+FLOOR = 0.003
+SMALLEST_TRUNCATION, LARGEST_TRUNCATION = 0.5, 6.0
+_CHANCE = math.log(1e-9)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spread:
+    """Standard deviation, mean and count of a tensor's values; `largest` is the largest magnitude.
+
+    `truncation` is the cut of a truncated normal in its own sigmas, `shrink` what the cut leaves of that sigma.
+    """
+
+    std: float
+    mean: float
+    largest: float
+    count: int
+    distribution: str
+    truncation: float | None = None
+
+    @property
+    def shrink(self) -> float:
+        """std over the sigma before truncation; 0.88 at two sigmas, 1 without truncation."""
+        return 1.0 if self.truncation is None else shrink(self.truncation)
+
+    @property
+    def finite(self) -> bool:
+        """Whether every value is a number."""
+        return math.isfinite(self.std) and math.isfinite(self.largest)
+
+
+def spread_of(tensor: torch.Tensor) -> Spread:
+    """Measure a tensor, in float64."""
+    values = tensor.detach().to(torch.float64).flatten()
+    if not values.numel():
+        return Spread(std=0.0, mean=0.0, largest=0.0, count=0, distribution="unclear")
+    deviation, mean = torch.std_mean(values, correction=0)
+    largest, name = float(values.abs().max()), distribution(tensor)
+    found = Spread(
+        std=float(deviation), mean=float(mean), largest=largest, count=values.numel(), distribution=name
+    )
+    cut = None if name in ("uniform", "zeros", "constant") or not found.finite else _truncation(found)
+    if cut is None:
+        return found
+    return Spread(
+        std=found.std, mean=found.mean, largest=largest, count=found.count, distribution="truncated normal",
+        truncation=cut,
+    )  # fmt: skip
+
+
+def shrink(cut: float) -> float:
+    """Standard deviation of a unit normal cut symmetrically at `cut`: sqrt(1 - 2 c phi(c) / (2 Phi(c) - 1))."""
+    density = math.exp(-0.5 * cut * cut) / math.sqrt(2 * math.pi)
+    return math.sqrt(1 - 2 * cut * density / math.erf(cut / math.sqrt(2)))
+
+
+def tolerance(count: int, sigmas: float = SIGMAS) -> float:
+    """Largest |log(std found / std drawn)| of `count` normal values within `sigmas` standard errors.
+
+    By Wilson and Hilferty's cube root of chi-square, which holds in the far tail too; flatter distributions than the
+    normal stay closer. Infinite where so few values say nothing.
+    """
+    if count < 2:
+        return math.inf
+    step = 2 / (9 * count)
+    low = 1 - step - sigmas * math.sqrt(step)
+    if low <= 0:
+        return math.inf
+    high = 1 - step + sigmas * math.sqrt(step)
+    return max(FLOOR, abs(1.5 * math.log(low)), abs(1.5 * math.log(high)))
+
+
+def joint(*tolerances: float) -> float:
+    """The tolerance of a quotient of independent estimates."""
+    return math.hypot(*tolerances)
+
+
+def _truncation(found: Spread) -> float | None:
+    """The cut, where the largest of that many normal values would not stay so small by chance."""
+    if found.std <= 0:
+        return None
+    reach = found.largest / found.std
+    inside = math.erf(reach / math.sqrt(2))
+    if inside >= 1 or found.count * math.log(inside) > _CHANCE:
+        return None
+    low, high = SMALLEST_TRUNCATION, LARGEST_TRUNCATION
+    if low / shrink(low) > reach:
+        return None
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if middle / shrink(middle) < reach else (low, middle)
+    return low

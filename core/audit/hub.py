@@ -1,0 +1,119 @@
+"""The installed transformers library as the audit uses it: families, configuration keys, and models without downloads.
+
+Only child processes of the audit import this module's heavy parts; nothing here opens a connection.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import nn
+
+from core.errors import BudgetError, MissingExtra, ModelFileError, shown
+
+MISSING = (
+    "This needs the transformers library, which is not installed; get it with `pip install transformers==5.24.0` and "
+    "try again."
+)
+# Older files spell rotary settings this way; the library reads them into `rope_parameters`.
+LEGACY_KEYS = frozenset({"rope_theta", "rope_scaling", "partial_rotary_factor", "rope_local_base_freq"})
+# Of the fields every configuration has, those that choose no architecture.
+SET_ASIDE = frozenset(
+    {
+        *("transformers_version", "architectures", "output_hidden_states", "output_attentions", "return_dict", "dtype"),
+        *("torch_dtype", "id2label", "label2id", "num_labels", "problem_type", "use_cache", "model_type"),
+        *("name_or_path", "_name_or_path", "task_specific_params", "chunk_size_feed_forward"),
+    }
+)
+
+
+@lru_cache(maxsize=1)
+def library() -> Any:
+    """The transformers module, quiet; raises `MissingExtra`."""
+    try:
+        module = importlib.import_module("transformers")
+    except ImportError as error:
+        raise MissingExtra(MISSING) from error
+    module.logging.set_verbosity(50)
+    return module
+
+
+@lru_cache(maxsize=1)
+def families() -> Mapping[str, str]:
+    """Model type to class name, in the library's order."""
+    library()
+    auto = importlib.import_module("transformers.models.auto.modeling_auto")
+    return dict(auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
+
+
+def model_class_of(family: str) -> Any:
+    """The causal language model class of a family."""
+    return getattr(library(), families()[family])
+
+
+def config_class_of(family: str) -> Any:
+    """The configuration class that the family's model is built from."""
+    return model_class_of(family).config_class
+
+
+def allowed(config_class: Any, settings: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The settings that this configuration class declares, nested ones too, and the names of the others."""
+    names = {field.name for field in dataclasses.fields(config_class)} | set(config_class.attribute_map) | LEGACY_KEYS
+    nested = getattr(config_class, "sub_configs", None) or {}
+    kept: dict[str, Any] = {}
+    others: list[str] = []
+    for key, value in settings.items():
+        if key in SET_ASIDE:
+            continue
+        if key not in names and key not in nested:
+            others.append(key)
+        elif key in nested and isinstance(value, Mapping) and dataclasses.is_dataclass(nested[key]):
+            kept[key], inner = allowed(nested[key], value)
+            others += [f"{key}.{name}" for name in inner]
+        else:
+            kept[key] = value
+    return kept, others
+
+
+def built_config(config_class: Any, settings: Mapping[str, Any]) -> Any:
+    """A configuration object; what the library refuses is refused with its own first sentence."""
+    try:
+        return config_class(**settings)
+    except Exception as error:
+        raise ModelFileError(f"The configuration is refused by {config_class.__name__}: {sentence(error)}.") from error
+
+
+def parameters_of(model_class: Any, config: Any) -> int:
+    """Number of parameters, counted without allocating any."""
+    with torch.device("meta"):
+        model = model_class(config)
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def built_model(model_class: Any, config: Any, *, seed: int, max_parameters: int) -> nn.Module:
+    """A float32 model with eager attention, drawn from `seed`; its size is checked before anything is allocated.
+
+    Reads and writes torch's global generator, so it belongs in a process of its own.
+    """
+    config._attn_implementation = "eager"
+    count = parameters_of(model_class, config)
+    if count > max_parameters:
+        raise BudgetError(
+            f"{count:,} parameters pass the budget of {max_parameters:,}; make the model smaller, use --shrink, or raise "
+            "--max-parameters."
+        )
+    torch.manual_seed(seed)
+    model: nn.Module = model_class._from_config(config, attn_implementation="eager", dtype=torch.float32)
+    return model
+
+
+def sentence(error: BaseException) -> str:
+    """The part of a library's message that names the trouble, on one line."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = lines[-1] if lines else type(error).__name__
+    return shown(text, 200).strip("'\"").rstrip(".")
