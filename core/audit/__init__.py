@@ -1,1 +1,23 @@
-"""The audit of a foreign model: discovery of its residual stream, proof, health."""
+"""The audit of a foreign model: find its residual stream, prove it, and show its health.
+
+    from core.audit import audit
+
+    result = audit(model)                     # or audit(model, token_ids), audit(model, {"input_ids": ...})
+    result.identity.verdict                   # proved, partial or failed, with the reason
+    result.observation.activation_ratio       # the same observation as of a decoder of our own
+    result.document()["additions"]            # every addition: writers, readers, coefficients, RMS
+
+`observe_module` is the short form for a training script. The model runs in evaluation mode and is left as found.
+"""
+
+from core.lazy import expose
+
+__all__ = expose(
+    __name__,
+    {
+        "core.audit.run": ("audit", "observe_module"),
+        "core.audit.result": ("AuditResult", "ModelFacts"),
+        "core.audit.discovery": ("Discovery", "Site"),
+        "core.audit.proof": ("Identity", "Intervention"),
+    },
+)

@@ -104,8 +104,8 @@ def built_model(model_class: Any, config: Any, *, seed: int, max_parameters: int
     count = parameters_of(model_class, config)
     if count > max_parameters:
         raise BudgetError(
-            f"{count:,} parameters pass the budget of {max_parameters:,}; make the model smaller, use --shrink, or raise "
-            "--max-parameters."
+            f"{count:,} parameters pass the budget of {max_parameters:,}; make the model smaller, use --shrink, or "
+            "raise --max-parameters."
         )
     torch.manual_seed(seed)
     model: nn.Module = model_class._from_config(config, attn_implementation="eager", dtype=torch.float32)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from core.audit.audit import audit
+from core.audit.run import audit
 from core.decoder.batch import Batch, chapter_batch
 from core.decoder.config import DecoderConfig
 from core.decoder.construction import Fresh, FreshInitialization

@@ -1,0 +1,149 @@
+"""Screen a Hugging Face `config.json` before anything is imported or built for it.
+
+Refused here: code of its own, quantized or half-precision weights, attention or kernels from a repository, sizes past
+the budget. What is left is read later against the keys that the configuration class of its model type declares.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from core.decoder.config import Budget
+from core.errors import BudgetError, ConfigError, ModelFileError, shown
+from core.strict_json import JsonValue, parse_json, read_json
+
+MODEL_TYPE = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+CODE_KEYS = ("auto_map", "trust_remote_code", "custom_pipelines", "custom_generate", "_auto_class")
+QUANTIZATION_KEYS = (
+    "quantization_config", "quantization", "compression_config", "load_in_8bit", "load_in_4bit", "quant_method", "bits",
+)  # fmt: skip
+KERNEL_KEYS = ("kernel_config", "use_kernels", "kernels", "allow_all_kernels")
+IMPLEMENTATION_KEYS = re.compile(r"_?(attn|attention|experts)_implementation(_internal)?")
+IMPLEMENTATIONS = (
+    "eager", "sdpa", "flash_attention_2", "flash_attention_3", "flex_attention", "paged_attention", "grouped_mm",
+    "batched_mm",
+)  # fmt: skip
+DTYPE_KEYS = ("dtype", "torch_dtype")
+# The audit computes in float32 whatever of these the file names; other types lose values that it must see.
+DTYPES = ("float32", "bfloat16", "float64", "auto")
+WIDTH_KEYS = ("hidden_size", "d_model", "n_embd", "dim_model", "emb_dim")
+DEPTH_KEYS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "decoder_layers", "num_decoder_layers")
+VOCABULARY_KEY = "vocab_size"
+LARGEST_INTEGER = 2**40
+
+
+def read_config(source: str | os.PathLike[str] | bytes) -> dict[str, JsonValue]:
+    """The settings of a file, or of its content; raises `StorageError` or `ModelFileError`."""
+    document = parse_json(source, source="config.json") if isinstance(source, bytes) else read_json(source)
+    if not isinstance(document, dict):
+        raise ModelFileError(f"config.json holds {shown(document)}; it must hold one object of settings.")
+    return document
+
+
+def screen_config(settings: Mapping[str, JsonValue], budget: Budget, *, shrink: bool = False) -> str:
+    """The model type of settings that may be built; raises `ModelFileError` or `BudgetError` otherwise.
+
+    With `shrink` the widths do not count against the budget, for they will be made small; the depth still does.
+    """
+    model_type = settings.get("model_type")
+    if not isinstance(model_type, str) or not MODEL_TYPE.fullmatch(model_type):
+        raise ModelFileError(
+            f"config.json names the model_type {shown(model_type)}; give the name of a transformers family."
+        )
+    for place, mapping in _mappings(settings, ""):
+        for key, value in mapping.items():
+            _screen_entry(f"{place}{key}", key, value)
+    for place, mapping in _mappings(settings, ""):
+        _screen_sizes(place, mapping, budget, shrink=shrink)
+    if not shrink:
+        _screen_known_family(settings, budget)
+    return model_type
+
+
+def _mappings(settings: Mapping[str, JsonValue], place: str) -> Iterator[tuple[str, Mapping[str, JsonValue]]]:
+    yield place, settings
+    for key, value in settings.items():
+        if isinstance(value, dict):
+            yield from _mappings(value, f"{place}{key}.")
+
+
+def _screen_entry(place: str, key: str, value: JsonValue) -> None:
+    if key in CODE_KEYS and value:
+        raise ModelFileError(f"{place} asks for code of the model's own, which is never run; remove the key.")
+    if key in QUANTIZATION_KEYS and value:
+        raise ModelFileError(f"{place} asks for quantized weights; the audit reads float32 models, so remove the key.")
+    if key in KERNEL_KEYS and value:
+        raise ModelFileError(f"{place} asks for kernels from a repository, which are never loaded; remove the key.")
+    if IMPLEMENTATION_KEYS.fullmatch(key):
+        names = list(value.values()) if isinstance(value, dict) else [value]
+        if any(name is not None and name not in IMPLEMENTATIONS for name in names):
+            raise ModelFileError(
+                f"{place} is {shown(value)}; attention from a repository is never loaded, so remove the key: the audit "
+                "uses eager attention."
+            )
+    if (
+        key in DTYPE_KEYS
+        and value is not None
+        and (not isinstance(value, str) or value.removeprefix("torch.") not in DTYPES)
+    ):
+        raise ModelFileError(
+            f"{place} is {shown(value)}; the audit computes in float32, so remove the key or set it to float32."
+        )
+    if isinstance(value, int) and abs(value) > LARGEST_INTEGER:
+        raise ModelFileError(f"{place} is {shown(value)}, which no model's setting reaches.")
+
+
+def _screen_sizes(place: str, settings: Mapping[str, JsonValue], budget: Budget, *, shrink: bool) -> None:
+    for key in (*WIDTH_KEYS, *DEPTH_KEYS, VOCABULARY_KEY):
+        value = settings.get(key)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
+            raise ModelFileError(f"{place}{key} is {shown(value)}; it must be a whole number.")
+    depth, width = _largest(settings, DEPTH_KEYS), _largest(settings, WIDTH_KEYS)
+    vocabulary = _largest(settings, (VOCABULARY_KEY,))
+    if depth > budget.max_blocks:
+        raise BudgetError(f"{place or 'config.json '}asks for {depth:,} blocks; the limit is {budget.max_blocks:,}.")
+    # Less than any block of that width holds: one matrix a branch.
+    least = depth * 2 * width * width + vocabulary * width
+    if least > budget.max_parameters and not shrink:
+        raise _too_large(least, budget, "at least ")
+
+
+def _largest(settings: Mapping[str, JsonValue], keys: tuple[str, ...]) -> int:
+    values = (settings.get(key) for key in keys)
+    return max((value for value in values if isinstance(value, int)), default=0)
+
+
+def _screen_known_family(settings: Mapping[str, JsonValue], budget: Budget) -> None:
+    """Families that the plan counts exactly are counted before anything is imported for them."""
+    from core.lab.model_config import FAMILIES, request_from_document
+    from core.lab.plan import role_rows
+
+    if settings.get("model_type") not in FAMILIES:
+        return
+    try:
+        parameters = sum(row.coordinates for row in role_rows(request_from_document(dict(settings))))
+    except ConfigError:
+        return
+    if parameters > budget.max_parameters:
+        raise _too_large(parameters, budget, "")
+
+
+def _too_large(parameters: int, budget: Budget, least: str) -> BudgetError:
+    return BudgetError(
+        f"The model has {least}{parameters:,} parameters, past the budget of {budget.max_parameters:,}; use --shrink, "
+        "or raise --max-parameters."
+    )
+
+
+def paths_in(settings: Mapping[str, Any]) -> list[str]:
+    """Keys whose text could name a file or a repository; no setting that chooses an architecture does."""
+    found = []
+    for place, mapping in _mappings(settings, ""):
+        for key, value in mapping.items():
+            values = value if isinstance(value, list) else [value]
+            if any(isinstance(text, str) and re.search(r"[/\\]|^~|://", text) for text in values):
+                found.append(place + key)
+    return found

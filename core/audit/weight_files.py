@@ -1,0 +1,174 @@
+"""Screen the weights of a model folder: safetensors headers and index files that nobody vouches for.
+
+Only headers are read here. Raises `ModelFileError` with one sentence; missing, extra and overlapping tensors are no
+refusals but findings of whoever loads the files.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from core.decoder.config import Budget
+from core.errors import BudgetError, ModelFileError, StorageError, shown
+from core.strict_json import JsonValue, parse_json, read_json
+
+CONFIG, SINGLE, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
+PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".joblib", ".npy", ".npz")
+ITEM_BYTES = {
+    "F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U64": 8, "U32": 4, "U16": 2,
+    "U8": 1, "BOOL": 1, "F8_E4M3": 1, "F8_E5M2": 1,
+}  # fmt: skip
+FLOATING = ("F64", "F32", "F16", "BF16")
+MAX_HEADER_BYTES = 2**25
+MAX_INDEX_BYTES = 2**25
+MAX_FILES = 1000
+MAX_DIMENSIONS = 8
+SHARD_NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}\.safetensors")
+
+
+@dataclass(frozen=True)
+class WeightFiles:
+    """The screened files of a folder: where each tensor lies, with its shape and type.
+
+    `twice` are names that more than one file holds, `absent` names that the index promises and no file holds.
+    """
+
+    folder: Path
+    tensors: Mapping[str, tuple[str, tuple[int, ...], str]]
+    twice: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
+    files: tuple[str, ...] = field(default=())
+
+
+def screen_folder(folder: str | os.PathLike[str], budget: Budget) -> WeightFiles:
+    """Check every file that a model folder's weights are read from, without reading a tensor."""
+    place = Path(folder)
+    if not (place / CONFIG).exists():
+        raise ModelFileError(f"{place} holds no {CONFIG}; give the folder that a model was saved to.")
+    _regular(place, CONFIG)
+    names, promised = _shards(place)
+    tensors: dict[str, tuple[str, tuple[int, ...], str]] = {}
+    twice: list[str] = []
+    for name in names:
+        for tensor, (shape, dtype) in read_header(_regular(place, name)).items():
+            if tensor in tensors:
+                twice.append(tensor)
+            tensors[tensor] = (name, shape, dtype)
+    total = sum(math.prod(shape) for _, shape, _ in tensors.values())
+    if total > budget.max_parameters:
+        raise BudgetError(
+            f"The weights hold {total:,} values, past the budget of {budget.max_parameters:,}; raise --max-parameters."
+        )
+    absent = tuple(sorted(set(promised) - set(tensors)))
+    return WeightFiles(place, tensors, tuple(dict.fromkeys(twice)), absent, tuple(names))
+
+
+def _shards(place: Path) -> tuple[list[str], list[str]]:
+    """Names of the weight files, and the tensors that an index promises."""
+    if (place / INDEX).exists():
+        return _index(read_json(_regular(place, INDEX), max_bytes=MAX_INDEX_BYTES))
+    if (place / SINGLE).exists():
+        return [SINGLE], []
+    found = sorted(os.listdir(place))
+    pickles = [name for name in found if name.lower().endswith(PICKLES)]
+    if pickles:
+        raise ModelFileError(
+            f"{shown(pickles[0])} is a pickle, which can run code when it is read; save the model as safetensors."
+        )
+    weights = [name for name in found if name.endswith(".safetensors")]
+    if not weights:
+        raise ModelFileError(f"{place} holds no safetensors file; save the model with its weights.")
+    if len(weights) > 1:
+        raise ModelFileError(f"{place} holds {len(weights)} safetensors files but no {INDEX}; add the index.")
+    return weights, []
+
+
+def _index(document: JsonValue) -> tuple[list[str], list[str]]:
+    entries = document.get("weight_map") if isinstance(document, dict) else None
+    if not isinstance(entries, dict) or not entries:
+        raise ModelFileError(f"{INDEX} holds no weight_map; save the model again.")
+    for tensor, name in entries.items():
+        if not isinstance(name, str) or not SHARD_NAME.fullmatch(name) or ".." in name:
+            raise ModelFileError(
+                f"{INDEX} places {shown(tensor)} in {shown(name)}; a shard is a .safetensors file in the same folder."
+            )
+    names = sorted({str(name) for name in entries.values()})
+    if len(names) > MAX_FILES:
+        raise ModelFileError(f"{INDEX} names {len(names):,} files; at most {MAX_FILES:,} are read.")
+    return names, list(entries)
+
+
+def _regular(place: Path, name: str) -> Path:
+    """A file of the folder; a link may lead to another file of the folder or to the blobs of a hub cache."""
+    path = place / name
+    try:
+        target = path.resolve(strict=True)
+        mode = target.stat().st_mode
+    except OSError as error:
+        raise ModelFileError(f"{shown(name)} cannot be read: {error.strerror}.") from error
+    home = place.resolve()
+    blobs = home.parent.parent / "blobs" if home.parent.name == "snapshots" else home
+    if home not in target.parents and target.parent != blobs:
+        raise ModelFileError(f"{shown(name)} is a link that leaves its folder; put the file itself there.")
+    if not stat.S_ISREG(mode):
+        raise ModelFileError(f"{shown(name)} is not a regular file.")
+    return target
+
+
+def read_header(path: Path) -> dict[str, tuple[tuple[int, ...], str]]:
+    """Names, shapes and types of a safetensors file whose header agrees with its length."""
+    size = path.stat().st_size
+    with open(path, "rb") as stream:
+        length = int.from_bytes(stream.read(8), "little")
+        if size < 8 or not 2 <= length <= min(MAX_HEADER_BYTES, size - 8):
+            raise ModelFileError(f"{shown(path.name)} gives its header {length:,} bytes, but holds {size:,}.")
+        data = stream.read(length)
+    try:
+        header = parse_json(data.rstrip(b" "), source=f"The header of {shown(path.name)}", max_bytes=MAX_HEADER_BYTES)
+    except StorageError as error:
+        raise ModelFileError(str(error)) from error
+    if not isinstance(header, dict):
+        raise ModelFileError(f"The header of {shown(path.name)} is no object.")
+    entries = {name: _entry(path.name, name, value) for name, value in header.items() if name != "__metadata__"}
+    _check_spans(path.name, [(begin, end, name) for name, (_, _, begin, end) in entries.items()], size - 8 - length)
+    return {name: (shape, dtype) for name, (shape, dtype, _, _) in entries.items()}
+
+
+def _entry(file: str, name: str, value: JsonValue) -> tuple[tuple[int, ...], str, int, int]:
+    trouble = ModelFileError(f"The header of {shown(file)} describes {shown(name)} in a way no tensor has.")
+    if not isinstance(value, dict):
+        raise trouble
+    dtype, shape, offsets = value.get("dtype"), value.get("shape"), value.get("data_offsets")
+    if not isinstance(dtype, str) or dtype not in ITEM_BYTES:
+        raise ModelFileError(f"{shown(name)} in {shown(file)} has the type {shown(dtype)}, which is not read.")
+    whole = [*shape, *offsets] if isinstance(shape, list) and isinstance(offsets, list) else [None]
+    if len(whole) > MAX_DIMENSIONS + 2 or any(type(n) is not int or not 0 <= n < 2**53 for n in whole):
+        raise trouble
+    assert isinstance(shape, list)
+    assert isinstance(offsets, list)
+    if len(offsets) != 2:
+        raise trouble
+    sizes = tuple(n for n in shape if isinstance(n, int))
+    begin, end = (n for n in offsets if isinstance(n, int))
+    if end - begin != math.prod(sizes) * ITEM_BYTES[dtype]:
+        raise ModelFileError(
+            f"{shown(name)} in {shown(file)} gives itself {end - begin:,} bytes, which its shape and type do not fill."
+        )
+    return sizes, dtype, begin, end
+
+
+def _check_spans(file: str, spans: list[tuple[int, int, str]], data_bytes: int) -> None:
+    """Tensors lie one behind the other and fill the file."""
+    reached = 0
+    for begin, end, name in sorted(spans):
+        if begin != reached:
+            raise ModelFileError(f"{shown(name)} in {shown(file)} overlaps another tensor or leaves a gap before it.")
+        reached = end
+    if reached != data_bytes:
+        raise ModelFileError(f"The tensors of {shown(file)} take {reached:,} bytes, but the file holds {data_bytes:,}.")
