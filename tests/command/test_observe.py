@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 from pathlib import Path
@@ -40,6 +41,7 @@ CONTRIBUTION_KEYS = {
     "site", "block", "branch", "raw_rms", "contribution_rms", "stream_rms", "contribution_to_stream", "cosine",
 }  # fmt: skip
 ARMS = ("initialized", "same_base_unscaled_control")
+TITLES = dict(zip(("initialized", "control"), ARMS, strict=True))
 
 
 @pytest.fixture
@@ -247,6 +249,31 @@ class TestTable:
         outcome = run_cli("observe", "--recipe", "parallel", "--blocks", "2")
         assert outcome.status == 0
         assert "after_parallel" in outcome.out
+
+
+class TestExports:
+    """`--csv` and `--html`: what a page would export."""
+
+    def test_the_site_table_reads_back_to_the_bit(self, observe: Any, tmp_path: Path) -> None:
+        document = observe(*SMALL, "--csv", tmp_path / "out", "--html", tmp_path / "report.html")
+        with open(tmp_path / "out" / "sites.csv", newline="") as stream:
+            rows = list(csv.DictReader(stream))
+        sites = [(arm, site) for arm in ("initialized", "control") for site in document[TITLES[arm]]["sites"]]
+        for row, (arm, site) in zip(rows, sites, strict=True):
+            assert (row["arm"], int(row["site"]), row["label"]) == (arm, site["site"], site["label"])
+            for kind in ("activation", "adjoint"):
+                assert float(row[f"{kind}_rms"]) == site[f"{kind}_rms"]
+                assert float(row[f"{kind}_ratio"]) == site[f"{kind}_ratio"]
+                assert row[f"{kind}_band"] == site[f"{kind}_band"]
+        assert (tmp_path / "report.html").read_text().lstrip().lower().startswith("<!doctype html>")
+
+    @pytest.mark.parametrize("option", ["--csv", "--html"])
+    def test_a_place_that_cannot_be_written(self, tmp_path: Path, option: str) -> None:
+        taken = tmp_path / "taken"
+        taken.write_text("mine")
+        place = taken if option == "--csv" else tmp_path
+        assert_refused(run_cli("observe", option, place), "cannot be written")
+        assert taken.read_text() == "mine"
 
 
 class TestSaveAndRestore:
