@@ -13,7 +13,7 @@ import streamlit as st
 from core.decoder.config import DecoderConfig
 from core.health.band import Band
 from core.health.request import ObserveRequest
-from pages.common import engine
+from pages.common import allowance, engine
 
 if TYPE_CHECKING:
     from core.health.mend import Mending
@@ -89,7 +89,8 @@ def _observation(key: ObservationKey, _request: ObserveRequest) -> Document:
     del key
     from core.health.report import observe_document
 
-    return observe_document(_request)
+    with allowance.charged():
+        return observe_document(_request)
 
 
 @st.cache_data(max_entries=ENTRIES, show_spinner=False)
@@ -97,4 +98,5 @@ def _mending(key: ObservationKey, _request: ObserveRequest) -> Mending:
     del key
     from core.health.mend import mend
 
-    return mend(_request)
+    with allowance.charged():
+        return mend(_request)

@@ -7,8 +7,8 @@ from pages.common import links, navigation, panels, settings, sidebar
 asked = links.asked()
 page, entry = navigation.menu(navigation.available())
 st.set_page_config(page_title=f"{entry.title} · Depthscope", page_icon="🩺", layout="wide")
-if (script := st.session_state.pop(settings.NEXT_PAGE, None)) not in (None, entry.script):
-    st.switch_page(navigation.ROOT / script)
+if (restored := st.session_state.pop(settings.NEXT_PAGE, None)) is not None and restored.name != entry.name:
+    st.switch_page(navigation.ROOT / restored.script, query_params=settings.query_parameters(restored.all_controls))
 with panels.refusals():
     sidebar.draw(entry)
 if (sentence := st.session_state.pop(settings.REFUSAL, None)) is not None:

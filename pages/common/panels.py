@@ -53,6 +53,11 @@ def outcome(sentence: str, *, good: bool) -> None:
         st.warning(escaped(sentence), icon="⚠️")
 
 
+def formula(tex: str) -> None:
+    """A formula on a line of its own that wraps on a narrow screen, where a display formula would need scrolling."""
+    st.markdown(f"$\\displaystyle {tex}$")
+
+
 def escaped(text: str) -> str:
     """Text from outside as Streamlit's markdown shows it literally: no image, link, formula or emoji is made of it."""
     return "".join("\\" + sign if sign in "\\`*_{}[]()<>#+-.!|~$:&@" else sign for sign in text)

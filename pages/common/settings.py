@@ -65,10 +65,14 @@ def saved(controls: Iterable[Control]) -> SavedSetting:
     return SavedSetting(setting=values, batch=batch.document() if isinstance(batch, Batch) else None)
 
 
+def query_parameters(controls: Iterable[Control]) -> dict[str, str | list[str]]:
+    """What a link to the setting carries: every linked control that is not at its default."""
+    return {c.name: _linked(c.value) for c in controls if c.linked and c.value != c.default}
+
+
 def query(controls: Iterable[Control]) -> str:
-    """The link's query: every linked control that is not at its default."""
-    found = {c.name: _linked(c.value) for c in controls if c.linked and c.value != c.default}
-    return urlencode(found, doseq=True)
+    """The link's query as text."""
+    return urlencode(query_parameters(controls), doseq=True)
 
 
 def request_of(setting: SavedSetting) -> ObserveRequest:
@@ -125,7 +129,7 @@ def restore(data: bytes) -> None:
     if batch is not None:
         shared.keep_batch(batch)
     st.session_state[PINS] = kept
-    st.session_state[NEXT_PAGE] = entry.script
+    st.session_state[NEXT_PAGE] = entry
     st.session_state[REFUSAL] = None
 
 

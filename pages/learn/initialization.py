@@ -27,7 +27,7 @@ st.markdown(
     "A Xavier-uniform matrix draws its weights from a law whose variance depends on its two fans. Here one matrix is "
     "drawn and measured, beside the same weights doubled and beside zeros."
 )
-st.latex(
+panels.formula(
     r"\operatorname{Var}(w)=\frac{2}{\text{fan}_{in}+\text{fan}_{out}},\qquad "
     r"|w|\le\sqrt{\frac{6}{\text{fan}_{in}+\text{fan}_{out}}}"
 )
@@ -69,7 +69,7 @@ with panels.refusals():
     )
 
     st.subheader("The depth factor")
-    st.latex(r"\alpha=L^{-1/2},\qquad W_{\text{stored}}=\alpha\,W_{\text{base}}")
+    panels.formula(r"\alpha=L^{-1/2},\qquad W_{\text{stored}}=\alpha\,W_{\text{base}}")
     depth = DEPTH.draw()
     worked = worked_values(sorted({*DEPTHS, depth}), fans=(FAN_IN.value, FAN_OUT.value))
     st.markdown(

@@ -95,7 +95,7 @@ with panels.refusals():
     plan = plan_document(request)
     st.metric("Parameters", f"{int(plan['parameters']):,}")
     st.markdown("Outside the blocks + blocks × (one block) + tail = total:")
-    st.latex(plan["formula"].replace("×", r"\times "))
+    panels.formula(plan["formula"].replace("×", r"\times "))
     st.caption(
         f"Depth factor 1/sqrt({request.config.blocks}) = {plan['factor']:.9f}; {plan['residual_states']} residual "
         f"states of {plan['context']} positions and {request.config.width} features; not executed."

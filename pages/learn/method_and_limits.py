@@ -17,7 +17,7 @@ with panels.refusals():
         st.subheader(definition.title)
         st.markdown(definition.text)
         if definition.formula:
-            st.latex(definition.formula)
+            panels.formula(definition.formula)
     st.subheader("What the numbers establish, and what not")
     st.markdown("\n".join(f"- {sentence}" for sentence in ESTABLISHES))
     st.subheader("Practice")

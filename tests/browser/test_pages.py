@@ -1,0 +1,196 @@
+"""Every page in a real browser: links, both themes, a narrow screen, accessibility, exports opened and checked."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from core.decoder.config import DecoderConfig
+from core.health.report import observe_document
+from core.health.request import ObserveRequest
+from core.views.export import csv_text
+from core.views.tables import site_table
+from pages.common import navigation
+from tests.browser.conftest import Visit, assert_clean_log
+from tests.browser.harness import Visitor, running_server, visit
+
+PAGES = [(entry.name, entry.title) for entry in navigation.available()]
+NARROW = {"width": 390, "height": 844}
+pytestmark = pytest.mark.heavy
+
+
+def serious(visitor: Visitor) -> list[str]:
+    """axe-core's serious and critical violations, each with its first place."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    found = Axe().run(visitor.page).response["violations"]
+    return [
+        f"{one['id']}: {one['nodes'][0]['html'][:160]}" for one in found if one["impact"] in ("serious", "critical")
+    ]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("name", "title"), PAGES)
+def test_a_page_is_accessible_in_both_themes(visitor: Visit, name: str, title: str, scheme: str) -> None:
+    tab = visitor(color_scheme=scheme)
+    tab.open(f"/{name}", title)
+    tab.settle(1000)
+    assert serious(tab) == []
+    background = tab.page.evaluate("getComputedStyle(document.querySelector('[data-testid=stApp]')).backgroundColor")
+    assert background == {"light": "rgb(255, 255, 255)", "dark": "rgb(14, 17, 23)"}[scheme]
+
+
+@pytest.mark.parametrize(("name", "title"), PAGES)
+def test_a_page_fits_a_narrow_screen(visitor: Visit, name: str, title: str) -> None:
+    tab = visitor(viewport=NARROW)
+    tab.open(f"/{name}", title)
+    tab.settle(1000)
+    wide = tab.page.evaluate(
+        "[...document.querySelectorAll('[data-testid=stMain] *')].filter(e => {"
+        " const r = e.getBoundingClientRect();"
+        " const s = e.closest('[data-testid=stDataFrame], .katex, [role=tablist]');"
+        " return !s && r.width > 0 && r.right > innerWidth + 1 && getComputedStyle(e).position !== 'absolute'; })"
+        ".map(e => e.tagName + '.' + String(e.className).slice(0, 60) + ' ' + e.textContent.slice(0, 40)).slice(0, 5)"
+    )
+    assert wide == []
+
+
+@pytest.mark.parametrize(("name", "title"), PAGES)
+def test_the_first_link_to_a_fresh_server_opens_its_page(chromium: Any, tmp_path: Path, name: str, title: str) -> None:
+    log = tmp_path / "log.txt"
+    with running_server(log=log) as address, visit(chromium, address) as tab:
+        tab.open(f"/{name}", title)
+        tab.settle(600)
+        assert tab.page.get_by_text("Page not found").count() == 0
+        assert tab.page.get_by_role("heading", level=1).all_text_contents() == [title]
+        assert tab.outside == []
+    assert_clean_log(log)
+
+
+def test_the_zip_is_complete_and_its_report_draws_by_itself(visitor: Visit, chromium: Any, tmp_path: Path) -> None:
+    tab = visitor()
+    tab.open("/", "Residual health")
+    first = tab.download("download-residual-health-zip").read_bytes()
+    second = tab.download("download-residual-health-zip").read_bytes()
+    assert first == second
+    with zipfile.ZipFile(io.BytesIO(first)) as archive:
+        archive.extractall(tmp_path)
+        names = set(archive.namelist())
+    assert {"report.html", "manifest.json", "plotly.min.js", "tables/sites.csv", "figures/adjoint-ratio.html"} <= names
+    expected = site_table(observe_document(ObserveRequest()))
+    assert (tmp_path / "tables" / "sites.csv").read_text() == csv_text(expected)
+    room = chromium.new_context()
+    try:
+        for file, figures in (("report.html", 5), ("figures/adjoint-ratio.html", 1)):
+            page = room.new_page()
+            requests: list[str] = []
+            errors: list[str] = []
+            page.on("request", lambda request, kept=requests: kept.append(request.url))
+            page.on(
+                "console", lambda message, kept=errors: kept.append(message.text) if message.type == "error" else None
+            )
+            page.goto((tmp_path / file).as_uri())
+            page.wait_for_function(f"document.querySelectorAll('.gtitle').length === {figures}")
+            assert errors == []
+            assert all(url.startswith(("file:", "data:", "blob:")) for url in requests)
+            page.close()
+    finally:
+        room.close()
+
+
+@pytest.mark.parametrize("image", ["png", "svg"])
+def test_the_camera_button_saves_a_real_image(visitor: Visit, tmp_path: Path, image: str) -> None:
+    tab = visitor()
+    tab.open(f"/?image={image}", "Residual health")
+    figure = tab.page.locator(".st-key-figure-activation-ratio")
+    figure.hover()
+    with tab.page.expect_download() as found:
+        figure.locator("[data-title^='Download plot']").click()
+    assert found.value.suggested_filename == f"residual-health-activation-ratio.{image}"
+    data = Path(found.value.path()).read_bytes()
+    if image == "png":
+        picture = Image.open(io.BytesIO(data)).convert("RGB")
+        colors = picture.getcolors(2**20)
+        assert colors is not None
+        assert len(colors) > 5
+        assert max(colors)[1] == (255, 255, 255)
+    else:
+        text = data.decode()
+        assert "rgb(0, 114, 178)" in text
+        assert "rgb(213, 94, 0)" in text
+        assert "Activation ratio" in text
+
+
+def test_a_manifest_uploaded_to_a_fresh_session_restores_the_page(visitor: Visit) -> None:
+    tab = visitor()
+    tab.open("/?blocks=6&seed=99&recipe=gpt2&arms=recipe", "Residual health")
+    tab.page.locator(".st-key-pin button").click()
+    manifest = tab.download("download-manifest-json")
+    wanted = tab.download("download-residual-health-zip").read_bytes()
+    fresh = visitor()
+    fresh.open("/bands", "Bands")
+    fresh.page.get_by_text("Files", exact=True).click()
+    fresh.page.locator(".st-key-manifest_file input[type=file]").set_input_files(
+        {"name": "manifest.json", "mimeType": "application/json", "buffer": manifest.read_bytes()}
+    )
+    fresh.page.get_by_role("heading", level=1, name="Residual health", exact=True).wait_for()
+    fresh.settle()
+    assert "L = 6 blocks, seed 99" in fresh.chart_title("activation-ratio")
+    assert fresh.download("download-residual-health-zip").read_bytes() == wanted
+    assert {"blocks=6", "seed=99", "recipe=gpt2", "arms=recipe"} <= set(re.split("[?&]", fresh.page.url))
+
+
+def test_a_hostile_manifest_is_one_sentence_and_changes_nothing(visitor: Visit) -> None:
+    tab = visitor()
+    tab.open("/?blocks=3", "Residual health")
+    tab.page.get_by_text("Files", exact=True).click()
+    for data in (b"[" * 5000, b'{"schema": NaN}', json.dumps({"schema": "x" * 500_000}).encode()):
+        tab.page.locator(".st-key-manifest_file input[type=file]").set_input_files(
+            {"name": "manifest.json", "mimeType": "application/json", "buffer": data}
+        )
+        tab.page.locator("[data-testid=stAlert]", has_text="manifest").first.wait_for()
+        tab.settle()
+        assert "L = 3 blocks" in tab.chart_title("activation-ratio")
+
+
+def test_markup_in_a_link_stays_text(visitor: Visit) -> None:
+    tab = visitor()
+    tab.open(
+        "/?recipe=%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E&seed64=!%5Bx%5D(http%3A%2F%2Fexample.invalid%2Fa.png)",
+        "Residual health",
+    )
+    tab.settle()
+    assert tab.page.locator("[data-testid=stMain] img").count() == 0
+    assert tab.page.locator("[data-testid=stAlert]").count() == 2
+
+
+def test_a_long_run_shows_progress_and_can_be_cancelled(visitor: Visit) -> None:
+    tab = visitor()
+    tab.open("/laptop_plan?run_tokens=512", "Laptop plan")
+    tab.page.locator(".st-key-run-it button").click()
+    tab.page.get_by_text(re.compile(r"about \d+ s left")).first.wait_for()
+    tab.page.locator(".st-key-cancel-run button").click()
+    tab.page.get_by_text("The run was cancelled").wait_for()
+    tab.page.locator(".st-key-run-it button").wait_for()
+
+
+def test_two_visitors_at_once_each_see_their_own_numbers(visitor: Visit) -> None:
+    """Row 24 of the cases: two sessions, different seeds, interleaved."""
+    tabs = {seed: visitor() for seed in (11, 4242)}
+    for seed, tab in tabs.items():
+        tab.open(f"/?seed={seed}&blocks=4", "Residual health")
+    for step in range(3):
+        for tab in tabs.values():
+            tab.slide("blocks", 1)
+        for seed, tab in tabs.items():
+            assert f"L = {5 + step} blocks, seed {seed}" in tab.chart_title("activation-ratio")
+    for seed, tab in tabs.items():
+        expected = observe_document(ObserveRequest(config=DecoderConfig(blocks=7), seed=seed))
+        assert tab.download("download-sites-csv").read_text() == csv_text(site_table(expected))
