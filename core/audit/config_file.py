@@ -56,10 +56,10 @@ def screen_config(settings: Mapping[str, JsonValue], budget: Budget, *, shrink: 
     for place, mapping in _mappings(settings, ""):
         for key, value in mapping.items():
             _screen_entry(f"{place}{key}", key, value)
-    for place, mapping in _mappings(settings, ""):
-        _screen_sizes(place, mapping, budget, shrink=shrink)
     if not shrink:
         _screen_known_family(settings, budget)
+    for place, mapping in _mappings(settings, ""):
+        _screen_sizes(place, mapping, budget, shrink=shrink)
     return model_type
 
 

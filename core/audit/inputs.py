@@ -19,6 +19,7 @@ from core.errors import AuditError, BatchError, NoValidPositions
 
 IGNORED_TARGET = -100
 DEFAULT_ROWS, DEFAULT_POSITIONS = 2, 13
+LARGEST_DRAWN_ID = 2**16
 
 
 @dataclass(frozen=True)
@@ -77,10 +78,21 @@ def model_inputs(model: nn.Module, batch: object, seed: int = 0) -> ModelInputs:
     raise BatchError("The batch must be a Batch, a tensor of token ids, a mapping of arguments or a sequence of them.")
 
 
-def random_batch(vocabulary: int, seed: int, rows: int = DEFAULT_ROWS, positions: int = DEFAULT_POSITIONS) -> Batch:
-    """A small batch of uniform ids with their successors as targets, drawn from a generator of its own."""
-    ids = (SplitMix64(seed).next_bits(rows * (positions + 1)) % np.uint64(vocabulary)).astype(np.int64)
-    ids = ids.reshape(rows, positions + 1)
+def random_batch(
+    vocabulary: int,
+    seed: int,
+    rows: int = DEFAULT_ROWS,
+    positions: int = DEFAULT_POSITIONS,
+    avoid: frozenset[int] = frozenset(),
+) -> Batch:
+    """A small batch of uniform ids with their successors as targets, drawn from a generator of its own.
+
+    Ids in `avoid` are passed over, for a model may give them a meaning (padding, an image to come).
+    """
+    usable = np.setdiff1d(np.arange(min(vocabulary, LARGEST_DRAWN_ID)), np.fromiter(avoid, np.int64, len(avoid)))
+    usable = usable if len(usable) else np.arange(vocabulary)
+    drawn = SplitMix64(seed).next_bits(rows * (positions + 1)) % np.uint64(len(usable))
+    ids = usable[drawn.astype(np.int64)].reshape(rows, positions + 1)
     return Batch.from_rows(ids[:, :-1].tolist(), ids[:, 1:].tolist())
 
 

@@ -1,0 +1,71 @@
+"""Load screened safetensors into a model of the library, and say what did not fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from safetensors import safe_open
+from torch import nn
+
+from core.audit.hub import parameters_of, sentence
+from core.audit.weight_files import FLOATING, WeightFiles
+from core.errors import BudgetError, ModelFileError
+
+SHOWN_NAMES = 5
+
+
+def loaded_model(
+    model_class: Any, config: Any, files: WeightFiles, max_parameters: int
+) -> tuple[nn.Module, list[str], bool]:
+    """The model in float32 with the files' weights, sentences for what did not fit, and whether it looks trained."""
+    config._attn_implementation = "eager"
+    count = parameters_of(model_class, config)
+    if count > max_parameters:
+        raise BudgetError(f"{count:,} parameters pass the budget of {max_parameters:,}; raise --max-parameters.")
+    try:
+        model, info = model_class.from_pretrained(
+            None,
+            config=config,
+            state_dict=_tensors(files),
+            dtype=torch.float32,
+            attn_implementation="eager",
+            output_loading_info=True,
+        )
+    except Exception as error:
+        raise ModelFileError(f"The weights do not fit the configuration: {sentence(error)}.") from error
+    findings = [
+        *_finding("missing from the files, so drawn anew", info.get("missing_keys")),
+        *_finding("promised by the index but in no file", files.absent),
+        *_finding("in the files but not in the model", info.get("unexpected_keys")),
+        *_finding("of another shape than the model's", [str(entry[0]) for entry in info.get("mismatched_keys", ())]),
+        *_finding("held by more than one file", files.twice),
+    ]
+    return model, findings, looks_trained(model)
+
+
+def looks_trained(model: nn.Module) -> bool:
+    """Whether any vector (gain or bias) has left the constant that initializations set it to."""
+    return any(
+        parameter.dim() == 1 and parameter.is_floating_point() and bool((parameter != parameter[0]).any())
+        for parameter in model.parameters()
+    )
+
+
+def _tensors(files: WeightFiles) -> dict[str, torch.Tensor]:
+    found: dict[str, torch.Tensor] = {}
+    for name in files.files:
+        wanted = [tensor for tensor, (file, _, _) in files.tensors.items() if file == name]
+        with safe_open(files.folder / name, framework="pt", device="cpu") as opened:
+            for tensor in wanted:
+                value = opened.get_tensor(tensor)
+                found[tensor] = value.to(torch.float32) if files.tensors[tensor][2] in FLOATING else value
+    return found
+
+
+def _finding(what: str, names: Any) -> list[str]:
+    listed = sorted(str(name) for name in names or ())
+    if not listed:
+        return []
+    more = f" and {len(listed) - SHOWN_NAMES} more" if len(listed) > SHOWN_NAMES else ""
+    return [f"Tensors {what}: {', '.join(listed[:SHOWN_NAMES])}{more}."]

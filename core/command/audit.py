@@ -1,0 +1,131 @@
+"""`audit`: the residual stream of a model of the user's own, found, proved and measured."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from core.audit.confine import DEFAULT_MEMORY, DEFAULT_SECONDS
+from core.audit.target import called, names_callable, screened_task
+from core.cli import DONE
+from core.command import options as opt
+from core.decoder.batch import Batch
+from core.decoder.config import Budget
+from core.errors import BatchError, DtypeError
+from core.strict_json import JsonValue, read_json
+
+DTYPES = ("float32", "float64", "bfloat16")
+
+
+@click.command(name="audit")
+@click.argument("model", type=opt.PATH)
+@click.option("--shrink", is_flag=True, help="Keep the depth and make the widths small.")
+@click.option("--seed", type=str, default="0", show_default=True, help="Seed of the initialization.")
+@click.option("--dtype", type=str, default="float32", show_default=True, help="float32, float64 or bfloat16.")
+@click.option("--batch", "batch_file", type=opt.PATH, metavar="FILE.json", help="Rows with targets and validity.")
+@click.option("--max-parameters", type=opt.WHOLE, default=Budget().max_parameters, show_default=True)
+@click.option("--max-memory", type=opt.WHOLE, default=DEFAULT_MEMORY, show_default=True, help="Bytes of the build.")
+@click.option("--max-seconds", type=opt.WHOLE, default=DEFAULT_SECONDS, show_default=True, help="Time of the build.")
+@opt.json_option
+def command(**options: Any) -> int:
+    """Find the residual stream of MODEL, prove it, and show its health.
+
+    MODEL is a Hugging Face config.json, a folder with config.json and safetensors, or package.module:callable.
+    """
+    if options["dtype"] not in DTYPES:
+        raise DtypeError(f"The dtype {options['dtype'][:40]!r} is not offered; choose one of {', '.join(DTYPES)}.")
+    opt.seed(options["seed"])
+    batch = _batch(options["batch_file"])
+    document = (_audit_callable if names_callable(options["model"]) else _audit_path)(options, batch)
+    opt.emit(document, options["as_json"], readable)
+    return DONE
+
+
+def _batch(path: str | None) -> JsonValue:
+    if path is None:
+        return None
+    document = read_json(path, max_bytes=opt.MAX_BATCH_BYTES)
+    Batch.from_document(document)
+    return document
+
+
+def _audit_path(options: dict[str, Any], batch: JsonValue) -> dict[str, Any]:
+    budget = Budget(max_parameters=options["max_parameters"])
+    with screened_task(options["model"], budget, shrink=options["shrink"]) as task:
+        from core.audit.isolation import run_isolated
+
+        task |= {
+            "seed": int(options["seed"]),
+            "dtype": options["dtype"],
+            "batch": batch,
+            "max_parameters": budget.max_parameters,
+        }
+        return run_isolated(task, memory=options["max_memory"], seconds=options["max_seconds"])
+
+
+def _audit_callable(options: dict[str, Any], batch: JsonValue) -> dict[str, Any]:
+    """The user's own code runs in this process, as in any script of theirs."""
+    if options["shrink"]:
+        raise BatchError("--shrink changes a config; a callable decides its own sizes, so leave it out.")
+    import torch
+
+    from core.audit.result import ModelFacts
+    from core.audit.run import audit
+
+    torch.manual_seed(int(options["seed"]))
+    model, example = called(options["model"])
+    opt.use_threads(sum(parameter.numel() for parameter in model.parameters()))
+    given = Batch.from_document(batch) if batch is not None else example
+    facts = ModelFacts(class_name=type(model).__name__, source=options["model"])
+    return audit(model, given, facts=facts).document()
+
+
+def readable(document: dict[str, Any]) -> str:
+    """The document as tables for a terminal."""
+    model, identity = document["model"], document["identity"]
+    error = identity["worst_relative_error"]
+    measured = "" if error is None else f", worst relative error {error:.2g}"
+    lines = [
+        f"{model['class']}: {model['parameters']:,} parameters, {model['blocks']} blocks, "
+        f"{len(document['additions'])} additions; {model['topology'] or 'no residual stream'}",
+        f"identity {identity['verdict']}{measured}, {identity['interventions']} interventions"
+        + (f": {identity['reason']}" if identity["reason"] else ""),
+    ]
+    if model["shrunk"]:
+        lines.append("The widths were made small; the depth is the config's own.")
+    if model["trained"]:
+        lines.append("The weights are trained; nothing is said of their initialization.")
+    lines += model["notes"]
+    lines.append(f"{'addition':<34}{'coefficient':>12}{'state RMS':>14}{'gain / stream':>15}  writers")
+    lines += [_row(addition) for addition in document["additions"]]
+    return "\n".join([*lines, *_health(document)])
+
+
+def _row(addition: dict[str, Any]) -> str:
+    cells = "".join(
+        f"{'' if value is None else format(value, '.6g'):>{width}}"
+        for value, width in (
+            (addition["coefficient"], 12),
+            (addition["state_rms"], 14),
+            (addition["contribution_to_stream"], 15),
+        )
+    )
+    return f"{addition['label']:<34}{cells}  {', '.join(addition['writers'])}"
+
+
+def _health(document: dict[str, Any]) -> list[str]:
+    health = document["health"]
+    if health is None:
+        return [f"No health: {document['health_refusal']}"]
+    lines = [f"{'site':>4}  {'label':<34}{'A ratio':>14}{'G ratio':>14}"]
+    lines += [
+        f"{site['site']:>4}  {site['label']:<34}{site['activation_ratio']:>14.6f}{site['adjoint_ratio']:>14.6f}"
+        for site in health["sites"]
+    ]
+    verdict = "every ratio within the band" if health["within_band"] else "a ratio leaves the band"
+    lines.append(
+        f"mean loss {health['loss_nats']:.6f} nats ({health['loss_reduction']}, {health['valid_positions']}), "
+        f"A0 {health['input_activation_rms']:.6g}, G_last {health['terminal_adjoint_rms']:.6g}; {verdict}"
+    )
+    return lines
