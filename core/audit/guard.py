@@ -38,6 +38,16 @@ def undisturbed(model: nn.Module) -> Iterator[Guard]:
             module.training = flag
 
 
+@contextmanager
+def generators_kept() -> Iterator[None]:
+    """Whatever is drawn inside, the global generators go on afterwards as if it had not been."""
+    kept = _generators()
+    try:
+        yield
+    finally:
+        _restore_generators(kept)
+
+
 class Guard:
     """Runs a model so that every run starts from the same state and leaves none behind."""
 

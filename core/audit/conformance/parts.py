@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 
@@ -47,7 +48,7 @@ def parts_of(tensor: torch.Tensor) -> list[Part]:
 
 def _labelled(axis: int, bounds: list[int], axes: int) -> list[Part]:
     parts = []
-    for start, stop in zip(bounds, bounds[1:], strict=False):
+    for start, stop in pairwise(bounds):
         index = [":"] * axis + [f"{start}:{stop}"] + [":"] * (axes - axis - 1)
         while index[-1] == ":":
             index.pop()

@@ -49,9 +49,7 @@ def spread_of(tensor: torch.Tensor) -> Spread:
         return Spread(std=0.0, mean=0.0, largest=0.0, count=0, distribution="unclear")
     deviation, mean = torch.std_mean(values, correction=0)
     largest, name = float(values.abs().max()), distribution(tensor)
-    found = Spread(
-        std=float(deviation), mean=float(mean), largest=largest, count=values.numel(), distribution=name
-    )
+    found = Spread(std=float(deviation), mean=float(mean), largest=largest, count=values.numel(), distribution=name)
     cut = None if name in ("uniform", "zeros", "constant") or not found.finite else _truncation(found)
     if cut is None:
         return found

@@ -1,0 +1,166 @@
+"""The standard deviation that matrices were drawn with before any depth rule: a constant, or a law of their fans."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from core.audit.conformance.matrices import Stored
+from core.audit.conformance.spread import joint, tolerance
+
+# What a base std may be proportional to, by (fan_in, fan_out).
+CONSTANT = "constant"
+LAWS: Mapping[str, Callable[[int, int], float]] = {
+    CONSTANT: lambda fan_in, fan_out: 1.0,
+    "1/sqrt(fan_in)": lambda fan_in, fan_out: 1 / math.sqrt(fan_in),
+    "sqrt(2/(fan_in+fan_out))": lambda fan_in, fan_out: math.sqrt(2 / (fan_in + fan_out)),
+    "1/sqrt(fan_out)": lambda fan_in, fan_out: 1 / math.sqrt(fan_out),
+}
+# Constants that make a law one that everybody uses: LeCun, torch.nn.Linear's own, He, and Xavier.
+NAMED = (
+    ("1/sqrt(fan_in)", 1.0),
+    ("1/sqrt(fan_in)", 1 / math.sqrt(3)),
+    ("1/sqrt(fan_in)", math.sqrt(2)),
+    ("sqrt(2/(fan_in+fan_out))", 1.0),
+)
+TRANSPOSED = (("1/sqrt(fan_out)", 1.0), ("1/sqrt(fan_out)", 1 / math.sqrt(3)))
+# Configurations name the standard deviation of their draws in these ways.
+RANGE_KEYS = ("initializer_range", "init_std", "init_stddev", "initializer_std")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Base:
+    """std = `constant` times a law of the fans; `count` values stand behind the constant, 0 where it is declared.
+
+    `agreeing` of `readers` lie on it. `source` says where it comes from; `shrink` is what truncation leaves of it.
+    """
+
+    law: str
+    constant: float
+    source: str
+    count: int = 0
+    agreeing: int = 0
+    readers: int = 0
+    shrink: float = 1.0
+
+    def std(self, matrix: Stored) -> float:
+        """The standard deviation of that matrix before any depth rule."""
+        return self.constant * self.shrink * LAWS[self.law](matrix.fan_in, matrix.fan_out)
+
+    @property
+    def tolerance(self) -> float:
+        """Sampling tolerance of the constant, in log."""
+        return tolerance(self.count) if self.count else 0.0
+
+    def row(self) -> dict[str, Any]:
+        """The base as it stands in the document."""
+        return {
+            "law": self.law,
+            "constant": self.constant,
+            "source": self.source,
+            "readers_agreeing": self.agreeing,
+            "readers": self.readers,
+            "truncation_shrink": self.shrink,
+        }
+
+
+def usable(matrices: Iterable[Stored]) -> list[Stored]:
+    """Matrices that a standard deviation says something of."""
+    return [m for m in matrices if m.spread.finite and m.spread.std > 0]
+
+
+def declared_base(std: float, source: str, readers: Sequence[Stored]) -> Base:
+    """A constant base as declared; where the readers show it only after truncation, its shrink is taken along."""
+    base = Base(law=CONSTANT, constant=std, source=source, readers=len(readers))
+    plain = _agreeing(usable(readers), base)
+    cut = [m.spread.shrink for m in usable(readers) if m.spread.truncation is not None]
+    if cut:
+        shrunk = replace(base, shrink=sum(cut) / len(cut))
+        also = _agreeing(usable(readers), shrunk)
+        if len(also) > len(plain):
+            base, plain = shrunk, also
+    return replace(base, agreeing=len(plain))
+
+
+def pooled_base(readers: Sequence[Stored]) -> Base | None:
+    """The base that most readers lie on; None where there is none to read it from.
+
+    Of laws that fit as many readers a constant everybody uses is preferred, for it cannot be met by accident; then a
+    plain constant.
+    """
+    known = usable(readers)
+    if not known:
+        return None
+    fits = {law: _cluster(known, law) for law in LAWS if law != "1/sqrt(fan_out)"}
+    most = max(len(cluster) for cluster in fits.values())
+    for law, constant in NAMED:
+        named = Base(law=law, constant=constant, source="", readers=len(readers))
+        agreeing = _agreeing(known, named)
+        if len(agreeing) < most:
+            continue
+        base = _of(law, agreeing, readers)
+        if abs(math.log(base.constant / constant)) <= base.tolerance:
+            return replace(base, constant=constant, count=0, source=f"{base.source}; {_named(law, constant)} exactly")
+    law = CONSTANT if len(fits[CONSTANT]) == most else next(law for law in fits if len(fits[law]) == most)
+    return _of(law, fits[law], readers)
+
+
+def transposed(readers: Sequence[Stored]) -> Base | None:
+    """The base where every reader is drawn by its fan_out with a constant everybody uses; else None."""
+    known = usable(readers)
+    for law, constant in TRANSPOSED:
+        cluster = _cluster(known, law) if known else []
+        base = _of(law, cluster, readers) if cluster else None
+        if base and len(cluster) == len(known) and abs(math.log(base.constant / constant)) <= base.tolerance:
+            return base
+    return None
+
+
+def _named(law: str, constant: float) -> str:
+    return law if constant == 1.0 else f"{constant:.4g} times {law}"
+
+
+def _of(law: str, cluster: Sequence[Stored], readers: Sequence[Stored]) -> Base:
+    count = sum(m.spread.count for m in cluster)
+    power = sum(m.spread.count * (m.spread.std / LAWS[law](m.fan_in, m.fan_out)) ** 2 for m in cluster)
+    share = "all readers" if len(cluster) == len(readers) else f"{len(cluster)} of {len(readers)} readers"
+    return Base(
+        law=law,
+        constant=math.sqrt(power / count),
+        source=f"the pooled std of {share}" + ("" if law == CONSTANT else f", by {law}"),
+        count=count,
+        agreeing=len(cluster),
+        readers=len(readers),
+    )
+
+
+def _cluster(known: Sequence[Stored], law: str) -> list[Stored]:
+    """The largest set of readers that lie on one constant; of sets as large, that with the larger constant."""
+    scaled = sorted(((m.spread.std / LAWS[law](m.fan_in, m.fan_out), place) for place, m in enumerate(known)))
+    best: list[int] = []
+    for start, (low, first) in enumerate(scaled):
+        if len(scaled) - start < len(best):
+            break
+        here = []
+        for value, place in scaled[start:]:
+            if math.log(value / low) > joint(*(tolerance(known[p].spread.count) for p in (first, place))):
+                break
+            here.append(place)
+        if len(here) >= len(best):
+            best = here
+    return [known[place] for place in sorted(best)]
+
+
+def _agreeing(known: Sequence[Stored], base: Base) -> list[Stored]:
+    return [m for m in known if abs(math.log(m.spread.std / base.std(m))) <= tolerance(m.spread.count)]
+
+
+def configured_std(settings: Mapping[str, Any] | None) -> tuple[float, str] | None:
+    """The base standard deviation of a configuration, with its key."""
+    for key in RANGE_KEYS:
+        value = (settings or {}).get(key)
+        if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf:
+            return float(value), key
+    return None

@@ -1,0 +1,93 @@
+"""Which draws tensors hold, whatever they were multiplied by: the signs of their values, hashed.
+
+A positive factor leaves signs alone, so arms of one base draw have equal digests and a shifted or repeated draw shows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+# Fewer signs than these can agree by accident.
+FEWEST = 64
+
+
+@dataclass(frozen=True)
+class SharedDraws:
+    """How two models' draws compare: names with equal draws, the first name whose draw moved, names in one alone."""
+
+    shared: int
+    first_shifted: str | None
+    only_first: tuple[str, ...]
+    only_second: tuple[str, ...]
+
+    @property
+    def all_shared(self) -> bool:
+        """Whether both hold the same names and draws."""
+        return self.first_shifted is None and not self.only_first and not self.only_second
+
+    @property
+    def sentence(self) -> str:
+        """The comparison for a person."""
+        if self.all_shared:
+            return f"Both arms hold the same {self.shared} base draws."
+        parts = []
+        if self.first_shifted is not None:
+            parts.append(f"the first draw that differs is {self.first_shifted}")
+        if self.only_first or self.only_second:
+            names = [*self.only_first, *self.only_second]
+            parts.append(
+                f"{names[0]} stands in one of them alone" + (f" with {len(names) - 1} more" if names[1:] else "")
+            )
+        return (
+            f"The arms share {self.shared} base draws, but {' and '.join(parts)}; draw both from one generator in the "
+            "same order, or scale a copy."
+        )
+
+
+def draw_digest(tensor: torch.Tensor) -> str | None:
+    """Shape and signs of a drawn tensor as 16 hexadecimal digits; None for constants and for too few values."""
+    values = tensor.detach()
+    if values.numel() < FEWEST or not values.is_floating_point() or not bool(values.isfinite().all()):
+        return None
+    negative = (values < 0).cpu().numpy()
+    if negative.all() or not negative.any():
+        return None
+    digest = hashlib.sha256(repr(tuple(values.shape)).encode())
+    digest.update(np.packbits(negative).tobytes())
+    return digest.hexdigest()[:16]
+
+
+def draws_of(parameters: Mapping[str, torch.Tensor]) -> dict[str, str]:
+    """The digests of all drawn parameters, by name, in order."""
+    found = {name: draw_digest(parameter) for name, parameter in parameters.items()}
+    return {name: digest for name, digest in found.items() if digest is not None}
+
+
+def compare_draws(first: Mapping[str, torch.Tensor], second: Mapping[str, torch.Tensor]) -> SharedDraws:
+    """Whether two models' parameters are arms of one base draw, a positive factor a tensor apart."""
+    return compare_digests(draws_of(first), draws_of(second))
+
+
+def compare_digests(first: Mapping[str, str], second: Mapping[str, str]) -> SharedDraws:
+    """The same on digests that were kept, as a golden file keeps them."""
+    common = [name for name in first if name in second]
+    shifted = [name for name in common if first[name] != second[name]]
+    return SharedDraws(
+        shared=len(common) - len(shifted),
+        first_shifted=shifted[0] if shifted else None,
+        only_first=tuple(name for name in first if name not in second),
+        only_second=tuple(name for name in second if name not in first),
+    )
+
+
+def repeated_draws(parameters: Mapping[str, torch.Tensor]) -> list[tuple[str, ...]]:
+    """Names of parameters that hold one and the same draw, up to a positive factor, as groups."""
+    groups: dict[str, list[str]] = {}
+    for name, digest in draws_of(parameters).items():
+        groups.setdefault(digest, []).append(name)
+    return [tuple(names) for names in groups.values() if len(names) > 1]

@@ -1,0 +1,295 @@
+"""Judge a model's initialization: every finding, the verdict, the profile over blocks, and the repaired twin."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from core.audit.conformance.diagnosis import ratio_of
+from core.audit.conformance.intact import duplicated, listed, missing, reloaded, unwritten
+from core.audit.conformance.kinds import Finding, ordered
+from core.audit.conformance.matrices import Stored
+from core.audit.conformance.profile import profile_rows
+from core.audit.conformance.reading import Reading, read
+from core.audit.conformance.rules import AUTO, declared_rule
+from core.audit.conformance.scale import scale_findings
+from core.audit.conformance.settle import Settled, grouped, settle
+from core.audit.conformance.source import Source, rebuilt, source_of
+from core.audit.conformance.spread import tolerance
+from core.audit.conformance.stream import stream_notes
+from core.audit.conformance.twin import Twin, twin_of
+from core.audit.conformance.zeros import dead_branches, learning
+from core.audit.discovery import discover
+from core.audit.guard import undisturbed
+from core.audit.recorder import DEFAULT_BYTES
+from core.audit.result import AuditResult
+from core.errors import AuditError, DepthscopeError
+from core.health.band import DEFAULT_BAND, Band
+from core.health.document import arm_document
+
+# Beyond this many blocks the second depth is half the first, not twice.
+DEEP = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judgement:
+    """What an audit says of an initialization. `settled` is None where nothing could be measured."""
+
+    rule: str | None
+    findings: tuple[Finding, ...]
+    settled: Settled | None = None
+    twin: Twin | None = None
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def verdict(self) -> str:
+        """The kind of the worst finding."""
+        return self.findings[0].kind
+
+    def fill(self, document: dict[str, Any], band: Band = DEFAULT_BAND) -> dict[str, Any]:
+        """The audit document with its writers, conformance and twin filled in."""
+        first = self.settled.readings[0] if self.settled is not None else None
+        twin, refusal = _arm(self.twin, band)
+        return {
+            **document,
+            "writers": _rows(document["writers"], first.writers, self) if first else document["writers"],
+            "readers": _rows(document["readers"], first.readers, self) if first else document["readers"],
+            "conformance": self.document(),
+            "twin": twin,
+            "twin_refusal": refusal,
+            "twin_factors": dict(self.twin.factors) if self.twin is not None else {},
+            "twin_draws": self.twin.draws.sentence if self.twin is not None else None,
+        }
+
+    def document(self) -> dict[str, Any]:
+        """The conformance part of the document."""
+        settled = self.settled
+        return {
+            "rule": self.rule,
+            "formula": settled.rule.formula if settled is not None and settled.rule is not None else None,
+            "verdict": self.verdict,
+            "base": settled.readings[0].base.row() if settled is not None else None,
+            "depths": [_depth_row(settled, reading) for reading in settled.readings] if settled is not None else [],
+            "findings": [finding.row() for finding in self.findings],
+            "profile": _profile(settled) if settled is not None else [],
+            "notes": list(self.notes),
+        }
+
+
+def judge(
+    result: AuditResult,
+    *,
+    rule: str = AUTO,
+    sigma: float | None = None,
+    source: Source | None = None,
+    with_twin: bool = True,
+) -> Judgement:
+    """Judge an audited model against a declared rule, or the one that most of its writers meet.
+
+    `sigma` is the base standard deviation where it is declared. `source` tells where the model comes from; None asks
+    the model itself. Raises `AuditError` or `RecipeError` for a rule or a sigma that cannot be judged by.
+    """
+    if sigma is not None and not 0 < sigma < math.inf:
+        raise AuditError(f"The base standard deviation {sigma!r} is not positive and finite; give --sigma 0.02, say.")
+    model = result.discovery.guard.model
+    source = source or source_of(model)
+    trained = source.trained if source.trained is not None else result.facts.trained
+    blocks = max(1, len({site.block for site in result.discovery.sites}))
+    declared = declared_rule(rule, blocks)
+    whole = [*missing(source), *duplicated(model), *reloaded(model, source)]
+    if trained:
+        note = "The weights are trained, so they say nothing of their initialization."
+        return _judgement(declared.name if declared else None, [*whole, _no_rule(note)], notes=(note,))
+    readings, notes = _readings(result, source, sigma)
+    if not readings:
+        note = f"No writer was found, so no scale can be judged: {result.identity.reason}"
+        return _judgement(None, [*whole, *unwritten(model, source), _no_rule(note)], notes=(note,))
+    settled = settle(readings, declared)
+    scale = scale_findings(settled)
+    explained = frozenset(name for f in scale for name in f.parameters if f.kind == "depth-convention")
+    findings = [*scale, *whole, *unwritten(model, source, explained), *dead_branches(result.discovery)]
+    findings = [_with_gradients(result, finding) for finding in findings]
+    if settled.rule is None:
+        findings.append(_no_rule(_unruled(settled)))
+    chosen = settled.rule
+    twin = twin_of(result, settled.readings[0], chosen) if with_twin and chosen is not None and chosen.scales else None
+    notes += stream_notes(result, settled)
+    return _judgement(chosen.name if chosen else None, findings, settled=settled, twin=twin, notes=tuple(notes))
+
+
+def judged_document(
+    result: AuditResult,
+    *,
+    rule: str = AUTO,
+    sigma: float | None = None,
+    source: Source | None = None,
+    band: Band = DEFAULT_BAND,
+) -> dict[str, Any]:
+    """The whole audit document, conformance and twin included."""
+    return judge(result, rule=rule, sigma=sigma, source=source).fill(result.document(band), band)
+
+
+def _judgement(
+    rule: str | None,
+    findings: Sequence[Finding],
+    *,
+    settled: Settled | None = None,
+    twin: Twin | None = None,
+    notes: tuple[str, ...] = (),
+) -> Judgement:
+    return Judgement(rule=rule, findings=tuple(ordered(findings)), settled=settled, twin=twin, notes=notes)
+
+
+def _readings(result: AuditResult, source: Source, sigma: float | None) -> tuple[list[Reading], list[str]]:
+    """The model as it is and, where it can be built, at another depth."""
+    first = read(result.discovery, sigma, source.settings)
+    if first is None:
+        return [], []
+    readings, notes = [first], []
+    if source.deep and source.build is not None:
+        depth = 2 * first.blocks if first.blocks <= DEEP else first.blocks // 2
+        second = _at_depth(result, source, sigma, depth)
+        if second is not None and second.blocks != first.blocks:
+            readings.append(second)
+    if len(readings) == 1:
+        notes.append(f"Judged at {first.blocks} blocks alone, where a depth law can be met by coincidence.")
+    return readings, notes
+
+
+def _at_depth(result: AuditResult, source: Source, sigma: float | None, depth: int) -> Reading | None:
+    again = rebuilt(source, result.discovery.guard.model, blocks=depth)
+    if again is None:
+        return None
+    try:
+        with undisturbed(again) as guard:
+            discovery = discover(guard, result.discovery.inputs, max_bytes=DEFAULT_BYTES)
+            return read(discovery, sigma, source.settings)
+    except Exception:
+        # Another depth is a bonus; a model that fails at it is judged at its own.
+        return None
+
+
+def _no_rule(sentence: str) -> Finding:
+    return Finding(kind="no-rule-declared", sentence=sentence)
+
+
+def _unruled(settled: Settled) -> str:
+    first = settled.readings[0]
+    forward = sorted({round(m.forward, 6) for m in first.writers if m.forward != 1})
+    carried = ""
+    if forward:
+        values = ", ".join(format(value, ".4g") for value in forward[:4])
+        carried = f" The forward multiplies contributions by {values}, which counts as scaling."
+        if len(settled.readings) > 1:
+            again = sorted({round(m.forward, 6) for m in settled.readings[1].writers if m.forward != 1})
+            values = ", ".join(format(value, ".4g") for value in again[:4])
+            carried = f"{carried[:-1]}; at {settled.readings[1].blocks} blocks by {values}."
+    return (
+        f"No depth rule is declared, and no known one is met by half of the {len(first.writers)} writers; "
+        f"declare one with --rule to have it checked.{carried}"
+    )
+
+
+def _with_gradients(result: AuditResult, finding: Finding) -> Finding:
+    """Say of zero branches which of their writers learn."""
+    if finding.kind != "zero-by-construction":
+        return finding
+    moving = learning(result.discovery, finding.parameters)
+    still = [name for name in finding.parameters if name not in moving]
+    told = f" {listed(moving)} {'has' if len(moving) == 1 else 'have'} a gradient." if moving else ""
+    told += f" {listed(still)} {'has' if len(still) == 1 else 'have'} none at the start." if still else ""
+    return Finding(
+        kind=finding.kind,
+        parameters=finding.parameters,
+        measured=finding.measured,
+        expected=finding.expected,
+        sentence=finding.sentence + told,
+    )
+
+
+def _rows(rows: list[dict[str, Any]], matrices: Sequence[Stored], judgement: Judgement) -> list[dict[str, Any]]:
+    """The measured rows of writers or readers, a part of a tensor a row, beside what is declared."""
+    assert judgement.settled is not None
+    first, rule = judgement.settled.readings[0], judgement.settled.rule
+    filled = []
+    for matrix in matrices:
+        row = next((row for row in rows if row["name"] == matrix.name), {"name": matrix.name, "block": matrix.block})
+        factor: float | None = None
+        if rule is not None and matrix.writes:
+            factor = rule.stored(matrix, first.blocks, first.width, first.base)
+        elif rule is not None:
+            allowed = rule.readers(matrix, first.blocks, first.width, first.base)
+            factor = allowed[0] if len(allowed) == 1 else None
+        base = first.base.std(matrix)
+        declared = None if factor is None else factor * base
+        filled.append(
+            {
+                **row,
+                "fan_in": matrix.fan_in,
+                "fan_out": matrix.fan_out,
+                "part": matrix.part,
+                "branch": matrix.kind,
+                "distribution": matrix.spread.distribution,
+                "truncation": matrix.spread.truncation,
+                "std": _finite(matrix.spread.std),
+                "mean": _finite(matrix.spread.mean),
+                "declared_std": declared,
+                "ratio": _finite(matrix.spread.std / declared) if declared else None,
+                "base_std": base,
+                "base_ratio": _finite(matrix.spread.std / base),
+                "forward": matrix.forward if matrix.writes else None,
+                "effective_ratio": _effective(judgement.settled, matrix) if matrix.writes else None,
+                "tolerance": _finite(math.expm1(tolerance(matrix.spread.count))),
+                "coordinates": matrix.spread.count,
+            }
+        )
+    return filled
+
+
+def _effective(settled: Settled, matrix: Stored) -> float | None:
+    """Stored and forward factor together over what the rule asks of both."""
+    if settled.rule is None:
+        return None
+    return _finite(ratio_of(settled.readings[0], settled.rule, [matrix]))
+
+
+def _profile(settled: Settled) -> list[dict[str, Any]]:
+    first, rule = settled.readings[0], settled.rule
+    ratios: dict[str, list[tuple[int, float]]] = {}
+    levels: dict[str, float | None] = {}
+    for group in grouped(first.writers):
+        pairs: list[tuple[int, float]] = []
+        for m in group:
+            value = first.effective(m) if rule is None else ratio_of(first, rule, [m]) if m.spread.std != 0 else 0.0
+            pairs.append((m.block, value))
+        ratios[group[0].group] = pairs
+        levels[group[0].group] = None if rule is None else 1 / (first.declared(rule, group[-1]) or math.inf)
+    return profile_rows(ratios, levels)
+
+
+def _depth_row(settled: Settled, reading: Reading) -> dict[str, Any]:
+    """Pooled ratio of each group of writers at one depth."""
+    groups = {}
+    for group in grouped([m for m in reading.writers if m.spread.std != 0]):
+        value = (
+            ratio_of(reading, settled.rule, group)
+            if settled.rule is not None
+            else reading.deviation(group, [1.0] * len(group))
+        )
+        groups[group[0].group] = _finite(value)
+    return {"blocks": reading.blocks, "base_std": reading.base.constant, "ratios": groups}
+
+
+def _arm(twin: Twin | None, band: Band) -> tuple[dict[str, Any] | None, str | None]:
+    if twin is None or twin.observation is None:
+        return None, None if twin is None else twin.refusal
+    try:
+        return arm_document(twin.observation, 0, band), None
+    except DepthscopeError as error:
+        return None, str(error)
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

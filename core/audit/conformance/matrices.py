@@ -1,0 +1,223 @@
+"""The matrices that write to the stream and those that read it, each with its spread and what the forward does to it.
+
+A matrix is measured as stored; what the forward multiplies it by, before, on or behind it, is its `forward` factor.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import torch
+
+from core.audit.branches import Branch, MatrixUse
+from core.audit.conformance.parts import parts_of
+from core.audit.conformance.spread import Spread, spread_of
+from core.audit.discovery import FEED_FORWARD, Discovery, Site
+from core.audit.measured import MeasuredBranch
+from core.audit.operations import ATTENTION, NONLINEAR
+from core.audit.recorder import tensors_of
+from core.decoder.parameters import Role
+
+# A factor nearer to 1 than this is a cast to a coarser type.
+CAST = 1e-2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stored:
+    """One matrix, or a `part` of one, in use; `place` is the index of its addition, `branch` that of its branch there.
+
+    `forward` multiplies the matrix relative to the shortcut. `hidden` tells that a norm stands between it and the
+    stream. `linear` tells of a reader that the branch is linear in it. `shape` is that of the whole parameter.
+    """
+
+    name: str
+    part: str
+    block: int
+    place: int
+    branch: int
+    kind: str
+    writes: bool
+    fan_in: int
+    fan_out: int
+    shape: tuple[int, ...]
+    spread: Spread
+    forward: float = 1.0
+    hidden: bool = False
+    linear: bool = False
+
+    @property
+    def role(self) -> Role:
+        """The role that a recipe's laws name for it; readers are told apart by no law that is used here."""
+        if not self.writes:
+            return "up" if self.kind == FEED_FORWARD else "query"
+        return "down" if self.kind == FEED_FORWARD else "output"
+
+    @property
+    def shown(self) -> str:
+        """The name with its part."""
+        return self.name + self.part
+
+    @property
+    def group(self) -> str:
+        """The name with its numbers left out, and the part: what the blocks have in common."""
+        return re.sub(r"(?<![^.])\d+(?![^.])", "#", self.name) + self.part
+
+
+@dataclass(frozen=True)
+class _Seen:
+    use: MatrixUse
+    name: str
+    parameter: torch.Tensor
+    operand: torch.Tensor | None
+    place: int
+    branch: int
+
+
+def stored_matrices(discovery: Discovery) -> tuple[list[Stored], list[Stored]]:
+    """(writers, readers) in forward order, each parameter or part of one once; a writer is no reader too."""
+    written = list(_seen(discovery, "writers"))
+    names = {seen.name for seen in written}
+    read = [seen for seen in _seen(discovery, "readers") if seen.name not in names or _sliced(seen)]
+    both = names & {seen.name for seen in read}
+    writers = _measured(discovery, written, True, both)
+    taken = {(m.name, m.part) for m in writers}
+    readers = [m for m in _measured(discovery, read, False, both) if (m.name, m.part) not in taken]
+    return writers, readers
+
+
+def _seen(discovery: Discovery, which: str) -> Iterator[_Seen]:
+    for place, site in enumerate(discovery.sites):
+        for number, branch in enumerate(site.branches):
+            for use in getattr(branch, which):
+                if use.fan_in is None or use.fan_out is None:
+                    continue
+                for name in discovery.names.of(use.parameters):
+                    parameter = discovery.names.parameters[name]
+                    if parameter.dim() >= 2 and parameter.is_floating_point():
+                        operand = _operand(discovery, use) if len(use.parameters) == 1 else None
+                        yield _Seen(use, name, parameter.detach(), operand, place, number)
+
+
+def _operand(discovery: Discovery, use: MatrixUse) -> torch.Tensor | None:
+    """The matrix as the product read it."""
+    call = discovery.chain.flow.nodes[use.node].call
+    if call is None or use.operand is None:
+        return None
+    tensors = list(tensors_of(call.arguments, call.keywords))
+    found = tensors[use.operand[1]] if use.operand[1] < len(tensors) else None
+    return None if found is None else found.detach()
+
+
+def _sliced(seen: _Seen) -> bool:
+    operand, parameter = seen.operand, seen.parameter
+    if operand is None or operand.numel() >= parameter.numel():
+        return False
+    return operand.untyped_storage().data_ptr() == parameter.untyped_storage().data_ptr()
+
+
+def _measured(discovery: Discovery, found: list[_Seen], writes: bool, both: set[str]) -> list[Stored]:
+    matrices: dict[tuple[str, str], Stored] = {}
+    whole: set[str] = set()
+    for seen in found:
+        site = discovery.sites[seen.place]
+        if seen.name in both and seen.operand is not None:
+            parts = [(f"[at {seen.operand.storage_offset()}]", seen.operand)]
+        elif seen.name in whole:
+            continue
+        else:
+            whole.add(seen.name)
+            parts = [(part.label, part.of(seen.parameter)) for part in parts_of(seen.parameter)]
+        for label, tensor in parts:
+            matrix = _stored(discovery, seen, site, label, tensor, writes)
+            matrices.setdefault((seen.name, label), matrix)
+    return list(matrices.values())
+
+
+def _stored(discovery: Discovery, seen: _Seen, site: Site, label: str, tensor: torch.Tensor, writes: bool) -> Stored:
+    use = seen.use
+    assert use.fan_in is not None
+    assert use.fan_out is not None
+    matrix = Stored(
+        name=seen.name,
+        part=label,
+        block=site.block,
+        place=seen.place,
+        branch=seen.branch,
+        kind=site.kinds[seen.branch],
+        writes=writes,
+        fan_in=use.fan_in,
+        fan_out=use.fan_out,
+        shape=tuple(seen.parameter.shape),
+        spread=spread_of(tensor),
+    )
+    branch = site.branches[seen.branch]
+    if not writes:
+        return replace(matrix, linear=_linear(discovery, branch, use))
+    measured = site.measured.branches[seen.branch] if site.measured is not None else None
+    shortcut = site.measured.shortcut if site.measured is not None else None
+    forward = _on_matrix(seen) * _before(discovery, use) * _behind(measured)
+    if shortcut is not None and shortcut.value not in (0.0, 1.0):
+        forward /= abs(shortcut.value)
+    return replace(matrix, forward=forward, hidden=branch.norm_out)
+
+
+def _behind(measured: MeasuredBranch | None) -> float:
+    """What multiplies the branch's output; 1 where the batch decides it."""
+    if measured is None or measured.coefficient.spread == "varying":
+        return 1.0
+    return abs(measured.coefficient.value)
+
+
+def _before(discovery: Discovery, use: MatrixUse) -> float:
+    """The constants that multiply what a writer reads."""
+    flow, factor = discovery.chain.flow, 1.0
+    moving = flow.moving(flow.nodes[use.node])
+    while len(moving) == 1:
+        node = flow.node(moving[0])
+        if node.kind not in ("view", "scale") or isinstance(node.factor, torch.Tensor):
+            break
+        factor *= abs(node.factor) if node.kind == "scale" else 1.0
+        moving = flow.moving(node)
+    return factor
+
+
+def _on_matrix(seen: _Seen) -> float:
+    """What multiplies the parameter itself before the product reads it; 1 where the product reads it as it is."""
+    operand, parameter = seen.operand, seen.parameter
+    if operand is None or operand.numel() != parameter.numel():
+        return 1.0
+    if operand.untyped_storage().data_ptr() == parameter.untyped_storage().data_ptr():
+        return 1.0
+    one, two = operand.to(torch.float64), parameter.to(torch.float64)
+    size, other = float(two.std(correction=0)), float(two.abs().mean())
+    if size == 0 or other == 0 or not math.isfinite(size):
+        return 1.0
+    factor = float(one.std(correction=0)) / size
+    proportional = abs(float(one.abs().mean()) / other - factor) < 1e-3 * factor
+    return factor if proportional and abs(factor - 1) > CAST else 1.0
+
+
+def _linear(discovery: Discovery, branch: Branch, reader: MatrixUse) -> bool:
+    """Whether the branch is linear in what this reader gives: every way from a writer back to it is linear."""
+    flow, ways = discovery.chain.flow, set[bool]()
+    stack = [(vertex, True) for use in branch.writers for vertex in flow.moving(flow.nodes[use.node])]
+    seen = set(stack)
+    while stack:
+        vertex, linear = stack.pop()
+        if vertex[0] == reader.node:
+            ways.add(linear)
+            continue
+        node = flow.node(vertex)
+        keeps = node.kind in ("view", "scale", "product", "matrix", "source", "sum")
+        keeps |= node.kind == "other" and node.name not in NONLINEAR
+        for place, source in enumerate(node.inputs):
+            if source is None or not flow.dynamic(source) or source[0] < reader.node:
+                continue
+            kept = linear and (place == 2 if node.name.startswith(ATTENTION) else keeps)
+            if (source, kept) not in seen:
+                seen.add((source, kept))
+                stack.append((source, kept))
+    return ways == {True}

@@ -1,0 +1,169 @@
+"""Settle what is judged against: the declared or recognized rule, and a base that scaled readers do not disguise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from core.audit.conformance.base import CONSTANT, NAMED, Base, transposed, usable
+from core.audit.conformance.diagnosis import members
+from core.audit.conformance.matrices import Stored
+from core.audit.conformance.reading import Reading, rebased, visible
+from core.audit.conformance.rules import Rule, close, recognized_rules
+
+# `auto` takes a rule that at least this share of the visible writers meets.
+MOST = 0.5
+# An embedding of torch's own, which says nothing of the matrices beside it.
+UNIT = 0.01
+
+
+@dataclass(frozen=True)
+class Settled:
+    """Readings on their final bases, the rule (None where none is declared or recognized), and what was noticed."""
+
+    readings: Sequence[Reading]
+    rule: Rule | None
+    everything: bool = False
+    by_fan_out: bool = False
+    unused_range: bool = False
+
+
+def settle(readings: Sequence[Reading], declared: Rule | None) -> Settled:
+    """Try the bases as read; where the rule is not met on them, those that scaled readers would have disguised."""
+    rules = [declared] if declared is not None else recognized_rules(readings[0].blocks)
+    readings, unused = _without_unused(readings, rules)
+    first = readings[0]
+    if declared is None:
+        met = recognized(readings)
+        if met is not None:
+            return Settled(readings, met, unused_range=unused)
+    elif _share(first, declared) == 1:
+        return Settled(readings, declared, unused_range=unused)
+    if first.base.count:
+        fan_out = transposed(first.readers)
+        if fan_out is not None:
+            moved = [rebased(r, transposed(r.readers) or fan_out) for r in readings]
+            return Settled(moved, declared or recognized(moved), by_fan_out=True)
+        for rule in rules:
+            found = _disguised(readings, rule)
+            if found is not None:
+                return found
+    return Settled(readings, declared, unused_range=unused)
+
+
+def recognized(readings: Sequence[Reading]) -> Rule | None:
+    """The rule that most writers meet at every depth; None where none is met by half of them."""
+    best, share = None, MOST - 2e-9
+    for rule in recognized_rules(readings[0].blocks):
+        if min(r.blocks for r in readings) < rule.recipe.minimum_blocks or not _readers_meet(readings[0], rule):
+            continue
+        found = min(_share(reading, rule) for reading in readings)
+        if found > share + 1e-9:
+            best, share = rule, found
+    return best
+
+
+def _share(reading: Reading, rule: Rule) -> float:
+    """Share of the visible writers that meet a rule, a group at a time where a group meets it as a whole."""
+    writers = visible(reading)
+    if not writers:
+        return 0.0
+    met = 0
+    for group in grouped(writers):
+        factors = [reading.declared(rule, m) for m in group]
+        if rule.scales and all(close(f, 1.0, reading.group_margin(group)) for f in factors):
+            continue
+        one_by_one = [m for m, f in zip(group, factors, strict=True) if reading.meets(m, f)]
+        if len(one_by_one) == len(group) and not reading.fits(group, factors):
+            continue
+        met += len(one_by_one)
+    return met / len(writers)
+
+
+def _readers_meet(reading: Reading, rule: Rule) -> bool:
+    """Whether readers meet a rule that scales them; rules that leave them alone are not asked."""
+    asked = 0
+    for matrix in usable(reading.readers):
+        factors = rule.readers(matrix, reading.blocks, reading.width, reading.base)
+        if all(factor == 1.0 for factor in factors):
+            continue
+        asked += 1
+        if not any(close(reading.stored(matrix), factor, reading.margin(matrix)) for factor in factors):
+            return False
+    return asked > 0 or not any(role in rule.recipe.laws for role in ("query", "up"))
+
+
+def grouped(writers: Sequence[Stored]) -> list[list[Stored]]:
+    """Writers by what their blocks have in common, in order of first appearance."""
+    groups: dict[str, list[Stored]] = {}
+    for matrix in writers:
+        groups.setdefault(matrix.group, []).append(matrix)
+    return list(groups.values())
+
+
+def _without_unused(readings: Sequence[Reading], rules: Sequence[Rule]) -> tuple[Sequence[Reading], bool]:
+    """A declared range that nothing comes from is no base to judge by; the readers' own is."""
+    first = readings[0]
+    if first.base.count or first.base.source == "--sigma" or first.base.agreeing or first.pooled is None:
+        return readings, False
+    if any(first.meets(m, 1.0) or any(first.meets(m, first.declared(r, m)) for r in rules) for m in visible(first)):
+        return readings, False
+    return [rebased(r, r.pooled) if r.pooled is not None else r for r in readings], True
+
+
+def _disguised(readings: Sequence[Reading], rule: Rule) -> Settled | None:
+    """The base where all or most readers are scaled as writers should be, so that the pooled base is too small."""
+    first = readings[0]
+    factor = _constant_factor(first, rule)
+    if factor is None:
+        return None
+    for base in _larger(readings, rule, factor):
+        moved = rebased(first, base)
+        if all(close(moved.stored(m), factor, moved.margin(m)) for m in (*usable(first.readers), *visible(first))):
+            return Settled([_moved(r, rule, base) for r in readings], rule, everything=True)
+    if any(close(first.stored(m), 1 / factor, first.margin(m)) for m in usable(first.readers)):
+        return Settled([_raised(r, rule) for r in readings], rule)
+    return None
+
+
+def _larger(readings: Sequence[Reading], rule: Rule, factor: float) -> Iterator[Base]:
+    """Bases that the readers' pooled one would be `factor` times: by two depths, by name, by tables outside."""
+    first = readings[0]
+    pooled = first.base
+    if len(readings) > 1 and readings[1].base.law == pooled.law:
+        other = _constant_factor(readings[1], rule)
+        margin = pooled.tolerance + readings[1].base.tolerance
+        moves = other is not None and close(readings[1].base.constant / pooled.constant, other / factor, margin)
+        if other is not None and moves and not close(other, factor, margin):
+            yield replace(pooled, constant=pooled.constant / factor, source="what readers at two depths have in common")
+    for law, constant in NAMED:
+        yield Base(law=law, constant=constant, source=f"{constant:.4g} times {law}", readers=len(first.readers))
+    for name, std in first.outside.items():
+        if abs(std - 1) > UNIT and std > 0:
+            yield Base(law=CONSTANT, constant=std, source=f"the std of {name}", readers=len(first.readers))
+
+
+def _moved(reading: Reading, rule: Rule, base: Base) -> Reading:
+    return reading if reading.base.count == 0 else rebased(reading, replace(base, count=0))
+
+
+def _raised(reading: Reading, rule: Rule) -> Reading:
+    factor = _constant_factor(reading, rule)
+    if factor is None:
+        return reading
+    return rebased(reading, replace(reading.base, constant=reading.base.constant / factor))
+
+
+def _constant_factor(reading: Reading, rule: Rule) -> float | None:
+    """The one factor that a rule asks of every writer; None where it asks for several, or for none."""
+    factors = {round(reading.declared(rule, m), 12) for m in visible(reading)}
+    if len(factors) != 1:
+        return None
+    (factor,) = factors
+    return factor if 0 < factor < math.inf and not close(factor, 1.0, 0.05) else None
+
+
+def group_of(reading: Reading, matrix: Stored) -> list[Stored]:
+    """All writers of a writer's group."""
+    return members(reading, [matrix])
