@@ -1,18 +1,17 @@
-"""Guided tours: walks over the pages, each step a deep link and two sentences on what is to be seen there."""
+"""Guided tours: walks over the pages, each step a setting and two sentences on what is to be seen there."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from urllib.parse import urlencode
 
 from core.errors import LabError, shown
 
 
 @dataclass(frozen=True)
 class Step:
-    """One stop: a page, the query parameters that set its controls, and two sentences.
+    """One stop: a page, what its controls are set to as text, and two sentences.
 
     On the lab pages `experiment` names an entry of the registry and the other parameters are its options; elsewhere
     they are the page's own.
@@ -21,11 +20,6 @@ class Step:
     page: str
     parameters: Mapping[str, str]
     sentences: tuple[str, str]
-
-    @property
-    def link(self) -> str:
-        """The step as a relative URL."""
-        return f"{self.page}?{urlencode(self.parameters)}"
 
 
 @dataclass(frozen=True)

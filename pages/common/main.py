@@ -2,13 +2,14 @@
 
 import streamlit as st
 
-from pages.common import links, navigation, panels, settings, sidebar
+from pages.common import links, navigation, panels, settings, sidebar, tours
 
 asked = links.asked()
 page, entry = navigation.menu(navigation.available())
 st.set_page_config(page_title=f"{entry.title} · Depthscope", page_icon="🩺", layout="wide")
 if (restored := st.session_state.pop(settings.NEXT_PAGE, None)) is not None and restored.name != entry.name:
     st.switch_page(navigation.ROOT / restored.script, query_params=settings.query_parameters(restored.all_controls))
+tours.draw(entry)
 with panels.refusals():
     sidebar.draw(entry)
 if (sentence := st.session_state.pop(settings.REFUSAL, None)) is not None:

@@ -11,8 +11,8 @@ from core.lab.options import Options
 from core.lab.result import Result
 from core.views.lab.catalogue import VIEWS
 from core.views.lab.published import published_table
-from core.views.lab.view import LabView, formats, summary_table
-from pages.common import cached, panels
+from core.views.lab.view import LabView, formats, readable, summary_table
+from pages.common import allowance, cached, panels, tours
 from pages.common.control import assign
 from pages.common.sheet import Sheet
 from pages.controls.lab import Bench, LabPage
@@ -25,13 +25,14 @@ def show(page: LabPage, about: str) -> None:
     """Draw the whole page; only the chosen experiment is computed."""
     st.title(page.title)
     st.markdown(about)
+    tours.offer()
     page.selector.draw(label_visibility="collapsed")
     bench = page.chosen
     name, view, sheet = bench.experiment.name, VIEWS[bench.experiment.name], Sheet(page.name, page.title)
     st.subheader(bench.experiment.title)
     st.markdown(view.text)
     for formula in view.formulas:
-        st.latex(formula)
+        panels.formula(formula)
     draw_presets(bench)
     beside, wide = st.columns([1, 2.6], gap="medium")
     with beside:
@@ -82,19 +83,16 @@ def run(bench: Bench, options: Options) -> Result:
 def _result(name: str, options: Options) -> Result:
     from core.lab.experiments import experiment
 
-    return experiment(name).run(options)
+    with allowance.charged():
+        return experiment(name).run(options)
 
 
 def draw_result(sheet: Sheet, view: LabView, name: str, subject: str, result: Result, *, told: bool) -> None:
-    """The reading in a sentence, then every picture, two beside each other."""
+    """The reading in a sentence, then every picture."""
     if told:
         st.info(panels.escaped(view.reading(result)), icon="📏")
-    pictures = list(view.pictures(result, subject).items())
-    for start in range(0, len(pictures), 2):
-        pair = pictures[start : start + 2]
-        for column, (file, picture) in zip(st.columns(len(pair)), pair, strict=True):
-            with column:
-                sheet.figure(file, picture, alt=picture.alt, undrawn=picture.undrawn)
+    for file, picture in view.pictures(result, subject).items():
+        sheet.figure(file, picture, alt=picture.alt, undrawn=picture.undrawn)
 
 
 def draw_tables(sheet: Sheet, view: LabView, bench: Bench, options: Options, result: Result) -> None:
@@ -102,20 +100,25 @@ def draw_tables(sheet: Sheet, view: LabView, bench: Bench, options: Options, res
     name = bench.experiment.name
     published = published_table(name, options, result)
     if published is not None:
-        _table(sheet, f"{name}-as-printed", "The published figures beside what is computed here.", published)
-    for key, table in result.tables.items():
-        if key in view.tables:
-            shown = view.tables[key]
-            _table(sheet, f"{name}-{key.replace('_', '-')}", shown.alt, table, shown.of(table))
-    _table(sheet, f"{name}-summary", "Every number of the experiment.", summary_table(result))
+        _table(
+            sheet,
+            f"{name}-as-printed",
+            "The published figures beside what is computed here.",
+            published,
+            readable(published),
+        )
+    for key, shown in view.tables.items():
+        table = result.tables[key]
+        _table(sheet, f"{name}-{key.replace('_', '-')}", shown.alt, table, shown.of(table))
+    summary = summary_table(result)
+    _table(sheet, f"{name}-summary", "Every number of the experiment.", summary, readable(summary))
     for note in result.notes:
-        st.caption(panels.escaped(note))
+        st.caption(panels.escaped(_unmarked(note)))
 
 
-def _table(sheet: Sheet, name: str, alt: str, table: pd.DataFrame, view: pd.DataFrame | None = None) -> None:
+def _table(sheet: Sheet, name: str, alt: str, table: pd.DataFrame, view: pd.DataFrame) -> None:
     st.markdown(f"**{alt}**")
-    shown = table if view is None else view
-    sheet.table(name, table, view=view, alt=alt, formats=formats(shown))
+    sheet.table(name, table, view=view, alt=alt, formats=formats(view))
 
 
 def _unmarked(text: str) -> str:

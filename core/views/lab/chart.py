@@ -20,11 +20,11 @@ from core.decoder.splitmix64 import FloatArray
 from core.views.figures import log_range, whole_ticks
 from core.views.style import (
     DASHES,
-    HEIGHT,
     MARKED_POINTS,
     PALETTES,
     Palette,
     Theme,
+    heading,
     layout,
     legend_entry,
     level,
@@ -38,7 +38,8 @@ Look = Literal["measured", "predicted", "points", "bars"]
 PATTERNS = ("", "/", ".", "x", "\\", "-")
 # A few values are all told in words, more by their ends and extremes.
 TOLD_IN_FULL = 8
-LEGEND_ROW = 21
+# Below the axes: the axis title, then the legend, which has room for two short names a row on a telephone.
+AXIS_ROOM, LEGEND_ROW, SHORT_NAME = 62, 20, 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +78,10 @@ class Line:
 
 @dataclass(frozen=True, kw_only=True)
 class Chart:
-    """A chart of lines; `levels` and `places` are named horizontal and vertical references."""
+    """A chart of lines; `levels` and `places` are named horizontal and vertical references.
+
+    `y_range`, where given, is that of a linear vertical axis.
+    """
 
     title: str
     lines: Sequence[Line]
@@ -89,17 +93,19 @@ class Chart:
     whole_x: bool = False
     names_on_x: bool = False
     ticks_at_points: bool = False
+    y_range: tuple[float, float] | None = None
+    legend: bool = True
     levels: Sequence[tuple[float, str]] = ()
     places: Sequence[tuple[float, str]] = ()
 
     def __call__(self, *, theme: Theme = "light") -> go.Figure:
         """The figure."""
-        colors, entries = PALETTES[theme], len(self.lines) + len(self.levels) + len(self.places)
-        under = f"<br><sup>{plain(self.subject)}</sup>" if self.subject else ""
-        spare = LEGEND_ROW * max(0, math.ceil(entries / 2) - 2)
-        chart = layout(f"{self.title}{under}", self.x_title, self.y_title, theme=theme, height=HEIGHT + spare)
-        chart["margin"]["b"] += spare
+        colors = PALETTES[theme]
+        chart = layout(heading(self.title, plain(self.subject)), self.x_title, self.y_title, theme=theme)
+        self._make_room(chart)
         chart["yaxis"] |= log_axis(self._all("y")) if self.log_y else {"exponentformat": "power"}
+        if self.y_range is not None:
+            chart["yaxis"]["range"] = list(self.y_range)
         chart["xaxis"] |= self._x_axis()
         chart["shapes"] = [level(y, colors.muted, "longdash") for y, _ in self.levels]
         chart["shapes"] += [_upright(x, colors) for x, _ in self.places]
@@ -107,6 +113,18 @@ class Chart:
         traces += [legend_entry(plain(name), colors.muted, "longdash") for _, name in self.levels]
         traces += [legend_entry(plain(name), colors.ink, "dot") for _, name in self.places]
         return assembled(traces, chart)
+
+    def _make_room(self, chart: dict[str, Any]) -> None:
+        """Give the legend as much room below the axes as it needs on a narrow screen; the axes keep their size."""
+        names = [*(line.name for line in self.lines), *(name for _, name in (*self.levels, *self.places))]
+        a_row = 2 if max(map(len, names), default=0) <= SHORT_NAME else 1
+        told = self.legend and len(names) > 1
+        foot = AXIS_ROOM + (LEGEND_ROW * math.ceil(len(names) / a_row) if told else 0)
+        chart["height"] += foot - chart["margin"]["b"]
+        chart["margin"]["b"] = foot
+        chart["showlegend"] = told
+        # Plotly puts the vertical axis title into the axes where the legend hangs on the container.
+        chart["legend"]["x"] = -0.08
 
     @property
     def undrawn(self) -> list[str]:
@@ -174,7 +192,8 @@ def _trace(line: Line, shown: npt.NDArray[np.bool_], colors: Palette, theme: The
     trace: dict[str, Any] = {"x": x, "y": y, "name": plain(line.name), "hovertemplate": "%{x}: %{y:.6g}"}
     look = stroke(line.index, theme)
     if line.look == "bars":
-        pattern = {"shape": PATTERNS[line.index % len(PATTERNS)], "fgcolor": colors.paper, "solidity": 0.25}
+        shape = PATTERNS[line.index % len(PATTERNS)]
+        pattern = {"shape": shape, "fgcolor": colors.paper, "bgcolor": look.color, "solidity": 0.2} if shape else {}
         return trace | {"type": "bar", "marker": {"color": look.color, "pattern": pattern}}
     trace |= {"type": "scatter", "connectgaps": False}
     if line.look == "predicted":
@@ -182,7 +201,7 @@ def _trace(line: Line, shown: npt.NDArray[np.bool_], colors: Palette, theme: The
         return trace | {"mode": "lines", "line": {"color": colors.ink, "dash": dash, "width": 1.8}}
     marker = {"symbol": look.marker, "size": 7, "color": look.color, "maxdisplayed": MARKED_POINTS}
     if line.look == "points":
-        return trace | {"mode": "markers", "marker": marker | {"size": 9, "maxdisplayed": 0}}
+        return trace | {"mode": "markers", "marker": marker | {"size": 10, "maxdisplayed": 0, "line": {"width": 2}}}
     solid = {"color": look.color, "dash": "solid", "width": 2}
     return trace | {"mode": "lines+markers", "line": solid, "marker": marker}
 

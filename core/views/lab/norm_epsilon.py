@@ -75,8 +75,8 @@ def place_pictures(result: Result, subject: str) -> Mapping[str, Picture]:
     chart = Chart(
         title="Epsilon inside or outside the root", subject=subject, x_title=ROOT_AXIS, y_title=SHARE_AXIS, log_x=True,
         lines=[
-            Line.of(scales, "root_of_moment", "inside", "inside, sqrt(s + epsilon)", 0),
-            Line.of(scales, "root_of_moment", "outside", "outside, sqrt(s) + epsilon", 1),
+            Line.of(scales, "root_of_moment", "inside", "inside the root", 0),
+            Line.of(scales, "root_of_moment", "outside", "outside the root", 1),
         ],
         levels=[(1.0, "full size, 1")],
     )  # fmt: skip

@@ -17,7 +17,8 @@ from core.views.lab.view import LabView, Picture, TableView, number
 FEATURE_AXIS = "feature, counted from 0"
 # Numbers of a row that are written out in a table's cell.
 WRITTEN = 16
-EXACT = 1e-17
+# Distances below this one have no colour.
+UNSEEN = 1e-6
 
 
 def row_subject(options: RowOptions) -> str:
@@ -96,7 +97,7 @@ def invariance_pictures(result: Result, subject: str) -> Mapping[str, Picture]:
         [f"{word}<br>{value:.2g}" for word, value in zip(*pair, strict=True)]
         for pair in zip(words, distances, strict=True)
     ]
-    sizes = [[math.log10(max(value, EXACT)) for value in row] for row in distances]
+    sizes = [[math.log10(max(value, UNSEEN)) for value in row] for row in distances]
     picture = Matrix(
         title="What each norm does not see", subject=subject, rows=norms, columns=changes,
         values=sizes, texts=texts, diverging=False, x_title="change of the row", y_title="",

@@ -23,7 +23,7 @@ def product_pictures(result: Result, subject: str) -> Mapping[str, Picture]:
             whole_x=True,
             lines=[
                 Line.of(bound, "blocks", "product_norm", "ordered product"),
-                Line.of(bound, "blocks", "norm_bound", "product of the blocks' norms", 0, "predicted"),
+                Line.of(bound, "blocks", "norm_bound", "bound", 0, "predicted"),
                 Line.of(bound, "blocks", "block_norm", "this block alone", 1),
             ],
         ),
@@ -81,7 +81,7 @@ def interaction_pictures(result: Result, subject: str) -> Mapping[str, Picture]:
     """Norms of the branches' Jacobians and of what a parallel block lacks."""
     table, axis = result.tables["blocks"], "block, counted from 0"
     names = {"attention": "attention's J", "feed_forward": "feed-forward's J", "interaction": "interaction",
-             "shift": "shift", "difference": "sequential minus parallel"}  # fmt: skip
+             "shift": "shift", "difference": "difference"}  # fmt: skip
     return {
         "branch-interaction-terms": Chart(
             title="Terms of every block's Jacobian", subject=subject, x_title=axis, y_title=NORM_AXIS, whole_x=True,

@@ -9,7 +9,7 @@ import pandas as pd
 from core.lab.paths.ledger import ResidualLedgerOptions
 from core.lab.result import Result
 from core.views.lab.chart import Chart, Line
-from core.views.lab.signal_residuals import ADDITION_AXIS, decoder_subject
+from core.views.lab.signal_residuals import ADDITION_AXIS, COSINES, decoder_subject
 from core.views.lab.view import LabView, Picture, TableView, number
 
 
@@ -76,15 +76,15 @@ def geometry_pictures(result: Result, subject: str) -> Mapping[str, Picture]:
         ("growth", "Growth |x + u|² / |x|²", True),
     ):
         lines = [
-            Line.of(pooled, "addition", name, "all positions together", 0),
+            Line.of(pooled, "addition", name, "pooled", 0),
             Line.of(rows, "addition", name, "every position", 1, "points"),
         ]
         if name == "growth":
-            expected = Line.of(pooled, "addition", "growth_expected", "1 + rho² + 2 rho cosine", 0, "predicted")
+            expected = Line.of(pooled, "addition", "growth_expected", "by the identity", 0, "predicted")
             lines.append(expected)
         found[f"update-geometry-{name}"] = Chart(
             title=title, subject=subject, lines=lines, x_title=ADDITION_AXIS, y_title=name, log_y=log, whole_x=True,
-            levels=[(1.0, "1")] if log else [(0.0, "orthogonal, 0")],
+            levels=[(1.0, "1")] if log else [(0.0, "orthogonal, 0")], y_range=None if log else COSINES,
         )  # fmt: skip
     return found
 
@@ -132,7 +132,7 @@ def ledger_pictures(result: Result, subject: str) -> Mapping[str, Picture]:
     ]
     chart = Chart(
         title="The ledger", subject=subject, lines=lines, x_title="item, as numbered below", y_title="MiB",
-        names_on_x=True,
+        names_on_x=True, legend=False,
     )  # fmt: skip
     return {"residual-ledger-items": chart}
 
@@ -141,6 +141,7 @@ def ledger_view(table: pd.DataFrame) -> pd.DataFrame:
     """The ledger as people read it: whole numbers with separators, exact however large."""
     return pd.DataFrame(
         {
+            "no.": range(1, len(table) + 1),
             "item": table["item"],
             "elements": [f"{count:,}" for count in table["elements"]],
             "bytes": [f"{count:,}" for count in table["bytes"]],

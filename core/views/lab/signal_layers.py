@@ -26,7 +26,7 @@ def linear_layer_pictures(result: Result, subject: str) -> Mapping[str, Picture]
     return {
         "linear-layer-variance": Chart(
             title="Variance of the outputs", subject=subject, x_title="", y_title="variance, dimensionless",
-            names_on_x=True,
+            names_on_x=True, legend=False,
             lines=[
                 Line(name=kind, x=[kind.split()[0]], y=[value], index=index, look="points")
                 for index, (kind, value) in enumerate(named)
@@ -142,7 +142,7 @@ def compounding_pictures(result: Result, subject: str) -> Mapping[str, Picture]:
     sizes = result.tables["sizes"]
     chart = Chart(
         title="One gain, compounded", subject=subject, x_title="layer", y_title="size, ratio to the input",
-        whole_x=True, lines=[Line.of(sizes, "layer", "size", "gain to the power of the layer")],
+        whole_x=True, lines=[Line.of(sizes, "layer", "size", "gain to the layer")],
         levels=[(1.0, "unchanged, ratio 1")],
     )  # fmt: skip
     return {"compounding-sizes": chart}

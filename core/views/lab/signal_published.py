@@ -23,9 +23,14 @@ def case_pictures(name: str, case: str) -> Callable[[Result, str], Mapping[str, 
             for index, (value, rows) in enumerate(_cases(sizes, case, direction)):
                 for kind, part in rows.groupby("kind", sort=False):
                     look: Look = "measured" if kind == "measured" else "predicted"
-                    lines.append(Line.of(part, "layer", "rms", f"{case} {value}, {kind}", index, look))
+                    lines.append(Line.of(part, "layer", "rms", f"{_short(value)}, {kind}", index, look))
             found[f"{name}-{direction}"] = Chart(
-                title=title, subject=subject, lines=lines, x_title=LAYER_AXIS, y_title=RMS_AXIS, whole_x=True
+                title=f"{title}, by {case}",
+                subject=subject,
+                lines=lines,
+                x_title=LAYER_AXIS,
+                y_title=RMS_AXIS,
+                whole_x=True,
             )
         return found
 
@@ -35,6 +40,11 @@ def case_pictures(name: str, case: str) -> Callable[[Result, str], Mapping[str, 
 def _cases(sizes: pd.DataFrame, case: str, direction: str) -> list[tuple[str, pd.DataFrame]]:
     chosen = sizes[sizes["pass"] == direction]
     return [(str(value), rows) for value, rows in chosen.groupby(case, sort=False)]
+
+
+def _short(case: str) -> str:
+    """A case's name for a legend, which has little room."""
+    return case.replace("sqrt(d)", "√d")
 
 
 def _case_reading(result: Result) -> str:

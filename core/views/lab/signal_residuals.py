@@ -22,6 +22,8 @@ IDENTITY_TITLES = {
     "independence": "without this covariance", "independence_from_input": "without any covariance",
     "correlation": "correlation", "identity_error": "error of the identity",
 }  # fmt: skip
+# A correlation or cosine with a little room; rounding alone should look like 0.
+COSINES = (-1.08, 1.08)
 ADDITION_AXIS = "residual addition, counted from 0"
 
 
@@ -34,13 +36,14 @@ def addition_pictures(name: str, result: Result, subject: str) -> Mapping[str, P
             y_title="variance, dimensionless", whole_x=True,
             lines=[
                 Line.of(table, "addition", "measured_variance", "measured"),
-                Line.of(table, "addition", "independence_from_input", "if no branch had a covariance", 0, "predicted"),
-                Line.of(table, "addition", "independence", "without this addition's covariance", 1, "predicted"),
+                Line.of(table, "addition", "independence_from_input", "without covariances", 0, "predicted"),
+                Line.of(table, "addition", "independence", "without this one", 1, "predicted"),
             ],
         ),
         f"{name}-correlation": Chart(
             title="Correlation of stream and branch", subject=subject, x_title=ADDITION_AXIS,
             y_title="correlation, -1 to 1", log_y=False, whole_x=True, levels=[(0.0, "independence, 0")],
+            y_range=COSINES,
             lines=[Line.of(table, "addition", "correlation", "measured", 1)],
         ),
     }  # fmt: skip
@@ -127,8 +130,8 @@ def growth_pictures(result: Result, subject: str) -> Mapping[str, Picture]:
     seeds = stream["seed"].nunique()
     lines = [
         Line.of(mean, "block", "rms", "measured" if seeds == 1 else f"measured, mean of {seeds} seeds"),
-        Line.of(mean, "block", "first_times_sqrt_l", "first block's RMS times sqrt(l)", 0, "predicted"),
-        Line.of(mean, "block", "expected_rms", "expected without covariance", 1, "predicted"),
+        Line.of(mean, "block", "first_times_sqrt_l", "first RMS x sqrt(l)", 0, "predicted"),
+        Line.of(mean, "block", "expected_rms", "without covariance", 1, "predicted"),
     ]
     chart = Chart(
         title="Growth of the stream", subject=subject, lines=lines, x_title="blocks l, counted from 1",
@@ -187,8 +190,8 @@ def placement_pictures(result: Result, subject: str) -> Mapping[str, Picture]:
     for index, (placement, rows) in enumerate(mean.groupby("placement", sort=False)):
         drawn = gradients[gradients["placement"] == placement]
         lines.append(Line.of(rows, "blocks", "gradient_norm", f"{placement}, mean", index))
-        lines.append(Line.of(drawn, "blocks", "gradient_norm", f"{placement}, every draw", index, "points"))
-        lines.append(Line.of(rows, "blocks", "by_theory", f"{placement}, theory's slope", index, "predicted"))
+        lines.append(Line.of(drawn, "blocks", "gradient_norm", f"{placement}, draws", index, "points"))
+        lines.append(Line.of(rows, "blocks", "by_theory", f"{placement}, theory", index, "predicted"))
     chart = Chart(
         title="Gradient of the last layer's weights", subject=subject, lines=lines, x_title="depth L, blocks",
         y_title="Frobenius norm of the gradient", log_x=True, ticks_at_points=True,

@@ -22,7 +22,7 @@ def unit_pictures(result: Result, subject: str) -> Mapping[str, Picture]:
     curve, steps = result.tables["curve"], result.tables["steps"]
     at = {str(name): float(value) for name, value in zip(steps["quantity"], steps["value"], strict=True)}
     lines = [
-        Line.of(curve, "logit", "output", "output, sigmoid(logit)", 0, "predicted"),
+        Line.of(curve, "logit", "output", "output", 0, "predicted"),
         Line.of(curve, "logit", "slope", "slope of the output", 1, "predicted"),
     ]
     for index, name in enumerate((OUTPUT, SLOPE)):
@@ -87,7 +87,7 @@ def soft_cap_pictures(result: Result, subject: str) -> Mapping[str, Picture]:
         "soft-cap-slope": Chart(
             title="Slope that the cap leaves", subject=subject, x_title=axis, y_title="slope, dimensionless",
             levels=[(1.0, "without a cap, 1")],
-            lines=[Line.of(curve, "logit", "slope", "slope of the capped logit", 1)],
+            lines=[Line.of(curve, "logit", "slope", "slope", 1)],
         ),
     }  # fmt: skip
 
@@ -129,10 +129,10 @@ def width_pictures(result: Result, subject: str) -> Mapping[str, Picture]:
     """Effect of the update against width beside its law, and a random layer's output."""
     effects, law = result.tables["effects"], result.tables["law"]
     lines = [
-        Line.of(effects, "width", "update_effect", "update's effect, every draw", 0, "points"),
-        Line.of(law, "width", "update_effect", "law, update d sqrt(2/pi)", 0, "predicted"),
-        Line.of(law, "width", "with_rate_over_fan_in", "mean effect, rate over fan-in", 1),
-        Line.of(effects, "width", "random_layer_rms", "random layer's RMS, every draw", 2, "points"),
+        Line.of(effects, "width", "update_effect", "update, every draw", 0, "points"),
+        Line.of(law, "width", "update_effect", "update, law", 0, "predicted"),
+        Line.of(law, "width", "with_rate_over_fan_in", "update, rate 1/fan-in", 1),
+        Line.of(effects, "width", "random_layer_rms", "random layer, draws", 2, "points"),
     ]
     chart = Chart(
         title="An aligned update grows with width", subject=subject, lines=lines, x_title="width d, features",

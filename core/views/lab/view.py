@@ -13,6 +13,7 @@ from core.lab.result import Result
 from core.views.style import Theme
 
 DIGITS = "%.6g"
+HUGE = 1e15
 
 
 class Picture(Protocol):
@@ -41,7 +42,7 @@ class TableView:
     def of(self, table: pd.DataFrame) -> pd.DataFrame:
         """The table as shown."""
         found = table if self.shape is None else self.shape(table)
-        return found[list(self.titles)].rename(columns=dict(self.titles)) if self.titles else found
+        return readable(found[list(self.titles)].rename(columns=dict(self.titles)) if self.titles else found)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +69,16 @@ def number(value: Any) -> str:
 def counted(count: int, thing: str) -> str:
     """A count with its noun, `1 draw` or `3 draws`."""
     return f"{count} {thing}{'' if count == 1 else 's'}"
+
+
+def readable(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with columns of numbers too large for a browser's table written out as text."""
+    written = {
+        name: [f"{value:.6g}" for value in table[name]]
+        for name in table.columns
+        if pd.api.types.is_float_dtype(table[name]) and table[name].abs().max() >= HUGE
+    }
+    return table.assign(**written) if written else table
 
 
 def formats(table: pd.DataFrame) -> dict[str, str]:

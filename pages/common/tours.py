@@ -1,0 +1,116 @@
+"""Guided tours: a panel above the page with two sentences a stop, Back and Next, which set page and controls.
+
+A stop is in the URL as `tour` and `stop` (counted from 1) beside the controls it set, so it can be linked. A link with
+these two alone sets the controls too; where a link also carries controls of the page, they stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import streamlit as st
+
+from core.errors import LabError, shown
+from core.lab.tours import TOURS, Step, tour
+from pages.common import navigation, panels, settings
+from pages.common.control import assign
+from pages.controls import norm_lab, residual_paths, signal_lab
+
+# Session entry: (name, position) of the stop, None after the end of a tour.
+PLACE = "tour place"
+NAME, STOP = "tour", "stop"
+LABS = {page.name: page for page in (signal_lab.PAGE, norm_lab.PAGE, residual_paths.PAGE)}
+
+
+def draw(entry: navigation.Entry) -> None:
+    """Draw the panel where a tour is under way; once a run, before any control is drawn."""
+    with panels.refusals():
+        if PLACE not in st.session_state and NAME in st.query_params:
+            _arrive(entry)
+        place = st.session_state.get(PLACE)
+        _keep_in_link(place)
+        if place is not None:
+            name, position = place
+            with st.container(border=True, key="tour"):
+                _draw_stop(entry, name, position)
+
+
+def offer() -> None:
+    """A button a tour, where a page invites to them; nothing while one is under way."""
+    if st.session_state.get(PLACE) is not None:
+        return
+    with st.container(horizontal=True, gap="xsmall", vertical_alignment="center", key="tours"):
+        st.caption("Guided tours", width="content")
+        for name, walk in TOURS.items():
+            st.button(walk.title, key=f"tour-{name}", icon="🧭", type="tertiary", on_click=go, args=(name, 0))
+
+
+def go(name: str, position: int) -> None:
+    """Callback: set page and controls to a stop."""
+    step = tour(name).step(position)
+    assign(setting(step))
+    st.session_state[PLACE] = (name, position)
+    st.session_state[settings.NEXT_PAGE] = navigation.entry_named(step.page)
+
+
+def setting(step: Step) -> dict[str, Any]:
+    """The values of every control that a stop sets: what it names, and its experiment's or page's at their defaults."""
+    if step.page in LABS:
+        given = {name: value for name, value in step.parameters.items() if name != "experiment"}
+        return LABS[step.page].setting(step.parameters["experiment"], given)
+    entry = navigation.entry_named(step.page)
+    assert entry is not None
+    values = {control.name: control.default for control in entry.all_controls}
+    for name, text in step.parameters.items():
+        values[name] = type(values[name])(text)
+    return values
+
+
+def link(name: str, position: int) -> dict[str, str | list[str]]:
+    """The query that a link to a stop needs beside the page's own address."""
+    tour(name).step(position)
+    return {NAME: name, STOP: str(position + 1)}
+
+
+def _arrive(entry: navigation.Entry) -> None:
+    """Take a tour's stop from the link, with its controls unless the link brings its own."""
+    st.session_state[PLACE] = None
+    name, stop = st.query_params[NAME], st.query_params.get(STOP, "1")
+    walk = tour(name)
+    if not (stop.isascii() and stop.isdigit() and len(stop) < 4 and 1 <= int(stop) <= len(walk.steps)):
+        raise LabError(f"stop is {shown(stop)}; this tour has stops 1 to {len(walk.steps)}.")
+    position = int(stop) - 1
+    step = walk.steps[position]
+    st.session_state[PLACE] = (name, position)
+    if step.page == entry.name and not any(control.name in st.query_params for control in entry.all_controls):
+        assign(setting(step))
+
+
+def _keep_in_link(place: tuple[str, int] | None) -> None:
+    wanted: Mapping[str, str | list[str]] = {} if place is None else link(*place)
+    for key in (NAME, STOP):
+        if key in wanted and st.query_params.get(key) != wanted[key]:
+            st.query_params[key] = wanted[key]
+        elif key not in wanted and key in st.query_params:
+            del st.query_params[key]
+
+
+def _draw_stop(entry: navigation.Entry, name: str, position: int) -> None:
+    walk = tour(name)
+    step, last = walk.steps[position], len(walk.steps) - 1
+    st.caption(f"Guided tour · {walk.title} · stop {position + 1} of {last + 1}")
+    here = step.page == entry.name
+    st.markdown(
+        " ".join(panels.escaped(sentence) for sentence in step.sentences) if here else "The tour waits for you."
+    )
+    with st.container(horizontal=True, gap="small", key="tour-buttons"):
+        if here:
+            st.button("Back", key="tour-back", icon="⬅️", on_click=go, args=(name, position - 1), disabled=position == 0)
+            st.button(
+                "Next", key="tour-next", icon="➡️", type="primary", on_click=go, args=(name, position + 1),
+                disabled=position == last,
+            )  # fmt: skip
+        else:
+            st.button("Go on with the tour", key="tour-resume", type="primary", on_click=go, args=(name, position))
+        st.button("End the tour", key="tour-end", type="tertiary", on_click=assign, args=({PLACE: None},))
