@@ -192,8 +192,11 @@ class InteractiveSweep:
                 return
             # Loading the engine before the first slice says nothing about the sweep.
             self._began = self._began or time.monotonic()
+            end = time.monotonic() + seconds
             try:
-                self._run.step(seconds)
+                # One pass at a time, so that cancelling waits for no more than the one under way.
+                while self.running and self._run.pending and time.monotonic() < end:
+                    self._run.step(0.0)
             except DepthscopeError as error:
                 self.fault = str(error)
                 self.cancel()

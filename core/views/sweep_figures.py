@@ -14,8 +14,18 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from core.health.band import DEFAULT_BAND, Band
-from core.views.figures import log_range
-from core.views.lines import band_entry, band_shapes, depth_ticks, faded, fill, line, lines_layout, recipe_stroke
+from core.views.lines import (
+    MEDIAN,
+    band_entry,
+    band_shapes,
+    depth_ticks,
+    faded,
+    fill,
+    line,
+    lines_layout,
+    log_axis,
+    recipe_stroke,
+)
 from core.views.recipe_figures import DEPTH_AXIS, DEPTH_TITLES
 from core.views.style import PALETTES, Theme, figure, heading, layout, level, plain
 
@@ -28,7 +38,10 @@ TITLES = {
 }
 OUTER, INNER = ("q05", "q95", 0.12), ("q25", "q75", 0.2)
 STEP_OPACITY = 0.1
-SPREAD = "medians over {} seeds, 25 to 75 and 5 to 95 % filled"
+BOTH, HALF = "medians over {} seeds, 25 to 75 and 5 to 95 % filled", "medians over {} seeds, 25 to 75 % filled"
+# With more series the wide ribbons lie over everything, and only the middle halves are drawn.
+MOST_WIDE = 4
+MORE_HEIGHT = 60
 # Blue below 1, red above, and a jump at each limit of the band: (below, within below 1, 1, within above 1, above).
 HEAT_COLORS: dict[Theme, tuple[tuple[str, str], tuple[str, str], tuple[str, str], tuple[str, str]]] = {
     "light": (("#053061", "#2E77B5"), ("#9CC8E2", "#F4F6F8"), ("#F4F6F8", "#F6B795"), ("#D9583F", "#67001F")),
@@ -50,9 +63,9 @@ def ribbon_figure(
     rows = summary[(summary["quantity"] == quantity) & (summary["seeds"] > 0)]
     title, y_title = TITLES[quantity]
     chart = lines_layout(_headed(title, rows, spread), DEPTH_AXIS, y_title, rows["recipe"].nunique() + 1, theme=theme)
+    chart["height"] += MORE_HEIGHT
     chart["xaxis"] |= depth_ticks(rows["blocks"])
-    seen = ["median", "q05", "q95"] if spread else ["median"]
-    chart["yaxis"] |= log_range([*rows[seen].to_numpy(dtype=float).ravel(), band.lower, band.upper])
+    chart["yaxis"] |= _near_range(rows[_levels(rows, spread)].to_numpy(dtype=float).ravel().tolist(), band)
     chart["shapes"] = band_shapes(band, theme)
     return figure([*_ribbons(rows, order, spread, theme, log=True), band_entry(band, theme)], chart)
 
@@ -69,13 +82,14 @@ def difference_figure(
     rows = differences[differences["quantity"] == quantity]
     title = _headed(f"{TITLES[quantity][0]}, recipe minus control", rows, spread)
     chart = lines_layout(title, DEPTH_AXIS, "difference, same seed", rows["recipe"].nunique(), theme=theme, log_y=False)
+    chart["height"] += MORE_HEIGHT
     levels = ["median", "q05", "q25", "q75", "q95"]
     drawn = rows.assign(
         label=[f"L {blocks}: {value:.6g}" for blocks, value in zip(rows["blocks"], rows["median"], strict=True)],
         **{name: symmetric_log(rows[name]) for name in levels},
     )
     chart["xaxis"] |= depth_ticks(rows["blocks"])
-    chart["yaxis"] |= _symmetric_ticks(rows[levels if spread else ["median"]].to_numpy(dtype=float))
+    chart["yaxis"] |= _symmetric_ticks(rows[_levels(rows, spread)].to_numpy(dtype=float))
     chart["shapes"] = [level(0.0, PALETTES[theme].muted, "longdash")]
     traces = [
         trace | ({"hovertemplate": "%{customdata}"} if "customdata" in trace else {})
@@ -131,7 +145,9 @@ def distribution_figure(
     chart = lines_layout(
         heading(title, blocks), axis, "share of seeds", distribution["recipe"].nunique() + 1, theme=theme, log_y=False
     )
-    chart["xaxis"] |= {"type": "log", "exponentformat": "power", **_upright_range(distribution, band)}
+    chart["height"] += MORE_HEIGHT
+    edges = [*distribution["lower"], *distribution["upper"]]
+    chart["xaxis"] |= {"type": "log", "exponentformat": "power", **_near_range(edges, band)}
     chart["yaxis"] |= {"tickformat": ".0%", "rangemode": "tozero"}
     chart["shapes"] = [_upright(shape) for shape in band_shapes(band, theme)]
     traces = []
@@ -170,26 +186,33 @@ def heat_sentence(heat: pd.DataFrame, quantity: str) -> str:
 
 def _headed(title: str, rows: pd.DataFrame, spread: bool) -> str:
     seeds = int(rows["seeds"].max()) if len(rows) else 0
-    return heading(title, SPREAD.format(seeds) if spread and seeds > 1 else f"medians over {seeds} seeds")
+    words = (BOTH if "q05" in _levels(rows, spread) else HALF) if spread and seeds > 1 else MEDIAN
+    return heading(title, words.format(seeds))
+
+
+def _levels(rows: pd.DataFrame, spread: bool) -> list[str]:
+    """The columns that are drawn."""
+    wide = ["q05", "q95"] if rows["recipe"].nunique() <= MOST_WIDE else []
+    return ["median", *wide, "q25", "q75"] if spread else ["median"]
 
 
 def _ribbons(
     rows: pd.DataFrame, order: Sequence[str], spread: bool, theme: Theme, *, log: bool
 ) -> Iterator[dict[str, Any]]:
-    """Fills first, so that every line lies over every fill; at a single depth bars stand for them."""
+    """Fills first, so that every line lies over every fill; at a single depth bars stand for the middle half."""
     groups = [(str(name), found, recipe_stroke(str(name), order, theme))
               for name, found in rows.groupby("recipe", sort=False)]  # fmt: skip
     alone = rows["blocks"].nunique() < 2
     if spread and not alone:
-        for low, high, opacity in (OUTER, INNER):
+        for low, high, opacity in (OUTER, INNER) if "q05" in _levels(rows, spread) else (INNER,):
             for name, found, look in groups:
                 yield fill(found, "blocks", low, high, look.color, group=name, opacity=opacity, log=log)
     for name, found, look in groups:
         trace = line(found, "blocks", "median", name, look, log=log) | {"legendgroup": plain(name)}
         if spread and alone:
             trace["error_y"] = {
-                "type": "data", "symmetric": False, "array": (found["q95"] - found["median"]).tolist(),
-                "arrayminus": (found["median"] - found["q05"]).tolist(), "color": look.color,
+                "type": "data", "symmetric": False, "array": (found["q75"] - found["median"]).tolist(),
+                "arrayminus": (found["median"] - found["q25"]).tolist(), "color": look.color,
             }  # fmt: skip
         yield trace
 
@@ -259,7 +282,9 @@ def _edges(count: int) -> dict[str, Any]:
 def _closed(rows: pd.DataFrame) -> pd.DataFrame:
     """The steps of a histogram with an empty bin on both sides, so that the line comes down to 0."""
     first, last = rows.iloc[0], rows.iloc[-1]
-    ends = [first["lower"] ** 2 / first["centre"], last["upper"] ** 2 / last["centre"]]
+    below = float(first["lower"]) * float(first["lower"] / first["centre"])
+    above = float(last["upper"]) * float(last["upper"] / last["centre"])
+    ends = [below or float(first["lower"]), above if math.isfinite(above) else float(last["upper"])]
     labels = [
         f"{lower:.4g} to {upper:.4g}<br>{seeds} seeds"
         for lower, upper, seeds in zip(rows["lower"], rows["upper"], rows["seeds"], strict=True)
@@ -269,13 +294,13 @@ def _closed(rows: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _upright_range(distribution: pd.DataFrame, band: Band) -> dict[str, Any]:
-    """The range around the ratios; a limit of the band stands in it where it is near."""
-    values = [*distribution["lower"], *distribution["upper"]]
-    if not values:
+def _near_range(values: Sequence[float], band: Band) -> dict[str, Any]:
+    """The logarithmic range around the values; a limit of the band stands in it where it is within a decade."""
+    seen = [value for value in values if 0 < value < math.inf]
+    if not seen:
         return {}
-    near = [limit for limit in (band.lower, band.upper) if min(values) / 10 <= limit <= max(values) * 10]
-    return log_range([*values, *near])
+    near = [limit for limit in (band.lower, band.upper) if min(seen) / 10 <= limit <= max(seen) * 10]
+    return log_axis([*seen, *near])
 
 
 def _upright(shape: dict[str, Any]) -> dict[str, Any]:

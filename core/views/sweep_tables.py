@@ -6,6 +6,7 @@ stands in the column `recipe`, which the figures of several series group by.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -37,19 +38,13 @@ SHOWN_SEEDS = 8
 
 def axis_names(grid: SweepGrid) -> tuple[str, ...]:
     """The columns that tell settings of one depth apart, as few of the grid's further columns as do it."""
-    names = grid.extra_columns
     found = {setting.columns for setting in grid.settings}
-    kept: list[int] = []
-    for place in range(len(names)):
-        if len({tuple(columns[index] for index in kept) for columns in found}) == len(found):
-            break
-        kept.append(place)
-    needed = [
-        place
-        for place in kept
-        if len({tuple(columns[index] for index in kept if index != place) for columns in found}) < len(found)
-    ]
-    return tuple(names[place] for place in needed or kept)
+    kept = list(range(len(grid.extra_columns)))
+    for place in reversed(list(kept)):
+        without = [index for index in kept if index != place]
+        if len({tuple(columns[index] for index in without) for columns in found}) == len(found):
+            kept = without
+    return tuple(grid.extra_columns[place] for place in kept)
 
 
 def address_table(grid: SweepGrid) -> pd.DataFrame:
@@ -107,7 +102,9 @@ def distribution_table(cells: pd.DataFrame, blocks: int, quantity: str) -> pd.Da
         counts, _ = np.histogram(values.to_numpy(dtype=float), edges)
         for lower, upper, count in zip(edges[:-1].tolist(), edges[1:].tolist(), counts.tolist(), strict=True):
             row = {"recipe": name, "blocks": blocks, "quantity": quantity, "lower": lower, "upper": upper}
-            rows.append({**row, "centre": (lower * upper) ** 0.5, "seeds": count, "share": count / len(values)})
+            rows.append(
+                {**row, "centre": math.sqrt(lower) * math.sqrt(upper), "seeds": count, "share": count / len(values)}
+            )
     return frame(rows, DISTRIBUTION_COLUMNS)
 
 

@@ -12,7 +12,7 @@ from core.sweep.progress import clock
 from core.sweep.ranges import seed_text
 from core.sweep.summary import ALL_RATIOS
 
-MOST_TEXT = 80
+MOST_TEXT, MOST_SENTENCES = 80, 8
 
 
 def setting_sentence(grid: SweepGrid) -> str:
@@ -80,7 +80,8 @@ def verdict_sentences(summary: pd.DataFrame, band: Band) -> list[str]:
             f"{name}: {kept} of {seeds} seeds keep every ratio within [{band.lower:g}, {band.upper:g}] at "
             f"{_blocks(int(last['blocks']))}{deep}."
         )
-    return found
+    more = len(found) - MOST_SENTENCES
+    return found if more <= 0 else [*found[:MOST_SENTENCES], f"{more} more series: see Within the band."]
 
 
 def _blocks(count: int) -> str:

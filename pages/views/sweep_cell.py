@@ -12,11 +12,11 @@ from core.errors import DepthscopeError
 from core.sweep.grid import Setting, SweepGrid
 from core.views.sweep_tables import address_table, series_table
 from pages.common import controls as shared
-from pages.common import settings
+from pages.common import navigation, settings
 from pages.common.control import assign
 from pages.controls import depth_sweep as controls
 
-TARGET = "pages/explore/residual_health.py"
+TARGET = "residual_health"
 MOST_POINTS = 4096
 MOST_SEEDS = 256
 _SHARED = {control.name: control for control in shared.DECODER}
@@ -46,7 +46,7 @@ def open_cell(grid: SweepGrid, series: str, blocks: int, seed: str, axes: Sequen
     if values["batch"] == "uploaded":
         shared.keep_batch(setting.batch)
     assign(values)
-    st.session_state[settings.NEXT_PAGE] = TARGET
+    st.session_state[settings.NEXT_PAGE] = navigation.entry_named(TARGET)
 
 
 def picker(grid: SweepGrid, series: str, axes: Sequence[str]) -> None:

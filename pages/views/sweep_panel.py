@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import streamlit as st
 
+from core.errors import BudgetError
 from core.health.request import ObserveRequest
 from core.sweep.interactive import SLICE_SECONDS, InteractiveSweep
 from core.sweep.request import SweepRequest
@@ -19,7 +20,8 @@ from pages.controls import depth_sweep as controls
 def form() -> SweepRequest:
     """Draw the form; the sweep that it asks for, with names of recipes as the core writes them."""
     with st.form("sweep-form"):
-        _row((controls.BLOCKS, controls.SEEDS, controls.RECIPES), (3, 2, 5))
+        _row((controls.BLOCKS, controls.SEEDS))
+        controls.RECIPES.draw()
         with st.expander("Sizes"):
             _row(controls.SIZES[:3])
             _row(controls.SIZES[3:])
@@ -32,6 +34,12 @@ def form() -> SweepRequest:
         panels.refusal(sentence)
     request = controls.request_of(values_of(controls.AXES))
     return replace(request, recipes=tuple(names))
+
+
+def too_large(refusal: BudgetError, request: SweepRequest) -> None:
+    """What a page does not take, with the command line that does; its cells are then in the store of this page too."""
+    panels.refusal(str(refusal))
+    st.code(request.command(), language="sh", wrap_lines=True)
 
 
 def warnings(sweep: InteractiveSweep) -> None:
@@ -80,7 +88,7 @@ def _progress(sweep: InteractiveSweep) -> None:
     st.button("Cancel", key="sweep-cancel", icon="⏹️", on_click=sweep.cancel)
 
 
-def _row(drawn: Sequence[Control], widths: Sequence[int] | None = None) -> None:
-    for column, control in zip(st.columns(widths or len(drawn)), drawn, strict=True):
+def _row(drawn: Sequence[Control]) -> None:
+    for column, control in zip(st.columns(len(drawn)), drawn, strict=True):
         with column:
             control.draw()

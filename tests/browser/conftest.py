@@ -15,6 +15,14 @@ from tests.browser.harness import Visitor, browser, chromium_path, running_serve
 Visit = Callable[..., Visitor]
 
 
+@pytest.fixture(autouse=True, scope="package")
+def own_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """No server of a test touches the user's own store of finished cells."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DEPTHSCOPE_STORE", str(tmp_path_factory.mktemp("store") / "cells.sqlite"))
+        yield
+
+
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Any]:
     """Headless Chromium; without it the test is skipped, or fails where REQUIRE_BROWSER=1 says it must run."""

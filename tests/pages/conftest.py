@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +11,14 @@ from streamlit.testing.v1 import AppTest
 ROOT = Path(__file__).resolve().parents[2]
 APP = ROOT / "pages" / "common" / "main.py"
 Open = Callable[..., AppTest]
+
+
+@pytest.fixture(autouse=True, scope="package")
+def own_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """No test of a page touches the user's own store of finished cells."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DEPTHSCOPE_STORE", str(tmp_path_factory.mktemp("store") / "cells.sqlite"))
+        yield
 
 
 @pytest.fixture

@@ -1,0 +1,68 @@
+"""What is typed in a form is the grid of the command line, and the command it prints makes that grid again."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+import pytest
+
+from core.command.sweep import command, grid_from
+from core.errors import DepthscopeError
+from core.sweep.grid import SweepGrid
+from core.sweep.request import SweepRequest, side_by_side
+
+REQUESTS = [
+    SweepRequest(),
+    SweepRequest(blocks="3, 1", seeds="5,7:9", recipes=("gpt2", "lns+gpt2"), dtype="float32,float64"),
+    SweepRequest(width="4,8", heads="1,2", ff_width="12", vocabulary="300", positions="9", kv_heads="1"),
+    SweepRequest(input="random tokens", lengths="4,6", rows="1,2", width="8"),
+    SweepRequest(input="text", text="it's a 'row' of $bytes", band_lower=0.5, band_upper=20.0),
+]
+
+
+@pytest.mark.parametrize("request_", REQUESTS)
+def test_the_printed_command_describes_the_same_grid(request_: SweepRequest) -> None:
+    words = shlex.split(request_.command("some folder"))
+    assert words[:4] == ["python", "-m", "core", "sweep"]
+    context = command.make_context("sweep", words[4:])
+    assert context.params["out"] == "some folder"
+    assert grid_from(context, context.params).digest == request_.grid().digest
+
+
+def test_the_defaults_are_the_verbs() -> None:
+    assert SweepRequest().command() == "python -m core sweep --out sweep"
+    assert SweepRequest().grid().digest == SweepGrid().digest
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"blocks": "1,,2"}, "Depths is '1,,2', with an empty place"),
+        ({"blocks": "two"}, "Depths holds 'two', which is not a whole number"),
+        ({"blocks": "0"}, "blocks is 0; it must lie between 1"),
+        ({"blocks": ""}, "Depths is '', with an empty place"),
+        ({"seeds": "0:32:64"}, "no end"),
+        ({"seeds": "5:5"}, "is empty"),
+        ({"seeds": "0:1001"}, "more than 1,000; give fewer"),
+        ({"seeds": "0:18446744073709551615"}, "more than 1,000; give fewer"),
+        ({"recipes": ()}, "no recipes"),
+        ({"recipes": ("<img src=x>",)}, "is unknown"),
+        ({"width": "4,8", "heads": "1,1,1"}, "lists of sizes go side by side"),
+        ({"width": "6", "heads": "4"}, "width 6 is not a multiple of heads 4"),
+        ({"dtype": "float8"}, "float8' is not offered"),
+        ({"input": "text"}, "The text is empty"),
+        ({"input": "random tokens", "lengths": "65536", "rows": "512"}, "33,554,432 positions together"),
+        ({"band_lower": 2.0, "band_upper": 1.0}, "lower limit 2 is above"),
+    ],
+)
+def test_what_makes_no_grid_is_one_sentence(fields: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(DepthscopeError) as refusal:
+        SweepRequest(**fields).grid(most_seeds=1000)
+    assert sentence in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+def test_lists_go_side_by_side_and_single_entries_with_all() -> None:
+    found = list(side_by_side({"width": (4, 8), "heads": (1,), "ff_width": (5, 6)}))
+    assert found == [{"width": 4, "heads": 1, "ff_width": 5}, {"width": 8, "heads": 1, "ff_width": 6}]
