@@ -24,6 +24,7 @@ from core.views.style import (
     Theme,
     heading,
     layout,
+    legend_below,
     legend_entry,
     level,
     plain,
@@ -79,6 +80,7 @@ def ratio_figure(
         legend_entry(f"band {band.lower:g} to {band.upper:g}", colors.band_edge, "dot", colors.band),
         legend_entry(REFERENCE_NAMES[quantity], colors.muted, "longdash"),
     ]
+    legend_below(chart, traces)
     return assembled(traces, chart)
 
 
@@ -106,7 +108,9 @@ def site_figure(
     chart = layout(heading(title, subject(table)), SITE_AXIS, y_title, theme=theme, log_y=log)
     chart["xaxis"] |= whole_ticks(table["site"])
     chart["yaxis"] |= log_range(table[column]) if log else {}
-    return assembled(site_lines(table, column, log=log, theme=theme), chart)
+    traces = site_lines(table, column, log=log, theme=theme)
+    legend_below(chart, traces)
+    return assembled(traces, chart)
 
 
 def site_lines(table: pd.DataFrame, column: str, *, log: bool = True, theme: Theme = "light") -> list[dict[str, Any]]:

@@ -108,7 +108,7 @@ def judged_figure(
                 "hovertemplate": "index %{x}<br>%{y:.6g}",
             }
         )
-    # A narrow column sets the legend's four entries under each other.
+    # A third of a page sets the legend's entries one under the other.
     chart["margin"] |= {"b": 148}
     chart["height"] = 420
     traces.append(legend_entry(f"band {band.lower:g} to {band.upper:g}", colors.band_edge, "dot", colors.band))

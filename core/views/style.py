@@ -17,6 +17,8 @@ HEIGHT = 380
 FONT = "Source Sans, Source Sans Pro, Helvetica, Arial, sans-serif"
 MARKERS = ("circle", "diamond-open", "square", "triangle-up-open", "cross", "x-open")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+# Pixels a row of the legend takes, and the longest name of which two stand side by side in half a page.
+LEGEND_ROW, TWO_COLUMN_NAME = 20, 20
 # Markers a series at most, spread evenly: enough to tell it by, and a browser draws each with a tenth of a millisecond.
 MARKED_POINTS = 24
 
@@ -66,9 +68,10 @@ class Stroke:
 
 
 def stroke(index: int, theme: Theme = "light") -> Stroke:
-    """The look of series `index`; it repeats after six, where a chart has too many lines anyway."""
+    """The look of series `index`; colours repeat after six, with another marker and dash each time, all after 36."""
     series = PALETTES[theme].series
-    return Stroke(series[index % len(series)], MARKERS[index % len(MARKERS)], DASHES[index % len(DASHES)])
+    turned = index + index // len(series)
+    return Stroke(series[index % len(series)], MARKERS[turned % len(MARKERS)], DASHES[turned % len(DASHES)])
 
 
 def plain(text: str) -> str:
@@ -116,6 +119,16 @@ def figure(traces: list[dict[str, Any]], layout: dict[str, Any]) -> go.Figure:
     The check takes a tenth of a second a figure, a slider's whole patience; the tests make it for every figure.
     """
     return go.Figure({"data": traces, "layout": layout}, _validate=False)
+
+
+def legend_below(chart: dict[str, Any], traces: list[dict[str, Any]]) -> None:
+    """Make the figure as much taller as its legend needs in half a page: long names stand one under the other."""
+    names = [str(trace["name"]) for trace in traces if trace.get("showlegend", True)]
+    columns = 2 if max(map(len, names), default=0) <= TWO_COLUMN_NAME else 1
+    rows = max(2, -(-len(names) // columns))
+    taller = LEGEND_ROW * (rows - 2)
+    chart["height"] += taller
+    chart["margin"] = {**chart["margin"], "b": chart["margin"]["b"] + taller}
 
 
 def heading(title: str, subject: str) -> str:

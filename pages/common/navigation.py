@@ -27,6 +27,7 @@ from pages.controls import (
 )
 
 ROOT = Path(__file__).resolve().parents[2]
+HOME = "home"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,10 +95,13 @@ def entry_named(name: str) -> Entry | None:
 
 
 def menu(entries: list[Entry]) -> tuple[st.Page, Entry]:
-    """Draw the menu, flat; the page chosen and its entry."""
-    pages = [
-        st.Page(ROOT / entry.script, title=entry.title, icon=entry.icon, default=index == 0)
-        for index, entry in enumerate(entries)
-    ]
-    chosen = st.navigation(pages, expanded=True)
-    return chosen, entries[pages.index(chosen)]
+    """Draw the menu, flat; the page chosen and its entry.
+
+    The landing page stands at the root, where Streamlit leaves its name without a page; a hidden twin answers to it.
+    """
+    first, *others = entries
+    home = st.Page(ROOT / first.script, title=first.title, icon=first.icon, default=True, url_path=HOME)
+    twin = st.Page(ROOT / first.script, title=first.title, url_path=first.name, visibility="hidden")
+    pages = [st.Page(ROOT / entry.script, title=entry.title, icon=entry.icon) for entry in others]
+    chosen = st.navigation([home, *pages, twin], expanded=True)
+    return chosen, dict(zip((home, *pages, twin), (first, *others, first), strict=True))[chosen]

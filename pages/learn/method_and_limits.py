@@ -21,13 +21,14 @@ with panels.refusals():
     st.subheader("What the numbers establish, and what not")
     st.markdown("\n".join(f"- {sentence}" for sentence in ESTABLISHES))
     st.subheader("Practice")
-    st.markdown("Each question opens a page with its controls set.")
-    for question in PRACTICE:
+    for number, question in enumerate(PRACTICE, start=1):
         entry = navigation.entry_named(question.page)
         if entry is not None:
+            st.markdown(f"{number}. {question.text}")
             st.page_link(
-                navigation.ROOT / entry.script, label=question.text, icon=entry.icon, query_params=dict(question.query)
-            )
+                navigation.ROOT / entry.script, label=f"Set {entry.title} for question {number}", icon=entry.icon,
+                query_params=dict(question.query),
+            )  # fmt: skip
     st.subheader("Glossary")
     sheet.table("glossary", glossary_table(GLOSSARY), alt="Words and their meaning.", height=420)
     st.subheader("Names in links")
