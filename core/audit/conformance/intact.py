@@ -22,7 +22,7 @@ from core.audit.names import ParameterNames
 # No initializer draws values as large or, but for zeros, as small.
 HUGE, TINY = 1e6, 1e-30
 SHOWN = 4
-RELOAD = "make the initializer skip what was loaded, or register the parameter so that the saved file holds it"
+RELOAD = "make saving write, and loading keep, every parameter as it is"
 
 
 def listed(names: Iterable[str]) -> str:
@@ -125,11 +125,7 @@ def reloaded(model: nn.Module, source: Source) -> list[Finding]:
         again, lost = _pretrained(model)
     else:
         again, lost = _state_dict(model, source)
-    findings = []
-    if again is not None:
-        findings += _changes(model, again)
-    changed = {name for finding in findings for name in finding.parameters}
-    lost = [name for name in lost if name not in changed]
+    findings = [] if again is None else _changes(model, again, frozenset(lost))
     if lost:
         sentence = f"Saving the model leaves out {listed(lost)}, so loading cannot bring it back; {RELOAD}."
         findings.append(
@@ -140,14 +136,15 @@ def reloaded(model: nn.Module, source: Source) -> list[Finding]:
     return findings
 
 
-def _changes(model: nn.Module, again: nn.Module) -> list[Finding]:
+def _changes(model: nn.Module, again: nn.Module, lost: frozenset[str]) -> list[Finding]:
     before, after = _parameters(model), _parameters(again)
-    changed = [name for name, p in before.items() if name not in after or not _same(p, after[name])]
+    kept = {name: p for name, p in before.items() if name not in lost}
+    changed = [name for name, p in kept.items() if name not in after or not _same(p, after[name])]
     if not changed:
         return []
     ratios = [_ratio(before[name], after[name]) for name in changed if name in after]
     measured = next((ratio for ratio in ratios if ratio is not None), None)
-    by = "" if measured is None else f", {changed[0]} to {measured:.4g} times its standard deviation"
+    by = "" if measured is None else f" ({changed[0]} to {measured:.4g} times its standard deviation)"
     return [
         Finding(
             kind="changed-by-reload",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from core.audit.conformance.diagnosis import ratio_of
+from core.audit.conformance.draws import draws_of
 from core.audit.conformance.intact import duplicated, listed, missing, reloaded, unwritten
 from core.audit.conformance.kinds import Finding, ordered
 from core.audit.conformance.matrices import Stored
@@ -41,7 +42,8 @@ class Judgement:
     findings: tuple[Finding, ...]
     settled: Settled | None = None
     twin: Twin | None = None
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
+    draws: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def verdict(self) -> str:
@@ -109,14 +111,15 @@ def judge(
     settled = settle(readings, declared)
     scale = scale_findings(settled)
     explained = frozenset(name for f in scale for name in f.parameters if f.kind == "depth-convention")
-    findings = [*scale, *whole, *unwritten(model, source, explained), *dead_branches(result.discovery)]
-    findings = [_with_gradients(result, finding) for finding in findings]
+    dead = dead_branches(result.discovery)
+    findings = [*_alive(result, scale, dead), *whole, *unwritten(model, source, explained), *dead]
     if settled.rule is None:
         findings.append(_no_rule(_unruled(settled)))
     chosen = settled.rule
     twin = twin_of(result, settled.readings[0], chosen) if with_twin and chosen is not None and chosen.scales else None
     notes += stream_notes(result, settled)
-    return _judgement(chosen.name if chosen else None, findings, settled=settled, twin=twin, notes=tuple(notes))
+    name, draws = chosen.name if chosen else None, draws_of(result.discovery.names.parameters)
+    return _judgement(name, findings, settled=settled, twin=twin, notes=tuple(notes), draws=draws)
 
 
 def judged_document(
@@ -138,8 +141,11 @@ def _judgement(
     settled: Settled | None = None,
     twin: Twin | None = None,
     notes: tuple[str, ...] = (),
+    draws: Mapping[str, str] | None = None,
 ) -> Judgement:
-    return Judgement(rule=rule, findings=tuple(ordered(findings)), settled=settled, twin=twin, notes=notes)
+    return Judgement(
+        rule=rule, findings=tuple(ordered(findings)), settled=settled, twin=twin, notes=notes, draws=draws or {}
+    )
 
 
 def _readings(result: AuditResult, source: Source, sigma: float | None) -> tuple[list[Reading], list[str]]:
@@ -192,27 +198,28 @@ def _unruled(settled: Settled) -> str:
     )
 
 
-def _with_gradients(result: AuditResult, finding: Finding) -> Finding:
-    """Say of zero branches which of their writers learn."""
-    if finding.kind != "zero-by-construction":
-        return finding
-    moving = learning(result.discovery, finding.parameters)
-    still = [name for name in finding.parameters if name not in moving]
-    told = f" {listed(moving)} {'has' if len(moving) == 1 else 'have'} a gradient." if moving else ""
-    told += f" {listed(still)} {'has' if len(still) == 1 else 'have'} none at the start." if still else ""
-    return Finding(
-        kind=finding.kind,
-        parameters=finding.parameters,
-        measured=finding.measured,
-        expected=finding.expected,
-        sentence=finding.sentence + told,
-    )
+def _alive(result: AuditResult, findings: Sequence[Finding], dead: Sequence[Finding]) -> list[Finding]:
+    """Of zero branches, say which writers learn at the start; those of dead branches have a finding of their own."""
+    gone = {name for finding in dead for name in finding.parameters}
+    kept = []
+    for finding in findings:
+        if finding.kind != "zero-by-construction":
+            kept.append(finding)
+            continue
+        names = tuple(name for name in finding.parameters if name not in gone)
+        if names:
+            moving = learning(result.discovery, names)
+            still = [name for name in names if name not in moving]
+            told = f" {listed(moving)} {'has' if len(moving) == 1 else 'have'} a gradient." if moving else ""
+            told += f" {listed(still)} {'has' if len(still) == 1 else 'have'} none at the start." if still else ""
+            kept.append(replace(finding, parameters=names, sentence=finding.sentence + told))
+    return kept
 
 
 def _rows(rows: list[dict[str, Any]], matrices: Sequence[Stored], judgement: Judgement) -> list[dict[str, Any]]:
     """The measured rows of writers or readers, a part of a tensor a row, beside what is declared."""
     assert judgement.settled is not None
-    first, rule = judgement.settled.readings[0], judgement.settled.rule
+    first, rule, draws = judgement.settled.readings[0], judgement.settled.rule, judgement.draws
     filled = []
     for matrix in matrices:
         row = next((row for row in rows if row["name"] == matrix.name), {"name": matrix.name, "block": matrix.block})
@@ -243,6 +250,7 @@ def _rows(rows: list[dict[str, Any]], matrices: Sequence[Stored], judgement: Jud
                 "effective_ratio": _effective(judgement.settled, matrix) if matrix.writes else None,
                 "tolerance": _finite(math.expm1(tolerance(matrix.spread.count))),
                 "coordinates": matrix.spread.count,
+                "draw": draws.get(matrix.name),
             }
         )
     return filled
@@ -259,14 +267,16 @@ def _profile(settled: Settled) -> list[dict[str, Any]]:
     first, rule = settled.readings[0], settled.rule
     ratios: dict[str, list[tuple[int, float]]] = {}
     levels: dict[str, float | None] = {}
+    margins: dict[str, float] = {}
     for group in grouped(first.writers):
         pairs: list[tuple[int, float]] = []
         for m in group:
             value = first.effective(m) if rule is None else ratio_of(first, rule, [m]) if m.spread.std != 0 else 0.0
             pairs.append((m.block, value))
         ratios[group[0].group] = pairs
-        levels[group[0].group] = None if rule is None else 1 / (first.declared(rule, group[-1]) or math.inf)
-    return profile_rows(ratios, levels)
+        margins[group[0].group] = 1.5 * tolerance(min(m.spread.count for m in group), 4.0)
+        levels[group[0].group] = None if rule is None else 1 / (first.declared(rule, group[-1]) or math.nan)
+    return profile_rows(ratios, levels, margins)
 
 
 def _depth_row(settled: Settled, reading: Reading) -> dict[str, Any]:

@@ -12,18 +12,21 @@ FLAT = 0.1
 
 
 def profile_rows(
-    ratios: Mapping[str, Sequence[tuple[int, float]]], levels: Mapping[str, float | None]
+    ratios: Mapping[str, Sequence[tuple[int, float]]],
+    levels: Mapping[str, float | None],
+    margins: Mapping[str, float],
 ) -> list[dict[str, Any]]:
     """One row a group of writers: the blocks, their ratios (null where infinite), and the shape in words.
 
-    `levels` is the ratio of a writer left at the base, None where no rule is declared.
+    `levels` is the ratio of a writer left at the base, None where no rule is declared; `margins` are sampling
+    tolerances, in log.
     """
     return [
         {
             "group": group,
             "blocks": [block for block, _ in pairs],
             "ratios": [ratio if math.isfinite(ratio) else None for _, ratio in pairs],
-            "shape": shape_of([ratio for _, ratio in pairs], bare=levels[group]),
+            "shape": shape_of([ratio for _, ratio in pairs], bare=levels[group], margin=max(FLAT, margins[group])),
         }
         for group, pairs in ratios.items()
     ]

@@ -243,7 +243,7 @@ def _convention_sentence(scale: Scale, words: str, writers: list[Stored], ratio:
     if not flat:
         return (
             f"{_shown(writers)} follow {words}, {height} at {blocks} blocks; use {scale.rule.formula} with "
-            f"{'the index from 0 plus one' if math.isinf(ratio) else f'the whole depth L = {blocks}'}."
+            f"{'blocks counted from 1' if math.isinf(ratio) else f'the whole depth L = {blocks}'}."
         )
     counted = ""
     if scale.rule.recipe.counts is not None and ratio > 0:

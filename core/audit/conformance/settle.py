@@ -40,6 +40,10 @@ def settle(readings: Sequence[Reading], declared: Rule | None) -> Settled:
             return Settled(readings, met, unused_range=unused)
     elif _share(first, declared) == 1:
         return Settled(readings, declared, unused_range=unused)
+    other = _other_base(readings, rules)
+    if other is not None:
+        moved = [rebased(r, other) for r in readings]
+        return Settled(moved, declared or recognized(moved), unused_range=unused)
     if first.base.count:
         fan_out = transposed(first.readers)
         if fan_out is not None:
@@ -112,6 +116,29 @@ def _without_unused(readings: Sequence[Reading], rules: Sequence[Rule]) -> tuple
     return [rebased(r, r.pooled) if r.pooled is not None else r for r in readings], True
 
 
+def _other_base(readings: Sequence[Reading], rules: Sequence[Rule]) -> Base | None:
+    """The usual base that most writers are scaled from, where readers were left at another usual one.
+
+    Writers that stand at the readers' base are unscaled and nothing else.
+    """
+    first = readings[0]
+    usual = [constant for law, constant in NAMED if law == first.base.law]
+    if first.base.source == "--sigma" or first.base.constant not in usual:
+        return None
+    if any(first.fits(group, [1.0] * len(group)) for group in grouped(visible(first))):
+        return None
+    for law, constant in NAMED:
+        source = f"{_times(constant)}{law}, which the writers are scaled from; the readers are at {first.base.source}"
+        base = Base(law=law, constant=constant, source=source, readers=first.base.readers)
+        if any(min(_share(rebased(r, base), rule) for r in readings) >= MOST for rule in rules):
+            return base
+    return None
+
+
+def _times(constant: float) -> str:
+    return "" if constant == 1.0 else f"{constant:.4g} times "
+
+
 def _disguised(readings: Sequence[Reading], rule: Rule) -> Settled | None:
     """The base where all or most readers are scaled as writers should be, so that the pooled base is too small."""
     first = readings[0]
@@ -138,7 +165,7 @@ def _larger(readings: Sequence[Reading], rule: Rule, factor: float) -> Iterator[
         if other is not None and moves and not close(other, factor, margin):
             yield replace(pooled, constant=pooled.constant / factor, source="what readers at two depths have in common")
     for law, constant in NAMED:
-        yield Base(law=law, constant=constant, source=f"{constant:.4g} times {law}", readers=len(first.readers))
+        yield Base(law=law, constant=constant, source=f"{_times(constant)}{law}", readers=len(first.readers))
     for name, std in first.outside.items():
         if abs(std - 1) > UNIT and std > 0:
             yield Base(law=CONSTANT, constant=std, source=f"the std of {name}", readers=len(first.readers))
@@ -157,6 +184,7 @@ def _raised(reading: Reading, rule: Rule) -> Reading:
 
 def _constant_factor(reading: Reading, rule: Rule) -> float | None:
     """The one factor that a rule asks of every writer; None where it asks for several, or for none."""
+    # Rounded, for a law may compute the same factor in two ways.
     factors = {round(reading.declared(rule, m), 12) for m in visible(reading)}
     if len(factors) != 1:
         return None

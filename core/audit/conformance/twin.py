@@ -14,6 +14,7 @@ from core.audit.conformance.matrices import Stored
 from core.audit.conformance.parts import parts_of
 from core.audit.conformance.reading import Reading, scaled_readers, visible
 from core.audit.conformance.rules import Rule
+from core.audit.conformance.settle import grouped
 from core.audit.discovery import discover
 from core.audit.guard import undisturbed
 from core.audit.recorder import DEFAULT_BYTES
@@ -36,14 +37,18 @@ class Twin:
 def repairs(reading: Reading, rule: Rule) -> dict[tuple[str, str], float]:
     """What to multiply each matrix, or part of one, by: writers to the rule, readers that carry it back to the base.
 
-    Writers within sampling error of the rule, zero writers and those that are not finite stay as they are.
+    Writers whose group meets the rule, zero writers and those that are not finite stay as they are.
     """
     found = {}
-    for matrix in visible(reading):
+    for matrix in (m for group in grouped(visible(reading)) if not _met(reading, rule, group) for m in group):
         wanted, has = reading.declared(rule, matrix), reading.effective(matrix)
-        if 0 < has < math.inf and wanted > 0 and not reading.meets(matrix, wanted):
+        if 0 < has < math.inf and wanted > 0:
             # Where the factor it has is known, the twin is the right model itself and not one within sampling error.
-            exact = (one for one in (matrix.forward, wanted * matrix.forward, wanted**2) if reading.meets(matrix, one))
+            exact = (
+                one
+                for one in (wanted, matrix.forward, wanted * matrix.forward, wanted**2)
+                if reading.meets(matrix, one)
+            )
             found[matrix.name, matrix.part] = wanted / next(exact, has)
     scaled = {(m.place, m.branch): reading.declared(rule, m) for m in reading.writers}
     for matrix in scaled_readers(reading, rule):
@@ -73,6 +78,10 @@ def twin_of(result: AuditResult, reading: Reading, rule: Rule) -> Twin | None:
         factors={name + part: factor for (name, part), factor in factors.items()},
         draws=draws,
     )
+
+
+def _met(reading: Reading, rule: Rule, group: Sequence[Stored]) -> bool:
+    return reading.fits(group, [reading.declared(rule, m) for m in group])
 
 
 @contextmanager

@@ -1,0 +1,55 @@
+"""The gate of an audit for continuous integration: its exit status and the findings as text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+Gate = Literal["error", "warning"]
+Document = Mapping[str, Any]
+# What --gate refuses, by its argument.
+REFUSED: Mapping[str, frozenset[str]] = {"error": frozenset({"error"}), "warning": frozenset({"error", "warning"})}
+
+
+def gate_fails(document: Document, gate: Gate | None, *, changed: bool = False) -> bool:
+    """Whether the gate asked for fails: a finding of its severities, or a golden file that no longer holds."""
+    if gate is None:
+        return False
+    return changed or any(finding["severity"] in REFUSED[gate] for finding in findings_of(document))
+
+
+def findings_of(document: Document) -> list[dict[str, Any]]:
+    """The findings of an audit document, worst first; none where it was not judged."""
+    conformance = document.get("conformance") or {}
+    return list(conformance.get("findings") or ())
+
+
+def readable_conformance(document: Document) -> list[str]:
+    """Rule, base, findings and profile as lines for a terminal."""
+    conformance = document.get("conformance")
+    if conformance is None:
+        return ["Conformance was not judged."]
+    base, rule = conformance["base"], conformance["rule"] or "no rule"
+    lines = [f"conformance {conformance['verdict']} ({rule})"]
+    if base is not None:
+        law = "" if base["law"] == "constant" else f" times {base['law']}"
+        lines[0] += f"; base std {base['constant']:.4g}{law}, from {base['source']}"
+    lines += [f"  {f['severity']:<8}{f['kind']}: {f['sentence']}" for f in findings_of(document)]
+    lines += [f"  profile {row['group']}: {row['shape']}" for row in conformance["profile"]]
+    lines += [f"  note: {note}" for note in conformance["notes"]]
+    return lines + _twin(document)
+
+
+def _twin(document: Document) -> list[str]:
+    health, twin = document.get("health"), document.get("twin")
+    if health is None or twin is None:
+        return []
+    pairs = [
+        ("as it is", health),
+        ("repaired twin", twin),
+    ]
+    return [
+        f"  {what}: last activation ratio {arm['sites'][-1]['activation_ratio']:.6g}, first adjoint ratio "
+        f"{arm['sites'][0]['adjoint_ratio']:.6g}, {'within' if arm['within_band'] else 'outside'} the band"
+        for what, arm in pairs
+    ]

@@ -1,0 +1,43 @@
+"""The findings of an audit as a JUnit XML report: a test case a kind, failed where the gate would fail."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from collections.abc import Mapping
+from typing import Any
+
+from core.audit.conformance.kinds import MEANING, severity
+from core.audit.gate import REFUSED, Gate, findings_of
+from core.audit.gate_text import legal, relative_uri
+
+
+def junit_report(document: Mapping[str, Any], gate: Gate = "error") -> str:
+    """The report as XML text: one suite, one case for every kind that can fail and one for every other finding."""
+    refused, found = REFUSED[gate], findings_of(document)
+    by_kind: dict[str, list[dict[str, Any]]] = {}
+    for finding in found:
+        by_kind.setdefault(finding["kind"], []).append(finding)
+    kinds = [kind for kind in MEANING if severity(kind) != "info" or kind in by_kind]
+    failures = sum(1 for kind in kinds if kind in by_kind and severity(kind) in refused)
+    counts = {"tests": str(len(kinds)), "failures": str(failures), "errors": "0", "skipped": "0"}
+    root = ET.Element("testsuites", {"name": "depthscope audit", **counts})
+    suite = ET.SubElement(root, "testsuite", {"name": legal(document["model"]["class"]), **counts})
+    where = legal(relative_uri(document["model"]["source"]))
+    for kind in kinds:
+        case = ET.SubElement(suite, "testcase", {"name": kind, "classname": where, "time": "0"})
+        text = legal("\n".join(_lines(finding) for finding in by_kind.get(kind, ())))
+        if text and severity(kind) in refused:
+            first = legal(by_kind[kind][0]["sentence"])
+            ET.SubElement(case, "failure", {"message": first, "type": severity(kind)}).text = text
+        elif text:
+            ET.SubElement(case, "system-out").text = text
+    ET.indent(root)
+    return '<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
+
+
+def _lines(finding: Mapping[str, Any]) -> str:
+    """The sentence, the number and every name."""
+    number = (
+        "" if finding["measured"] is None else f"\nmeasured {finding['measured']!r}, expected {finding['expected']!r}"
+    )
+    return "\n".join([finding["sentence"] + number, *(f"  {name}" for name in finding["parameters"])])

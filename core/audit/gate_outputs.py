@@ -1,0 +1,47 @@
+"""Write the reports that were asked for, and say whether the gate fails."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from core.audit.gate import Gate, gate_fails
+from core.audit.gate_golden import check_golden, write_report
+from core.audit.gate_junit import junit_report
+from core.audit.gate_sarif import sarif_report
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """`fails` is the gate's answer; `changes` are against the golden file, None where there was none to compare with."""
+
+    fails: bool
+    changes: tuple[str, ...] | None
+
+    def lines(self) -> list[str]:
+        """The changes for a terminal."""
+        if self.changes is None:
+            return []
+        return [f"golden: {change}" for change in self.changes] or ["golden: nothing changed"]
+
+
+def write_outputs(
+    document: Mapping[str, Any],
+    *,
+    gate: Gate | None = None,
+    junit: str | None = None,
+    sarif: str | None = None,
+    golden: str | None = None,
+) -> Outcome:
+    """Write JUnit and SARIF reports and compare with, or write, the golden file. Raises `StorageError`.
+
+    With `gate` a change against the golden file fails it too.
+    """
+    changes = check_golden(golden, document) if golden is not None else None
+    if junit is not None:
+        write_report(junit, junit_report(document, gate or "error"))
+    if sarif is not None:
+        write_report(sarif, sarif_report(document))
+    kept = None if changes is None else tuple(changes)
+    return Outcome(fails=gate_fails(document, gate, changed=bool(changes)), changes=kept)

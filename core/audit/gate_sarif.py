@@ -1,0 +1,62 @@
+"""The findings of an audit as a SARIF 2.1.0 log, as code scanning services read it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from core import __version__
+from core.audit.conformance.kinds import MEANING, ORDER, severity
+from core.audit.gate import findings_of
+from core.audit.gate_text import legal, relative_uri
+
+SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+LEVELS = {"error": "error", "warning": "warning", "info": "note"}
+ROOT = "%SRCROOT%"
+
+
+def sarif_log(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The log: one run, a rule a kind, a result a finding with its parameters as logical locations."""
+    rules = [
+        {
+            "id": kind,
+            "shortDescription": {"text": meaning},
+            "defaultConfiguration": {"level": LEVELS[severity(kind)]},
+        }
+        for kind, meaning in MEANING.items()
+    ]
+    driver = {"name": "Depthscope", "semanticVersion": __version__, "rules": rules}
+    uri = relative_uri(document["model"]["source"])
+    return {
+        "$schema": SCHEMA,
+        "version": "2.1.0",
+        "runs": [
+            {
+                "tool": {"driver": driver},
+                "columnKind": "unicodeCodePoints",
+                "results": [_result(finding, uri) for finding in findings_of(document)],
+            }
+        ],
+    }
+
+
+def sarif_report(document: Mapping[str, Any]) -> str:
+    """The log as JSON text."""
+    return json.dumps(sarif_log(document), indent=2, allow_nan=False) + "\n"
+
+
+def _result(finding: Mapping[str, Any], uri: str) -> dict[str, Any]:
+    kind = finding["kind"]
+    location: dict[str, Any] = {"physicalLocation": {"artifactLocation": {"uri": uri, "uriBaseId": ROOT}}}
+    names = list(dict.fromkeys(legal(name) for name in finding["parameters"]))
+    if names:
+        location["logicalLocations"] = [{"fullyQualifiedName": name, "kind": "member"} for name in names]
+    return {
+        "ruleId": kind,
+        "ruleIndex": ORDER[kind],
+        "level": LEVELS[finding["severity"]],
+        "message": {"text": legal(finding["sentence"])},
+        "locations": [location],
+        "properties": {"measured": finding["measured"], "expected": finding["expected"]},
+    }
