@@ -32,14 +32,15 @@ def growth_figure(
     chart = _rows_layout(names, GROWTH_TITLES[quantity], "exponent p of ratio ~ L<sup>p</sup>", theme)
     chart["shapes"] = [_upright(0.0, colors.muted)]
     traces = []
-    for name, row in rows[rows["kind"] == "fit"].groupby("recipe", sort=False):
-        look = recipe_stroke(str(name), order, theme)
-        (value,), (low,), (high,) = (row[key] for key in ("exponent", "lower95", "upper95"))
+    for row in rows[rows["kind"] == "fit"].to_dict("records"):
+        name = str(row["recipe"])
+        look = recipe_stroke(name, order, theme)
+        value, low, high = (row[key] for key in ("exponent", "lower95", "upper95"))
         error = {
             "type": "data", "symmetric": False, "array": [high - value], "arrayminus": [value - low],
             "color": look.color, "thickness": 2, "width": 6,
         }  # fmt: skip
-        point = _points([value], [-names.index(name)], look.color, look.marker, str(name))
+        point = _points([value], [-names.index(name)], look.color, look.marker, name)
         traces.append(point | {"error_x": error, "showlegend": False})
     derived = rows[rows["kind"] == "derived"]
     places = [-names.index(name) for name in derived["recipe"]]

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 import pandas as pd
 import streamlit as st
 
+from core.decoder.recipes import CONTROL
 from core.errors import BudgetError
 from core.health.request import ObserveRequest
 from core.recipes.card import card
+from core.recipes.drift import VARIANTS
 from core.recipes.request import ComparisonRequest
 from core.sweep.grid import SweepGrid
 from core.sweep.interactive import InteractiveSweep
@@ -116,8 +118,8 @@ def warnings(request: ObserveRequest) -> CombinationReport:
 
 def drift(request: ComparisonRequest) -> pd.DataFrame:
     """What code bases do under recipes' names, on the request's decoder and its first seeds."""
-    few = replace(request, seeds=request.seeds[:DRIFT_SEEDS], recipes=request.recipes[:1])
-    _check(few)
+    few = replace(request, seeds=request.seeds[:DRIFT_SEEDS], recipes=(CONTROL,))
+    _check(few, runs=2 * len(VARIANTS))
     start_engine()
     with st.spinner("Observing every code base's law beside the declared one…"):
         return _drift(ComparisonKey.of(few), few)
@@ -153,11 +155,14 @@ def _observed(request: ComparisonRequest) -> Comparison:
         return _comparison(ComparisonKey.of(request), request)
 
 
-def _check(request: ComparisonRequest) -> None:
-    """Refuse what cannot run, what memory does not hold, and what would take longer than a page's patience."""
+def _check(request: ComparisonRequest, runs: int = 1) -> None:
+    """Refuse what cannot run, what memory does not hold, and what would take longer than a page's patience.
+
+    `runs` says how many times the request is observed.
+    """
     request.check()
     plan = SweepRun(_grid(request, (request.config.blocks,)), Store.open(":memory:"))
-    seconds = plan.estimate.seconds
+    seconds = runs * plan.estimate.seconds
     if seconds > PATIENCE_SECONDS:
         raise BudgetError(
             f"This comparison would take about {seconds:.0f} seconds, and a page may take {PATIENCE_SECONDS:.0f}; "

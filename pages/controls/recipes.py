@@ -93,7 +93,7 @@ COMPARED = SeveralRecipes(
     "combine a recipe that changes the graph with laws on stored weights.",
 )  # fmt: skip
 SEEDS = Control(
-    name="compare_seeds", label="Seeds", kind="whole", default=32, lower=1, upper=256, step=1, width=150,
+    name="compare_seeds", label="Seeds", kind="whole", default=32, lower=1, upper=256, step=1,
     help="Consecutive seeds from the sidebar's seed on. All recipes of a seed share its base draw.",
 )  # fmt: skip
 DEPTHS = Control(

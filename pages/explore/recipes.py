@@ -20,13 +20,18 @@ st.markdown(
 )
 
 with panels.refusals():
-    names, refused = recipe_panel.checked_names(own.COMPARED.draw())
+    left, right = st.columns([5, 1])
+    with left:
+        typed = own.COMPARED.draw()
+    with right:
+        seeds = own.SEEDS.draw()
+    names, refused = recipe_panel.checked_names(typed)
     for sentence in refused:
         panels.refusal(sentence)
     request = controls.request()
     recipe_panel.warn(request, names)
     if names:
-        wanted = comparison_request(request, names, own.SEEDS.value)
+        wanted = comparison_request(request, names, seeds)
         shown = Shown(request, wanted, Sheet("recipes", "Recipes"))
         tabs = st.tabs(list(VIEWS), key="compare_view", on_change="rerun", bind="query-params")
         for tab, draw in zip(tabs, VIEWS.values(), strict=True):

@@ -31,7 +31,7 @@ PERCENT = "percent"
 
 def profiles(shown: Shown) -> None:
     """Ratios of every site at the chosen depth, over seeds, and what they come to."""
-    draw_options(controls.SEEDS, controls.SPREAD)
+    draw_options(controls.SPREAD)
     tables = cached_recipes.profiles(shown.request)
     overview, summary = tables["overview"], tables["profiles"]
     band, spread = shown.request.band, controls.SPREAD.value
@@ -65,7 +65,7 @@ def profiles(shown: Shown) -> None:
 
 def against_depth(shown: Shown) -> None:
     """Largest ratios, share within the band and growth exponents over depths and seeds."""
-    draw_options(controls.SEEDS, controls.DEPTHS, controls.SPREAD)
+    draw_options(controls.DEPTHS, controls.SPREAD)
     sweep = depth_sweep(shown)
     band, spread = shown.request.band, controls.SPREAD.value
     summary = recipes_only(sweep.table("summary"))
@@ -111,7 +111,7 @@ def _growth(shown: Shown, growth: pd.DataFrame) -> None:
 
 def contributions(shown: Shown) -> None:
     """What every branch adds to the stream, and how it stands to it, pooled and token by token."""
-    draw_options(controls.SEEDS, controls.MEASURE, controls.SPREAD)
+    draw_options(controls.MEASURE, controls.SPREAD)
     measure = CONTRIBUTION_MEASURES[controls.MEASURES.index(controls.MEASURE.value)]
     summary = cached_recipes.contributions(shown.request)["contributions"]
     for column, branch in zip(st.columns(2), BRANCH_TITLES, strict=True):

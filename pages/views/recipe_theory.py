@@ -24,7 +24,7 @@ def theory(shown: Shown) -> None:
     if not shown.runnable:
         panels.notice("None of these recipes runs on this decoder, so there is nothing to derive; choose another.")
         return
-    draw_options(controls.FOCUS, controls.SEEDS, controls.DEPTHS, among=shown.runnable)
+    draw_options(controls.FOCUS, controls.DEPTHS, among=shown.runnable)
     name = str(controls.FOCUS.value)
     tables = cached_recipes.theory(shown.request, name)
     if len(tables["overlay"]):
