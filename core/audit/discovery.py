@@ -94,7 +94,8 @@ def _read(
         guard, inputs, names, chain, Layout(inputs.rows, inputs.positions), [], loss.detach(), reduction, [], []
     )
     if not chain.additions:
-        discovery.problems.append("no residual addition was found between the batch and the output")
+        inside = f"; the forward runs inside an autograd function of its own, {flow.custom[0]}" if flow.custom else ""
+        discovery.problems.append(f"no residual addition was found between the batch and the output{inside}")
         return discovery
     discovery.layout = _layout(discovery)
     reader = Reader(chain, discovery.layout, torch.from_numpy(inputs.valid))

@@ -40,12 +40,24 @@ EXTRA_SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "dots1": {"n_routed_experts": 4, "num_experts_per_tok": 2, "n_shared_experts": 1},
     "dots3_note": {"text_config": {"head_dim": 16}},
     "dots3_note_text": {"head_dim": 16},
+    "gemma4_assistant": {
+        "text_config": {
+            "hidden_size_per_layer_input": 0,
+            "vocab_size_per_layer_input": 0,
+            "num_kv_shared_layers": lambda blocks: blocks,
+        }
+    },
     "gpt_neo": {"attention_types": lambda blocks: [[["global", "local"], blocks // 2]]},
     "granitemoehybrid": {"layer_types": _layers("linear_attention", "full_attention")},
     "lfm2_moe": {"layer_types": _layers("conv", "full_attention")},
     "mamba2": {"num_heads": 8, "head_dim": 8},
     "musicgen": {"num_codebooks": 1},
     "musicgen_melody": {"num_codebooks": 1},
+    # Its list of layers decides the depth; four kinds need four layers.
+    "nemotron_h": {
+        "num_hidden_layers": lambda blocks: 2 * blocks,
+        "layers_block_type": lambda blocks: _layers("linear_attention", "moe", "full_attention", "mlp")(2 * blocks),
+    },
     "qwen4_exp": _QWEN4,
     "qwen4_exp_text": _QWEN4,
     "reformer": {
@@ -81,8 +93,15 @@ def family_settings(family: str, blocks: int) -> Settings:
         )
     config_class = config_class_of(family)
     settings = small_settings(config_class().to_dict(), blocks)
-    for key, value in EXTRA_SETTINGS.get(family, {}).items():
-        value = value(blocks) if callable(value) else value
-        nested = isinstance(value, dict) and isinstance(settings.get(key), dict)
-        settings[key] = {**settings[key], **value} if nested else value
-    return allowed(config_class, settings)[0]
+    return allowed(config_class, _merged(settings, EXTRA_SETTINGS.get(family, {}), blocks))[0]
+
+
+def _merged(settings: Settings, extra: Mapping[str, Any], blocks: int) -> Settings:
+    """`extra` laid over `settings`, nested parts too, with the depth filled in."""
+    merged = dict(settings)
+    for key, value in extra.items():
+        if isinstance(value, Mapping) and isinstance(merged.get(key), Mapping):
+            merged[key] = _merged(merged[key], value, blocks)
+        else:
+            merged[key] = value(blocks) if callable(value) else value
+    return merged

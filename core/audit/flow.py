@@ -22,6 +22,7 @@ Kind = Literal[
     "parameter", "source", "sum", "scale", "view", "norm", "matrix", "pointwise", "product", "reduce", "other"
 ]
 
+CUSTOM = "Custom"
 _SUFFIX = re.compile(r"Backward\d*$")
 
 
@@ -65,6 +66,7 @@ class Flow:
 
         assert root.grad_fn is not None
         self.nodes: list[FlowNode] = []
+        self.custom: list[str] = []
         self.recording = recording
         self._index: dict[AutogradNode, int] = {}
         self._calls = _CallIndex(recording)
@@ -149,8 +151,9 @@ class Flow:
             name = _SUFFIX.sub("", name)
         node = FlowNode(name, "other", inputs, shapes, dtype, call=self._calls.of(origin, name), origin=origin)
         if isinstance(origin, torch.autograd.function.BackwardCFunction):
-            # A custom function may do anything; its name, the user's, says nothing.
-            node.name = "Custom"
+            # A custom function may do anything; its name, the user's, says nothing of it.
+            node.name = CUSTOM
+            self.custom.append(name)
         self._classifier.classify(node)
         self._index[origin] = len(self.nodes)
         self.nodes.append(node)

@@ -72,9 +72,8 @@ def _branches(observation: Observation, member: int) -> list[Document]:
     blocks: dict[int, Document] = {}
     for c in observation.contributions:
         row = blocks.setdefault(c.block, {"block": c.block})
-        prefix = "attention" if c.branch == "attention" else "feed_forward"
-        row[f"{prefix}_output_rms"] = _finite(float(c.raw_rms[member]))
-        row[f"{prefix}_norm_gain"] = _gain(c.owns_gain, c.gain, member, observation)
+        row[f"{c.branch}_output_rms"] = _finite(float(c.raw_rms[member]))
+        row[f"{c.branch}_norm_gain"] = _gain(c.owns_gain, c.gain, member, observation)
     return list(blocks.values())
 
 
