@@ -186,7 +186,7 @@ class InteractiveSweep:
             self._paused, self.running = time.monotonic(), False
 
     def advance(self, seconds: float = SLICE_SECONDS) -> None:
-        """Compute one slice where one is wanted and it is this sweep's turn within `seconds`."""
+        """Compute one slice, at least one pass, where it is wanted and this sweep's turn comes within `seconds`."""
         with self._lock:
             if not self.running or not self._turns.acquire(timeout=seconds):
                 return
@@ -194,6 +194,7 @@ class InteractiveSweep:
             self._began = self._began or time.monotonic()
             end = time.monotonic() + seconds
             try:
+                self._run.step(0.0)
                 # One pass at a time, so that cancelling waits for no more than the one under way.
                 while self.running and self._run.pending and time.monotonic() < end:
                     self._run.step(0.0)

@@ -1,0 +1,270 @@
+"""The sweep's page estimates before it runs, shows the core's numbers, stops and resumes, and never computes twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from core.decoder.config import DecoderConfig
+from core.sweep.grid import SweepGrid
+from core.sweep.interactive import InteractiveSweep
+from core.sweep.run import SweepRun
+from core.sweep.store import Store
+from core.views.sweep_tables import quantile_view, series_table
+from pages.common import sweeps
+from pages.controls import depth_sweep as controls
+from tests.pages.conftest import Open
+from tests.pages.support import assert_no_trace, figures, sentences
+
+PAGE = "pages/explore/depth_sweep.py"
+SMALL = {"sweep_blocks": "1,2,4", "sweep_seeds": "0:6"}
+GRID = SweepGrid(blocks=(1, 2, 4), seeds=tuple(range(6)))
+
+
+@pytest.fixture(autouse=True)
+def store_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A store of the test's own."""
+    place = tmp_path / "cells.sqlite"
+    monkeypatch.setenv("DEPTHSCOPE_STORE", str(place))
+    return place
+
+
+@pytest.fixture
+def expected(tmp_path: Path) -> SweepRun:
+    """The same sweep by the core alone, in another store."""
+    run = SweepRun(GRID, Store.open(tmp_path / "expected.sqlite"))
+    while run.pending:
+        run.step(10)
+    return run
+
+
+def press(app: AppTest, key: str) -> AppTest:
+    app.button(key=key).click().run()
+    assert_no_trace(app)
+    return app
+
+
+def line(figure: dict[str, Any], name: str) -> list[float]:
+    (found,) = [trace for trace in figure["data"] if trace.get("name") == name and trace.get("customdata")]
+    return list(found["y"])
+
+
+def stored(place: Path) -> int:
+    with Store.open(place) as store:
+        return store.count()
+
+
+def one_pass_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the page stop itself after one slice of one pass, as a person does who presses Cancel."""
+    advance = InteractiveSweep.advance
+
+    def stopping(sweep: InteractiveSweep, seconds: float = 0.0) -> None:
+        advance(sweep, 0.0)
+        sweep.cancel()
+
+    monkeypatch.setattr(InteractiveSweep, "advance", stopping)
+
+
+def test_an_estimate_stands_before_anything_is_computed(open_app: Open, store_file: Path) -> None:
+    app = open_app(PAGE, **SMALL)
+    assert_no_trace(app)
+    shown = {metric.label: metric.value for metric in app.metric}
+    assert shown["Cells"] == shown["To compute"] == "36"
+    assert shown["In the store"] == "0"
+    assert shown["Table rows"] == str(2 * 6 * (3 + 5 + 9))
+    assert shown["Time, one core"].endswith(" s")
+    assert not figures(app)
+    assert stored(store_file) == 0
+
+
+def test_a_run_ends_in_the_cores_numbers(open_app: Open, store_file: Path, expected: SweepRun) -> None:
+    app = press(open_app(PAGE, **SMALL), "sweep-run")
+    assert sentences(app, "success")[0].startswith("Complete: 36 of 36 cells")
+    assert stored(store_file) == 36
+    summary = series_table(expected.summary(), ())
+    drawn = figures(app)
+    for figure, quantity in zip(drawn, ("largest_activation_ratio", "largest_adjoint_ratio"), strict=True):
+        for name in ("depth-scaled", "control (unscaled)"):
+            rows = summary[(summary["recipe"] == name) & (summary["quantity"] == quantity)]
+            assert line(figure, name) == rows["median"].tolist()
+        assert (figure["layout"]["xaxis"]["type"], figure["layout"]["yaxis"]["type"]) == ("log", "log")
+    view = quantile_view(summary, ("largest_activation_ratio", "largest_adjoint_ratio"))
+    assert app.dataframe[0].value.to_dict("list") == view.to_dict("list")
+
+
+def test_a_second_visit_is_answered_from_the_store(open_app: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    press(open_app(PAGE, **SMALL), "sweep-run")
+    monkeypatch.setattr(SweepRun, "step", lambda *_: pytest.fail("computed again"))
+    app = open_app(PAGE, **SMALL)
+    assert_no_trace(app)
+    assert sentences(app, "success")[0].startswith("Complete: 36 of 36 cells")
+    assert len(figures(app)) == 2
+
+
+def test_a_cancelled_sweep_shows_what_finished_and_goes_on(
+    open_app: Open, store_file: Path, expected: SweepRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        one_pass_at_a_time(patch)
+        app = press(open_app(PAGE, **SMALL), "sweep-run")
+        assert app.button(key="sweep-run").label == "Continue"
+        assert {metric.label: metric.value for metric in app.metric}["To compute"] == "24"
+        assert stored(store_file) == 12
+        rows = expected.summary()
+        rows = rows[(rows["quantity"] == "largest_activation_ratio") & (rows["blocks"] == 4)]
+        assert line(figures(app)[0], "depth-scaled") == rows["median"].tolist()[:1]
+    press(app, "sweep-run")
+    assert sentences(app, "success")[0].startswith("Complete: 36 of 36 cells")
+
+
+@pytest.mark.parametrize(
+    ("view", "titles"),
+    [
+        ("Depth by seed", ["Largest activation ratio", "Largest adjoint ratio"]),
+        ("One depth", ["Largest activation ratio", "Largest adjoint ratio"]),
+        ("Within the band", ["Seeds wholly within the band"]),
+        ("Growth", ["Growth of the largest activation ratio", "Growth of the input's adjoint ratio"]),
+        ("Differences", ["Largest activation ratio, recipe minus control", "Largest adjoint ratio, recipe minus control"]),
+        ("Rows and refusals", []),
+    ],
+)  # fmt: skip
+def test_every_view_draws_what_its_name_says(open_app: Open, view: str, titles: list[str]) -> None:
+    app = press(open_app(PAGE, sweep_view=view, **SMALL), "sweep-run")
+    assert [figure["layout"]["title"]["text"].split("<")[0] for figure in figures(app)] == titles
+
+
+def test_the_growth_view_labels_fits_and_derived_laws(open_app: Open, expected: SweepRun) -> None:
+    app = press(open_app(PAGE, sweep_view="Growth", **SMALL), "sweep-run")
+    table = app.dataframe[0].value
+    fits = expected.growth().query("kind == 'fit'")
+    assert table["fitted"].tolist() == fits["exponent"].tolist()
+    assert "derived" in table.columns
+
+
+def test_refused_cells_are_listed_with_their_reason(open_app: Open) -> None:
+    app = press(open_app(PAGE, sweep_recipes="deepscalelm", sweep_view="Rows and refusals", **SMALL), "sweep-run")
+    assert "6 refused" in sentences(app, "success")[0]
+    assert any(text.startswith("Refused: 6 cells of deepscalelm at L = 1.") for text in sentences(app, "info"))
+    assert "needs at least 2 blocks" in app.dataframe[0].value["reason"].iloc[0]
+
+
+def test_a_link_sets_every_axis_of_the_grid(open_app: Open) -> None:
+    link = {
+        "sweep_blocks": "2,3", "sweep_seeds": "7,18446744073709551615", "sweep_recipes": "gpt2", "sweep_width": "8,16",
+        "sweep_heads": "2", "sweep_kv_heads": "1", "sweep_ff_width": "12", "sweep_vocabulary": "300",
+        "sweep_positions": "9", "sweep_dtype": "float32", "sweep_input": "random tokens", "sweep_lengths": "3,5",
+        "sweep_rows": "2", "sweep_band_lower": "0.5", "sweep_band_upper": "20.0",
+    }  # fmt: skip
+    assert set(link) == {control.name for control in controls.AXES if control.linked}
+    app = open_app(PAGE, **link)
+    assert_no_trace(app)
+    grid = app.session_state[sweeps.KEPT][1].grid
+    assert (grid.blocks, grid.seeds, grid.recipes) == ((2, 3), (7, 2**64 - 1), ("gpt2",))
+    size = DecoderConfig(blocks=1, width=8, heads=2, kv_heads=1, ff_width=12, vocabulary=300, positions=9)
+    assert grid.sizes[0] == size
+    assert [one.width for one in grid.sizes] == [8, 16]
+    assert grid.dtypes == ("float32",)
+    assert [batch.inputs.shape for batch in grid.batches] == [(2, 3), (2, 5)]
+    assert (grid.band.lower, grid.band.upper) == (0.5, 20.0)
+
+
+@pytest.mark.parametrize(
+    ("link", "sentence"),
+    [
+        ({"sweep_blocks": "1,1"}, "1 stands twice among the blocks"),
+        ({"sweep_blocks": "10000000000000000000000"}, "blocks is 10000000000000000000000; it must lie between 1"),
+        ({"sweep_blocks": "<script>alert(1)</script>"}, "which is not a whole number"),
+        ({"sweep_seeds": "0:1000000000000"}, "are more than 32,768; give fewer"),
+        ({"sweep_seeds": "![x](http://example.invalid/a.png)"}, "is not a whole number"),
+        ({"sweep_width": "4,8", "sweep_heads": "1,1,1"}, "lists of sizes go side by side"),
+        ({"sweep_dtype": "float8"}, "is not offered"),
+        ({"sweep_recipes": "no-such"}, "The recipe 'no-such' is unknown"),
+        ({"sweep_band_lower": "10.0", "sweep_band_upper": "1.0"}, "lower limit 10 is above its upper limit 1"),
+        ({"sweep_width": "16384", "sweep_ff_width": "65536"}, "pass the budget"),
+    ],
+)
+def test_a_link_that_makes_no_sweep_is_one_sentence(open_app: Open, link: dict[str, str], sentence: str) -> None:
+    app = open_app(PAGE, **link)
+    assert_no_trace(app)
+    found = sentences(app)
+    assert sentence in found[0]
+    assert len(found) == (2 if "sweep_recipes" in link else 1)
+    assert not figures(app)
+
+
+@pytest.mark.parametrize(
+    ("link", "sentence"),
+    [
+        ({"sweep_seeds": "0:32000"}, "448,000 cells and a page takes 32,768"),
+        ({"sweep_blocks": "4000"}, "One pass takes about"),
+    ],
+)
+def test_more_than_the_page_grants_is_given_as_a_command(open_app: Open, link: dict[str, str], sentence: str) -> None:
+    app = open_app(PAGE, **link)
+    assert_no_trace(app)
+    assert any(sentence in text for text in sentences(app))
+    assert app.code[0].value.startswith("python -m core sweep --")
+    assert not [button for button in app.button if button.key == "sweep-run" and not button.disabled]
+
+
+def test_a_store_that_cannot_be_opened_is_one_sentence(
+    open_app: Open, store_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store_file.write_text("not a database, and long enough to be looked at as one" * 20)
+    app = open_app(PAGE, **SMALL)
+    assert_no_trace(app)
+    assert len(sentences(app)) == 1
+    assert "is not a store of cells" in sentences(app)[0]
+
+
+def test_another_grid_reads_what_it_shares_and_the_band_alone_computes_nothing(open_app: Open) -> None:
+    app = press(open_app(PAGE, **SMALL), "sweep-run")
+    app.text_input(key="sweep_seeds").set_value("0:8")
+    press(app, "sweep-set")
+    assert {metric.label: metric.value for metric in app.metric}["To compute"] == "12"
+    app.text_input(key="sweep_seeds").set_value("0:6")
+    app.number_input(key="sweep_band_upper").set_value(5.0)
+    press(app, "sweep-set")
+    assert sentences(app, "success")[0].startswith("Complete: 36 of 36 cells")
+    assert any("within [0.01, 5]" in str(text.value).replace("\\", "") for text in app.markdown)
+
+
+def test_a_cell_opens_on_residual_health(open_app: Open) -> None:
+    app = press(open_app(PAGE, sweep_view="Depth by seed", sweep_width="8", **SMALL), "sweep-run")
+    app.selectbox(key="sweep_depth").set_value("2").run()
+    app.selectbox(key="sweep_seed").set_value("5").run()
+    press(app, "open-cell")
+    assert app.title[0].value == "Residual health"
+    assert "L = 2 blocks, seed 5" in figures(app)[0]["layout"]["title"]["text"]
+    assert app.number_input(key="width").value == 8
+    assert app.selectbox(key="recipe").value == "depth-scaled"
+
+
+def test_a_large_seed_and_an_input_of_its_own_come_along(open_app: Open) -> None:
+    link = {"sweep_input": "random tokens", "sweep_lengths": "6", "sweep_view": "Depth by seed"}
+    app = open_app(PAGE, sweep_blocks="2", sweep_seeds="18446744073709551615", **link)
+    press(press(app, "sweep-run"), "open-cell")
+    assert app.title[0].value == "Residual health"
+    assert app.text_input(key="seed64").value == "18446744073709551615"
+    assert app.selectbox(key="batch").value == "uploaded"
+    assert len(figures(app)) == 2
+
+
+def test_a_cell_that_residual_health_cannot_show_says_so(open_app: Open) -> None:
+    app = open_app(PAGE, sweep_blocks="1,129", sweep_seeds="1", sweep_view="Depth by seed")
+    press(press(app, "sweep-run"), "open-cell")
+    assert app.title[0].value == "Depth sweep"
+    assert "cannot show that cell. blocks is 129; it must lie between 1 and 128" in sentences(app)[0]
+
+
+def test_the_sweep_goes_on_where_it_stood_after_another_page(open_app: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    one_pass_at_a_time(monkeypatch)
+    app = press(open_app(PAGE, **SMALL), "sweep-run")
+    root = Path(__file__).resolve().parents[2]
+    app.switch_page(str(root / "pages/explore/residual_health.py")).run()
+    app.switch_page(str(root / PAGE)).run()
+    assert_no_trace(app)
+    assert {metric.label: metric.value for metric in app.metric}["In the store"] == "12"
