@@ -127,7 +127,7 @@ def test_a_cancelled_sweep_shows_what_finished_and_goes_on(
         ("One depth", ["Largest activation ratio", "Largest adjoint ratio"]),
         ("Within the band", ["Seeds wholly within the band"]),
         ("Growth", ["Growth of the largest activation ratio", "Growth of the input's adjoint ratio"]),
-        ("Differences", ["Largest activation ratio, recipe minus control", "Largest adjoint ratio, recipe minus control"]),
+        ("Differences", [f"Largest {which} ratio, recipe minus control" for which in ("activation", "adjoint")]),
         ("Rows and refusals", []),
     ],
 )  # fmt: skip
