@@ -14,7 +14,7 @@ from core.audit.gate_sarif import sarif_report
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """`fails` is the gate's answer; `changes` are against the golden file, None where there was none to compare with."""
+    """`fails` is the gate's answer; `changes` are against the golden file, None where there was none to compare."""
 
     fails: bool
     changes: tuple[str, ...] | None

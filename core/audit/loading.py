@@ -17,8 +17,8 @@ SHOWN_NAMES = 5
 
 def loaded_model(
     model_class: Any, config: Any, files: WeightFiles, max_parameters: int
-) -> tuple[nn.Module, list[str], bool]:
-    """The model in float32 with the files' weights, sentences for what did not fit, and whether it looks trained."""
+) -> tuple[nn.Module, list[str], list[str], bool]:
+    """The model in float32 with the files' weights, sentences for what did not fit, missing names, whether trained."""
     config._attn_implementation = "eager"
     count = parameters_of(model_class, config)
     if count > max_parameters:
@@ -41,7 +41,7 @@ def loaded_model(
         *_finding("of another shape than the model's", [str(entry[0]) for entry in info.get("mismatched_keys", ())]),
         *_finding("held by more than one file", files.twice),
     ]
-    return model, findings, looks_trained(model)
+    return model, findings, sorted(info.get("missing_keys") or ()), looks_trained(model)
 
 
 def looks_trained(model: nn.Module) -> bool:

@@ -1,13 +1,13 @@
 """What a child process of the audit does: build a model from a description, audit it, and return the document.
 
 A task is JSON: `kind` (`config`, `folder` or `family`) with `settings`, `folder` or `family` and `blocks`, and `seed`,
-`dtype`, `shrink`, `max_parameters`, `batch`, `source`. It was screened before.
+`dtype`, `shrink`, `max_parameters`, `batch`, `source`, and optionally `rule` and `sigma`. It was screened before.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -15,6 +15,9 @@ from torch import nn
 
 from core.audit.config_file import paths_in, read_config, screen_config
 from core.audit.confine import confine
+from core.audit.conformance.judge import judged_document
+from core.audit.conformance.request import AUTO
+from core.audit.conformance.source import source_of
 from core.audit.family import family_settings
 from core.audit.hub import allowed, built_config, built_model, families, library, model_class_of
 from core.audit.inputs import random_batch
@@ -39,6 +42,7 @@ class Target:
     model: nn.Module
     facts: ModelFacts
     batch: Batch
+    missing: tuple[str, ...] = ()
 
 
 def run_task(task: Task, *, memory: int, seconds: int) -> dict[str, Any]:
@@ -47,7 +51,8 @@ def run_task(task: Task, *, memory: int, seconds: int) -> dict[str, Any]:
     confine(memory, seconds)
     target = build_target(task)
     result = audit(target.model, target.batch, facts=target.facts)
-    return result.document()
+    source = replace(source_of(target.model), missing=target.missing)
+    return judged_document(result, rule=task.get("rule", AUTO), sigma=task.get("sigma"), source=source)
 
 
 def build_target(task: Task) -> Target:
@@ -68,10 +73,11 @@ def build_target(task: Task) -> Target:
     model_class = model_class_of(family)
     config = built_config(model_class.config_class, settings)
     notes = [f"Not read, for the configuration does not declare it: {name}." for name in others]
+    missing: list[str] = []
     trained: bool | None = False
     if task["kind"] == "folder" and not task["shrink"]:
         files = screen_folder(task["folder"], budget)
-        model, findings, trained = loaded_model(model_class, config, files, budget.max_parameters)
+        model, findings, missing, trained = loaded_model(model_class, config, files, budget.max_parameters)
         notes += findings
     else:
         model = built_model(model_class, config, seed=task["seed"], max_parameters=budget.max_parameters)
@@ -86,7 +92,7 @@ def build_target(task: Task) -> Target:
         shrunk=task["shrink"],
         notes=tuple(notes),
     )
-    return Target(model, facts, _batch(task, config))
+    return Target(model, facts, _batch(task, config), tuple(missing))
 
 
 def _declared(family: str, given: Mapping[str, Any], *, shrink: bool) -> tuple[dict[str, Any], list[str]]:

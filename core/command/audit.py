@@ -7,8 +7,11 @@ from typing import Any
 import click
 
 from core.audit.confine import DEFAULT_MEMORY, DEFAULT_SECONDS
+from core.audit.conformance.request import AUTO, checked_rule, checked_sigma
+from core.audit.gate import readable_conformance
+from core.audit.gate_outputs import write_outputs
 from core.audit.target import called, names_callable, screened_task
-from core.cli import DONE
+from core.cli import DONE, GATE_FAILED
 from core.command import options as opt
 from core.decoder.batch import Batch
 from core.decoder.config import Budget
@@ -18,7 +21,18 @@ from core.strict_json import JsonValue, read_json
 DTYPES = ("float32", "float64", "bfloat16")
 
 
-@click.command(name="audit")
+class GateCommand(click.Command):
+    """Reads a bare `--gate` as `--gate error`, whatever stands behind it."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Write the default out before click takes the next word for it."""
+        following = [*args[1:], ""]
+        pairs = zip(args, following, strict=True)
+        args = ["--gate=error" if a == "--gate" and after not in ("error", "warning") else a for a, after in pairs]
+        return super().parse_args(ctx, args)
+
+
+@click.command(name="audit", cls=GateCommand)
 @click.argument("model", type=opt.PATH)
 @click.option("--shrink", is_flag=True, help="Keep the depth and make the widths small.")
 @click.option("--seed", type=str, default="0", show_default=True, help="Seed of the initialization.")
@@ -27,19 +41,42 @@ DTYPES = ("float32", "float64", "bfloat16")
 @click.option("--max-parameters", type=opt.WHOLE, default=Budget().max_parameters, show_default=True)
 @click.option("--max-memory", type=opt.WHOLE, default=DEFAULT_MEMORY, show_default=True, help="Bytes of the build.")
 @click.option("--max-seconds", type=opt.WHOLE, default=DEFAULT_SECONDS, show_default=True, help="Time of the build.")
+@click.option("--rule", type=str, default=AUTO, show_default=True, help="The recipe that the model declares.")
+@click.option("--sigma", type=float, help="Base standard deviation; the configuration's unless given.")
+@click.option(
+    "--gate",
+    type=click.Choice(["error", "warning"]),
+    flag_value="error",
+    is_flag=False,
+    help="Exit 1 on an error; with `warning`, on warnings too.",
+)
+@click.option("--junit", type=opt.PATH, metavar="FILE", help="Write the findings as a JUnit report.")
+@click.option("--sarif", type=opt.PATH, metavar="FILE", help="Write the findings as a SARIF 2.1.0 log.")
+@click.option("--golden", type=opt.PATH, metavar="FILE", help="Write FILE, or show what changed against it.")
 @opt.json_option
 def command(**options: Any) -> int:
-    """Find the residual stream of MODEL, prove it, and show its health.
+    """Find the residual stream of MODEL, prove it, judge its initialization, and show its health.
 
     MODEL is a Hugging Face config.json, a folder with config.json and safetensors, or package.module:callable.
     """
     if options["dtype"] not in DTYPES:
         raise DtypeError(f"The dtype {options['dtype'][:40]!r} is not offered; choose one of {', '.join(DTYPES)}.")
     opt.seed(options["seed"])
+    checked_sigma(options["sigma"])
+    checked_rule(options["rule"])
     batch = _batch(options["batch_file"])
     document = (_audit_callable if names_callable(options["model"]) else _audit_path)(options, batch)
-    opt.emit(document, options["as_json"], readable)
-    return DONE
+    outcome = write_outputs(
+        document,
+        gate=options["gate"],
+        junit=options["junit"],
+        sarif=options["sarif"],
+        golden=options["golden"],
+    )
+    if options["golden"] is not None:
+        document["golden"] = {"file": options["golden"], "changes": outcome.changes}
+    opt.emit(document, options["as_json"], lambda found: "\n".join([readable(found), *outcome.lines()]))
+    return GATE_FAILED if outcome.fails else DONE
 
 
 def _batch(path: str | None) -> JsonValue:
@@ -60,6 +97,8 @@ def _audit_path(options: dict[str, Any], batch: JsonValue) -> dict[str, Any]:
             "dtype": options["dtype"],
             "batch": batch,
             "max_parameters": budget.max_parameters,
+            "rule": options["rule"],
+            "sigma": options["sigma"],
         }
         return run_isolated(task, memory=options["max_memory"], seconds=options["max_seconds"])
 
@@ -70,6 +109,8 @@ def _audit_callable(options: dict[str, Any], batch: JsonValue) -> dict[str, Any]
         raise BatchError("--shrink changes a config; a callable decides its own sizes, so leave it out.")
     import torch
 
+    from core.audit.conformance.judge import judged_document
+    from core.audit.conformance.source import Source, source_of
     from core.audit.result import ModelFacts
     from core.audit.run import audit
 
@@ -78,7 +119,14 @@ def _audit_callable(options: dict[str, Any], batch: JsonValue) -> dict[str, Any]
     opt.use_threads(sum(parameter.numel() for parameter in model.parameters()))
     given = Batch.from_document(batch) if batch is not None else example
     facts = ModelFacts(class_name=type(model).__name__, source=options["model"])
-    return audit(model, given, facts=facts).document()
+    own = source_of(model)
+
+    def build(blocks: int | None) -> Any:
+        return called(options["model"])[0] if blocks is None or own.build is None else own.build(blocks)
+
+    source = Source(build=build, deep=own.deep, settings=own.settings)
+    result = audit(model, given, facts=facts)
+    return judged_document(result, rule=options["rule"], sigma=options["sigma"], source=source)
 
 
 def readable(document: dict[str, Any]) -> str:
@@ -99,7 +147,7 @@ def readable(document: dict[str, Any]) -> str:
     lines += model["notes"]
     lines.append(f"{'addition':<34}{'coefficient':>12}{'state RMS':>14}{'gain / stream':>15}  writers")
     lines += [_row(addition) for addition in document["additions"]]
-    return "\n".join([*lines, *_health(document)])
+    return "\n".join([*lines, *_health(document), *readable_conformance(document)])
 
 
 def _row(addition: dict[str, Any]) -> str:

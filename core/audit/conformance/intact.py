@@ -16,7 +16,9 @@ from torch import nn
 
 from core.audit.conformance.draws import repeated_draws
 from core.audit.conformance.kinds import Finding
+from core.audit.conformance.rules import close
 from core.audit.conformance.source import LARGEST_REBUILD, Source, rebuilt
+from core.audit.conformance.spread import tolerance
 from core.audit.names import ParameterNames
 
 # No initializer draws values as large or, but for zeros, as small.
@@ -32,12 +34,11 @@ def listed(names: Iterable[str]) -> str:
     return ", ".join(every[:SHOWN]) + more
 
 
-def unwritten(model: nn.Module, source: Source, explained: frozenset[str] = frozenset()) -> list[Finding]:
+def unwritten(model: nn.Module, marked: nn.Module | None, explained: frozenset[str] = frozenset()) -> list[Finding]:
     """Parameters that hold what no initializer left there: by a build in marked memory, and by their values.
 
     `explained` are names whose values another finding explains.
     """
-    marked = rebuilt(source, model, sentinel=True)
     never = [] if marked is None else [name for name, p in _parameters(marked).items() if bool(p.isnan().any())]
     # What the build leaves blank may hold anything now, zeros too.
     names = _parameters(model)
@@ -58,6 +59,23 @@ def unwritten(model: nn.Module, source: Source, explained: frozenset[str] = froz
         ).replace(f" {_are(odd)} nonfinite", " hold nonfinite" if len(odd) > 1 else " holds nonfinite")
         findings.append(Finding(kind="never-initialised", parameters=tuple(odd), measured=worst, sentence=sentence))
     return findings
+
+
+def alike(model: nn.Module, again: nn.Module) -> bool:
+    """Whether a second build has the names, the shapes and, within sampling error, the spreads of the first.
+
+    A model that was changed after it was built is not what its source builds, at any depth.
+    """
+    one, two = _parameters(model), _parameters(again)
+    if {name: p.shape for name, p in one.items()} != {name: p.shape for name, p in two.items()}:
+        return False
+    for name, p in one.items():
+        if p.dim() < 2 or not p.is_floating_point():
+            continue
+        first, second = (float(t.detach().double().std(correction=0)) for t in (p, two[name]))
+        if math.isfinite(first) and math.isfinite(second) and not close(first, second, 2 * tolerance(p.numel())):
+            return False
+    return True
 
 
 def duplicated(model: nn.Module) -> list[Finding]:

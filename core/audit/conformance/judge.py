@@ -9,12 +9,13 @@ from typing import Any
 
 from core.audit.conformance.diagnosis import ratio_of
 from core.audit.conformance.draws import draws_of
-from core.audit.conformance.intact import duplicated, listed, missing, reloaded, unwritten
+from core.audit.conformance.intact import alike, duplicated, listed, missing, reloaded, unwritten
 from core.audit.conformance.kinds import Finding, ordered
 from core.audit.conformance.matrices import Stored
 from core.audit.conformance.profile import profile_rows
 from core.audit.conformance.reading import Reading, read
-from core.audit.conformance.rules import AUTO, declared_rule
+from core.audit.conformance.request import AUTO, checked_sigma
+from core.audit.conformance.rules import declared_rule
 from core.audit.conformance.scale import scale_findings
 from core.audit.conformance.settle import Settled, grouped, settle
 from core.audit.conformance.source import Source, rebuilt, source_of
@@ -26,7 +27,7 @@ from core.audit.discovery import discover
 from core.audit.guard import undisturbed
 from core.audit.recorder import DEFAULT_BYTES
 from core.audit.result import AuditResult
-from core.errors import AuditError, DepthscopeError
+from core.errors import DepthscopeError
 from core.health.band import DEFAULT_BAND, Band
 from core.health.document import arm_document
 
@@ -93,8 +94,7 @@ def judge(
     `sigma` is the base standard deviation where it is declared. `source` tells where the model comes from; None asks
     the model itself. Raises `AuditError` or `RecipeError` for a rule or a sigma that cannot be judged by.
     """
-    if sigma is not None and not 0 < sigma < math.inf:
-        raise AuditError(f"The base standard deviation {sigma!r} is not positive and finite; give --sigma 0.02, say.")
+    sigma = checked_sigma(sigma)
     model = result.discovery.guard.model
     source = source or source_of(model)
     trained = source.trained if source.trained is not None else result.facts.trained
@@ -104,15 +104,20 @@ def judge(
     if trained:
         note = "The weights are trained, so they say nothing of their initialization."
         return _judgement(declared.name if declared else None, [*whole, _no_rule(note)], notes=(note,))
-    readings, notes = _readings(result, source, sigma)
+    marked = rebuilt(source, model, sentinel=True)
+    same = marked is not None and alike(model, marked)
+    readings, notes = _readings(result, source, sigma, deep=same)
+    if marked is not None and not same:
+        notes.append("The model is not as its source builds it anew, so it is judged by what it holds.")
+        marked = None
     if not readings:
         note = f"No writer was found, so no scale can be judged: {result.identity.reason}"
-        return _judgement(None, [*whole, *unwritten(model, source), _no_rule(note)], notes=(note,))
+        return _judgement(None, [*whole, *unwritten(model, marked), _no_rule(note)], notes=(note,))
     settled = settle(readings, declared)
     scale = scale_findings(settled)
     explained = frozenset(name for f in scale for name in f.parameters if f.kind == "depth-convention")
     dead = dead_branches(result.discovery)
-    findings = [*_alive(result, scale, dead), *whole, *unwritten(model, source, explained), *dead]
+    findings = [*_alive(result, scale, dead), *whole, *unwritten(model, marked, explained), *dead]
     if settled.rule is None:
         findings.append(_no_rule(_unruled(settled)))
     chosen = settled.rule
@@ -148,13 +153,15 @@ def _judgement(
     )
 
 
-def _readings(result: AuditResult, source: Source, sigma: float | None) -> tuple[list[Reading], list[str]]:
+def _readings(
+    result: AuditResult, source: Source, sigma: float | None, *, deep: bool
+) -> tuple[list[Reading], list[str]]:
     """The model as it is and, where it can be built, at another depth."""
     first = read(result.discovery, sigma, source.settings)
     if first is None:
         return [], []
     readings, notes = [first], []
-    if source.deep and source.build is not None:
+    if deep and source.deep:
         depth = 2 * first.blocks if first.blocks <= DEEP else first.blocks // 2
         second = _at_depth(result, source, sigma, depth)
         if second is not None and second.blocks != first.blocks:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from core.audit.conformance.base import Base
 from core.audit.conformance.matrices import Stored
-from core.decoder.graph import DepthLaw, Topology
+from core.audit.conformance.request import checked_rule
+from core.decoder.graph import DepthLaw
 from core.decoder.law import Matrix
 from core.decoder.parameters import BLOCK_MATRICES, WRITERS
 from core.decoder.recipe_type import Recipe
-from core.decoder.recipes import CONTROL, RECIPES, recipe
+from core.decoder.recipes import CONTROL, recipe
 from core.errors import AuditError
 
-AUTO = "auto"
 # Recognized where nothing is declared: rules that scale writers, or their contribution, by the depth alone.
 RECOGNIZED = (
     "gpt2", "depth-scaled", "block-indexed", "lingua-global", "wang", "ds-init", "completep", "deepscalelm",
@@ -72,35 +72,15 @@ class Rule:
 
 
 def declared_rule(name: str, blocks: int) -> Rule | None:
-    """The rule of that name, None for `auto`; refuses what a model's weights and coefficients cannot show."""
-    if name == AUTO:
+    """The rule of that name at a depth, None for `auto`; refuses what a model's weights cannot show."""
+    chosen = checked_rule(name)
+    if chosen is None:
         return None
-    chosen = recipe(name)
-    if chosen.refusal is not None:
-        raise AuditError(f"The rule {chosen.name} cannot be declared: {chosen.refusal}")
-    if not checkable(chosen):
-        able = ", ".join(known.name for known in RECIPES if checkable(known))
-        raise AuditError(
-            f"The rule {chosen.name} sets neither stored writers nor a branch coefficient, so weights cannot show "
-            f"whether it is met; declare one of {able}, or auto."
-        )
     if blocks < chosen.minimum_blocks:
         raise AuditError(
             f"The rule {chosen.name} needs at least {chosen.minimum_blocks} blocks; this model has {blocks}."
         )
     return Rule(chosen)
-
-
-def checkable(chosen: Recipe) -> bool:
-    """Whether stored writers and branch coefficients say all that the recipe does to the stream's depth."""
-    if chosen.name == CONTROL:
-        return True
-    plain = replace(chosen.topology, branch=None, shortcut=None, norm_in="norm") == Topology()
-    if chosen.refusal is not None or chosen.profile is not None or not plain:
-        return False
-    if any(law.normalize for law in chosen.laws.values()):
-        return False
-    return chosen.topology.branch is not None or any(role in chosen.laws for role in WRITERS)
 
 
 def recognized_rules(blocks: int) -> list[Rule]:
