@@ -33,7 +33,7 @@ class MatrixUse:
 
 @dataclass
 class Branch:
-    """One contribution, read from the state `source`; `beside` are biases added with it.
+    """One contribution, read from the state `source`.
 
     `factors` lead from the leaf to the sum, `inner` from `raw` to the leaf.
 
@@ -53,7 +53,6 @@ class Branch:
     additive: list[torch.Tensor] = field(default_factory=list)
     additive_operands: list[tuple[int, int]] = field(default_factory=list)
     gains: list[Vertex] = field(default_factory=list)
-    beside: list[Term] = field(default_factory=list)
     softmax: bool = False
     nodes: int = 0
 
@@ -64,17 +63,7 @@ KindOf = Callable[[Branch], str]
 
 def branches_of(chain: Chain, addition: Addition, kind_of: KindOf) -> list[Branch]:
     """The branches of one addition in the order they were computed; a sum of parts of several kinds is taken apart."""
-    flow = chain.flow
-    moving = [term for term in addition.terms if flow.dynamic(term.leaf)]
-    found = [branch for term in moving for branch in _split(chain, addition, term, kind_of)]
-    for term in addition.terms:
-        if term.leaf is None or flow.dynamic(term.leaf):
-            continue
-        if not found:
-            found.append(Branch(term.leaf, term.factors, addition.state, term.leaf, term.leaf))
-        else:
-            found[0].beside.append(term)
-        found[0].additive += flow.parameters_of(term.leaf)
+    found = [branch for term in addition.terms for branch in _split(chain, addition, term, kind_of)]
     return sorted(found, key=lambda branch: max((use.call for use in branch.writers), default=-1))
 
 

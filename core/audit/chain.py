@@ -176,7 +176,8 @@ class Chain:
                 self._sort(addition, term, earlier)
 
     def _sort(self, addition: Addition, term: Term, earlier: set[Vertex]) -> None:
-        if term.leaf is None:
+        if not self.flow.dynamic(term.leaf):
+            # Constants and vectors of parameters: the stream is moved by them, but no branch writes them.
             addition.carried.append(term)
             return
         vertex: Vertex | None = term.leaf

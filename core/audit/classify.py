@@ -46,7 +46,7 @@ class Classifier:
             node.kind, node.dynamic = "source", True
         elif node.name in MATRICES:
             self._matrix(node)
-        elif node.name in SUMS:
+        elif node.name in SUMS or self._sums_a_stack(node):
             self._sum(node)
         elif node.name in ("Mul", "Div"):
             self._product(node, None if node.call is None else _two(node.call))
@@ -107,7 +107,23 @@ class Classifier:
         if node.call is not None and len(static) == 1 and len(factors) == 2:
             node.operand = (node.call.index, first + static[0])
 
+    def _sums_a_stack(self, node: FlowNode) -> bool:
+        """`stack([x, y]).sum(0)` adds; the stacked tensors become the terms."""
+        if node.name not in ("Sum", "Mean") or not node.dynamic or len(node.inputs) != 1 or node.inputs[0] is None:
+            return False
+        stack = self._flow.node(node.inputs[0])
+        if stack.name != "Stack" or stack.origin is None or node.origin is None:
+            return False
+        along = getattr(node.origin, "_saved_dim", ())
+        return list(along) == [stack.origin._saved_dim] and None not in stack.inputs  # type: ignore[attr-defined]
+
     def _sum(self, node: FlowNode) -> None:
+        if node.name in ("Sum", "Mean"):
+            assert node.inputs[0] is not None
+            node.inputs = self._flow.node(node.inputs[0]).inputs
+            share = 1.0 / len(node.inputs) if node.name == "Mean" else 1.0
+            self._set_terms(node, [None] * len(node.inputs), [share] * len(node.inputs))
+            return
         call = node.call
         if call is None:
             return
@@ -120,6 +136,10 @@ class Classifier:
         else:
             alpha = float(call.keywords.get("alpha", call.arguments[2] if len(call.arguments) > 2 else 1))
             factors = {"Add": (1.0, alpha), "Sub": (1.0, -alpha), "Rsub": (-alpha, 1.0)}[node.name]
+            if node.name == "Add" and _is_zero(_two(call)[1]) and self._flow.moving(node) == list(node.inputs[:1]):
+                # Python's own `sum` begins with 0.
+                node.kind = "view"
+                return
             self._set_terms(node, _two(call), factors)
 
     def _set_terms(self, node: FlowNode, values: Sequence[Any], factors: Sequence[Factor]) -> None:
@@ -184,6 +204,12 @@ def _factor(value: Any, *, inverse: bool) -> Factor:
     if isinstance(factor, torch.Tensor):
         return factor.reciprocal()
     return 1.0 / factor if factor != 0 else float("inf")
+
+
+def _is_zero(value: Any) -> bool:
+    if isinstance(value, torch.Tensor):
+        return value.numel() == 1 and not value.requires_grad and float(value) == 0.0
+    return bool(value == 0)
 
 
 def _two(call: Call) -> tuple[Any, Any]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch.autograd.graph import GradientEdge
@@ -12,7 +13,7 @@ from core.audit.branches import Branch, MatrixUse, branches_of
 from core.audit.chain import Chain
 from core.audit.flow import Flow, Vertex
 from core.audit.guard import Guard
-from core.audit.inputs import ModelInputs, call, loss_of
+from core.audit.inputs import Loss, ModelInputs, call, loss_of
 from core.audit.layout import Layout, layout_at
 from core.audit.measured import MeasuredAddition, Missing, Reader, measured_addition
 from core.audit.names import ParameterNames, block_numbers
@@ -81,17 +82,24 @@ def discover(guard: Guard, inputs: ModelInputs, *, max_bytes: int) -> Discovery:
     with guard.run(recorder):
         with recorder, recorder.keeping_saved():
             output = call(guard.model, inputs)
-        return _read(guard, inputs, recorder.recording, *loss_of(output, inputs))
+        return _read(guard, inputs, recorder.recording, loss_of(output, inputs))
 
 
-def _read(
-    guard: Guard, inputs: ModelInputs, recording: Recording, root: torch.Tensor, loss: torch.Tensor, reduction: str
-) -> Discovery:
-    names = ParameterNames(guard.model)
-    flow = Flow(root, recording, inputs.floats)
+def _read(guard: Guard, inputs: ModelInputs, recording: Recording, loss: Loss) -> Discovery:
+    inputs = replace(inputs, valid=loss.valid)
+    flow = Flow(loss.root, recording, inputs.floats)
     chain = Chain(flow)
     discovery = Discovery(
-        guard, inputs, names, chain, Layout(inputs.rows, inputs.positions), [], loss.detach(), reduction, [], []
+        guard=guard,
+        inputs=inputs,
+        names=ParameterNames(guard.model),
+        chain=chain,
+        layout=Layout(inputs.rows, inputs.positions),
+        sites=[],
+        loss=loss.mean.detach(),
+        reduction=loss.reduction,
+        adjoints=[],
+        states=[],
     )
     if not chain.additions:
         inside = f"; the forward runs inside an autograd function of its own, {flow.custom[0]}" if flow.custom else ""
@@ -101,17 +109,17 @@ def _read(
     reader = Reader(chain, discovery.layout, torch.from_numpy(inputs.valid))
     _name_sites(discovery)
     _measure(discovery, reader)
-    _differentiate(discovery, loss)
+    _differentiate(discovery, loss.mean)
     return discovery
 
 
 def replayed(discovery: Discovery, replay: Replay, inputs: ModelInputs | None = None) -> dict[Address, torch.Tensor]:
-    """Run the model again, on its own inputs or others, and give what the replay was to keep."""
-    try:
-        with discovery.guard.run(replay), replay:
-            call(discovery.guard.model, inputs or discovery.inputs)
-    except Stop:
-        pass
+    """Run the model again, on its own inputs or others, and give what the replay was to keep.
+
+    A forward that fails on what it is given now (without a writer, with another token) has kept less than that.
+    """
+    with contextlib.suppress(Stop, AuditError), discovery.guard.run(replay), replay:
+        call(discovery.guard.model, inputs or discovery.inputs)
     return replay.found
 
 

@@ -65,6 +65,8 @@ class Guard:
     @contextmanager
     def run(self, mode: Watch) -> Iterator[None]:
         """Protect what `mode` will watch; at the end, put back whatever the forward wrote."""
+        # Weights that an autocast of the model's own cast in an earlier run would be read without a cast in this one.
+        torch.clear_autocast_cache()
         mode.protect(parameter for parameter, _ in self._aliases)
         try:
             yield

@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from core.decoder.batch import Batch
 from core.decoder.splitmix64 import SplitMix64
-from core.errors import AuditError, BatchError, NoValidPositions
+from core.errors import AuditError, BatchError, DepthscopeError, NoValidPositions
 
 IGNORED_TARGET = -100
 DEFAULT_ROWS, DEFAULT_POSITIONS = 2, 13
@@ -108,12 +108,28 @@ def vocabulary_of(model: nn.Module) -> int:
 
 
 def call(model: nn.Module, inputs: ModelInputs) -> Any:
-    """One forward."""
-    return model(*inputs.arguments, **inputs.keywords)
+    """One forward; whatever the model raises becomes an `AuditError` with its first line."""
+    try:
+        return model(*inputs.arguments, **inputs.keywords)
+    except DepthscopeError:
+        raise
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}".strip().splitlines()[0][:200].rstrip(".: ")
+        raise AuditError(f"The model's forward fails: {reason}.") from error
 
 
-def loss_of(output: Any, inputs: ModelInputs) -> tuple[torch.Tensor, torch.Tensor, str]:
-    """(root, mean loss `[1]` in nats, what was differentiated); the root is the tensor whose graph is read.
+@dataclass(frozen=True)
+class Loss:
+    """What is differentiated: `root` is the tensor whose graph is read, `mean` is `[1]` in nats over `valid` targets."""
+
+    root: torch.Tensor
+    mean: torch.Tensor
+    reduction: str
+    valid: npt.NDArray[np.bool_]
+
+
+def loss_of(output: Any, inputs: ModelInputs) -> Loss:
+    """The mean loss over valid targets of whatever a model returned.
 
     Raises `AuditError` where the output holds neither logits `[B, T, V]` nor a scalar loss.
     """
@@ -122,44 +138,65 @@ def loss_of(output: Any, inputs: ModelInputs) -> tuple[torch.Tensor, torch.Tenso
         logits = _logits(tensor, inputs)
         if logits is None:
             continue
-        targets, reduction = inputs.targets, "mean over valid targets"
-        if targets is None and not any(other.numel() == 1 for other in found):
-            targets, reduction = _drawn_targets(logits), "mean over valid targets, which were drawn"
-        chosen = torch.from_numpy(np.flatnonzero(inputs.valid)).to(logits.device)
-        if targets is None or logits.shape[-1] <= int(targets.flatten()[chosen.cpu()].max()):
-            continue
-        wide = torch.float64 if logits.dtype == torch.float64 else torch.float32
-        wanted = targets.to(logits.device).flatten()[chosen]
-        nats = functional.cross_entropy(logits.flatten(0, 1)[chosen].to(wide), wanted, reduction="none")
-        return tensor, nats.to(torch.float64).mean().reshape(1), reduction
+        mean = _mean_loss(logits, inputs.targets, inputs.valid)
+        last = "" if logits.shape[1] == inputs.positions else f" of the last {logits.shape[1]} positions"
+        if mean is not None:
+            return Loss(tensor, mean, f"mean over valid targets{last}", inputs.valid)
+        if (inputs.targets is None or last) and not any(other.numel() == 1 for other in found):
+            everywhere = np.ones_like(inputs.valid)
+            mean = _mean_loss(logits, _drawn_targets(inputs, logits.shape[-1]), everywhere)
+            assert mean is not None
+            return Loss(tensor, mean, f"mean over targets{last}, which were drawn", everywhere)
     for tensor in found:
         if tensor.numel() == 1:
-            return tensor, tensor.to(torch.float64).reshape(1), "the model's own loss"
+            return Loss(tensor, tensor.to(torch.float64).reshape(1), "the model's own loss", inputs.valid)
+    if not found and any(tensor.is_floating_point() for tensor in _tensors(output)):
+        raise AuditError("The model's output carries no gradient: its forward detaches it or runs under no_grad.")
     raise AuditError(
         "The model returned no logits of shape [rows, positions, vocabulary] and no scalar loss; let its forward "
         "return one of them."
     )
 
 
-def _drawn_targets(logits: torch.Tensor) -> torch.Tensor:
-    rows, positions, vocabulary = logits.shape
-    drawn = SplitMix64(0).next_bits(rows * positions) % np.uint64(vocabulary)
-    return torch.from_numpy(drawn.astype(np.int64).reshape(rows, positions))
+def _mean_loss(logits: torch.Tensor, targets: torch.Tensor | None, valid: npt.NDArray[np.bool_]) -> torch.Tensor | None:
+    """Mean cross entropy `[1]` in nats over the valid targets that there are logits for; None where none fits."""
+    first = valid.shape[1] - logits.shape[1]
+    chosen = torch.from_numpy(np.flatnonzero(valid[:, first:]))
+    if targets is None or not len(chosen):
+        return None
+    wanted = targets[:, first:].cpu().flatten()[chosen]
+    if int(wanted.max()) >= logits.shape[-1]:
+        return None
+    wide = torch.float64 if logits.dtype == torch.float64 else torch.float32
+    rows = logits.flatten(0, 1)[chosen.to(logits.device)].to(wide)
+    nats = functional.cross_entropy(rows, wanted.to(logits.device), reduction="none")
+    return nats.to(torch.float64).mean().reshape(1)
+
+
+def _drawn_targets(inputs: ModelInputs, vocabulary: int) -> torch.Tensor:
+    drawn = SplitMix64(0).next_bits(inputs.rows * inputs.positions) % np.uint64(vocabulary)
+    return torch.from_numpy(drawn.astype(np.int64).reshape(inputs.rows, inputs.positions))
 
 
 def _logits(tensor: torch.Tensor, inputs: ModelInputs) -> torch.Tensor | None:
+    """`[B, T, V]`, or `[B, T', V]` for the last T' positions where a model answers for them alone."""
     rows, positions = inputs.rows, inputs.positions
-    if tensor.dim() == 3 and tensor.shape[:2] == (rows, positions):
-        return tensor
-    if tensor.dim() == 3 and tensor.shape[:2] == (positions, rows):
+    if tensor.dim() == 3 and tensor.shape[:2] == (positions, rows) and rows != positions:
         return tensor.transpose(0, 1)
+    if tensor.dim() == 3 and tensor.shape[0] == rows and tensor.shape[1] <= positions:
+        return tensor
     if tensor.dim() == 2 and tensor.shape[0] == rows * positions:
         return tensor.view(rows, positions, -1)
     return None
 
 
 def _floating(output: Any) -> list[torch.Tensor]:
-    """Floating tensors with a graph, an output called logits first, then in the order returned."""
+    """Floating tensors with a graph."""
+    return [tensor for tensor in _tensors(output) if tensor.is_floating_point() and tensor.grad_fn is not None]
+
+
+def _tensors(output: Any) -> list[torch.Tensor]:
+    """The tensors of an output, one called logits first, then in the order returned."""
     first = getattr(output, "logits", None)
     if first is None and isinstance(output, Mapping):
         first = output.get("logits")
@@ -168,7 +205,7 @@ def _floating(output: Any) -> list[torch.Tensor]:
         values += list(output.values())
     elif isinstance(output, list | tuple):
         values += list(output)
-    return [v for v in values if isinstance(v, torch.Tensor) and v.is_floating_point() and v.grad_fn is not None]
+    return [value for value in values if isinstance(value, torch.Tensor)]
 
 
 def _from_batch(model: nn.Module, batch: Batch) -> ModelInputs:

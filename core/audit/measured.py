@@ -186,9 +186,6 @@ def _branch(
         raw = normalized
         if not branch.norm_out:
             rebuilt = reader.scaled(raw, [*branch.inner, *branch.factors], like, label)
-    for term in branch.beside:
-        beside = reader.term(term, like, what)
-        contribution, rebuilt = contribution + beside, rebuilt + beside
     # Behind a norm on the branch a vector is that norm's gain, not a coefficient.
     inner = [factor for factor in branch.inner if not (branch.norm_out and isinstance(factor, torch.Tensor))]
     factors = [*inner, *branch.factors]

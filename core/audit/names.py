@@ -49,7 +49,7 @@ def block_numbers(additions: Sequence[Sequence[str]], writers: Sequence[Sequence
     counts the blocks; containers that run through the same numbers side by side count them together. A writer that
     comes back within a block begins the next one, as in a looped model.
     """
-    keys = _block_keys(additions)
+    keys = _filled(_block_keys(additions))
     numbers: dict[str, set[int]] = {}
     for key in keys:
         if key is not None:
@@ -71,6 +71,15 @@ def numbered(name: str) -> list[tuple[str, int]]:
     """Every (container, number) that a dotted name passes, outermost first."""
     parts = name.split(".")
     return [(".".join(parts[:place]), int(part)) for place, part in enumerate(parts) if part.isdecimal()]
+
+
+def _filled(keys: list[tuple[str, int] | None]) -> list[tuple[str, int] | None]:
+    """Additions without a parameter stand in the block of the next one where the first addition does, else the last."""
+    order = range(len(keys) - 1, -1, -1) if keys and keys[0] is None else range(len(keys))
+    filled, last = list(keys), None
+    for place in order:
+        last = filled[place] = keys[place] or last
+    return filled
 
 
 def _moves(previous: tuple[str, int], key: tuple[str, int], numbers: dict[str, set[int]]) -> bool:

@@ -71,10 +71,10 @@ def prove(discovery: Discovery) -> Identity:
 
 
 def chosen_sites(sites: Sequence[Site]) -> list[Site]:
-    """The first, the middle and the last addition of each kind, in forward order."""
+    """The first, the middle and the last addition of each kind that writers write, in forward order."""
     groups: dict[tuple[str, ...], list[int]] = {}
     for place, site in enumerate(sites):
-        if site.branches:
+        if site.writers:
             groups.setdefault((*site.kinds, *site.pattern), []).append(place)
     places = {group[place] for group in groups.values() for place in (0, len(group) // 2, -1)}
     return [sites[place] for place in sorted(places)]

@@ -141,8 +141,8 @@ class Recorder(Watch):  # type: ignore[no-untyped-call]
             self.recording.held_bytes += sight.value.nbytes
 
 
-class Stop(Exception):
-    """Ends a run early, once every value asked for is there."""
+class Stop(BaseException):
+    """Ends a run early, once every value asked for is there; no handler of the model's own is to catch it."""
 
 
 class Replay(Watch):  # type: ignore[no-untyped-call]

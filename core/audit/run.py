@@ -11,7 +11,7 @@ from core.audit.proof import prove
 from core.audit.recorder import DEFAULT_BYTES
 from core.audit.result import AuditResult, ModelFacts, observed
 from core.audit.tape import tape_of
-from core.errors import AuditError, DepthscopeError
+from core.errors import AuditError
 from core.health.observe import Observation
 
 
@@ -34,13 +34,8 @@ def audit(
     facts = facts or ModelFacts(class_name=type(model).__name__)
     with undisturbed(model) as guard:
         inputs = model_inputs(model, batch, seed)
-        try:
-            discovery = discover(guard, inputs, max_bytes=max_bytes)
-            identity = prove(discovery)
-        except DepthscopeError:
-            raise
-        except Exception as error:
-            raise AuditError(f"The model's forward fails: {_sentence(error)}.") from error
+        discovery = discover(guard, inputs, max_bytes=max_bytes)
+        identity = prove(discovery)
         readable = bool(discovery.states) and len(discovery.states) == len(discovery.sites) + 1
         same_width = len({state.shape for state in discovery.states}) == 1
         tape = tape_of(discovery) if readable and same_width else None
@@ -51,10 +46,11 @@ def audit(
 def observe_module(model: nn.Module, batch: object = None, *, seed: int = 0) -> Observation:
     """The residual health of a model in a training script: one observation, with E = 1.
 
-    Raises `AuditError` where the stream is not proved, and the observer's refusals where it has no finite ratios.
+    Raises `AuditError` with the place where the stream is not wholly proved, and the observer's refusals where it has
+    no finite ratios.
     """
     result = audit(model, batch, seed=seed)
-    if result.tape is None or result.identity.verdict == "failed":
+    if result.tape is None or result.identity.verdict != "proved":
         raise AuditError(f"The residual stream of {result.facts.class_name} is not proved: {result.identity.reason}")
     if result.observation is None:
         raise AuditError(str(result.health_refusal))
@@ -62,8 +58,3 @@ def observe_module(model: nn.Module, batch: object = None, *, seed: int = 0) -> 
     if refusal is not None:
         raise refusal
     return result.observation
-
-
-def _sentence(error: Exception) -> str:
-    lines = str(error).strip().split("\n")
-    return f"{type(error).__name__}: {lines[0][:160]}".rstrip(".: ")

@@ -187,7 +187,7 @@ def without_ones(factors: list[Factor]) -> list[Factor]:
 
 
 class _Readers:
-    """Answers whether a watched leaf is computed from a vertex by parameters, and by more than scaling it."""
+    """Answers whether a watched leaf is computed from a vertex, by more than scaling it."""
 
     def __init__(self, flow: Flow) -> None:
         self._flow = flow
@@ -210,12 +210,16 @@ class _Readers:
                 if source not in self._through:
                     heapq.heappush(self._heap, (-source[0], source))
                 self._through[source] = self._through.get(source, 0) | met
-        return self._through.get(vertex, 0) == PARAMETER | TRANSFORM
+        met = self._through.get(vertex, 0)
+        return met & READ == READ or met & MIXES == MIXES
 
 
-PARAMETER, TRANSFORM = 1, 2
+# What stands between a vertex and a leaf: a parameter, something beyond scaling and norms, a mixing of positions.
+PARAMETER, TRANSFORM, MIXES = 1, 2, 4
+READ = PARAMETER | TRANSFORM
 PLAIN = frozenset({"view", "scale", "norm", "sum"})
 
 
 def _met(node: FlowNode, static: bool) -> int:
-    return PARAMETER * static | TRANSFORM * (node.kind not in PLAIN)
+    mixes = node.kind == "other" or (node.kind == "matrix" and node.operand is None)
+    return PARAMETER * static | TRANSFORM * (node.kind not in PLAIN) | MIXES * mixes
