@@ -120,7 +120,7 @@ def call(model: nn.Module, inputs: ModelInputs) -> Any:
 
 @dataclass(frozen=True)
 class Loss:
-    """What is differentiated: `root` is the tensor whose graph is read, `mean` is `[1]` in nats over `valid` targets."""
+    """What is differentiated: `root` is the tensor whose graph is read, `mean` is `[1]` nats over `valid` targets."""
 
     root: torch.Tensor
     mean: torch.Tensor

@@ -124,7 +124,7 @@ def _with_gradient(discovery: Discovery) -> frozenset[str]:
         parameters = {n: p for n, p in names.parameters.items() if p.is_floating_point()}
         with watch:
             output = call(model, discovery.inputs)
-        _, loss, _ = loss_of(output, discovery.inputs)
+        loss = loss_of(output, discovery.inputs).mean
         gradients = torch.autograd.grad(loss.sum(), list(parameters.values()), allow_unused=True)
     pairs = zip(parameters, gradients, strict=True)
     return frozenset(name for name, g in pairs if g is not None and _moves(g))
