@@ -81,10 +81,6 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt):
         _say("Interrupted; what was finished is kept.")
         return INTERRUPTED
-    except BrokenPipeError:
-        # The reader closed the pipe; there is nobody left to tell.
-        _discard_output()
-        return DONE
     except click.ClickException as error:
         _say(error.format_message())
     except DepthscopeError as error:

@@ -76,8 +76,9 @@ class TestExitStatus:
         assert refused.stderr == "blocks is 0; it must lie between 1 and 2^53.\n"
 
     def test_a_reader_that_leaves_early(self) -> None:
-        """`| head -c 1`: no message, no traceback."""
-        command = f"{sys.executable} -m core observe --blocks 64 --json | head -c 1; echo ${{PIPESTATUS[0]}}"
+        """`| head -c 1` of more than a pipe holds: no message, no traceback."""
+        verb = "init --fan-in 200 --fan-out 200 --weights --json"
+        command = f"{sys.executable} -m core {verb} | head -c 1; echo ${{PIPESTATUS[0]}}"
         found = subprocess.run(
             ["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, check=True, timeout=120
         )

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from core.decoder.attention import AttentionGeometry, rotate
+from core.decoder.attention import AttentionGeometry, Carry, attend, rotate
 from core.decoder.base_draw import BaseDraw
 from core.decoder.batch import Batch
 from core.decoder.config import DecoderConfig
@@ -112,12 +112,23 @@ def test_rotary_angles_are_computed_in_float64(dtype: torch.dtype) -> None:
         assert (got - wanted).abs().max() <= ROUNDOFF["float32" if dtype == torch.float32 else "bfloat16"]
 
 
-def test_a_long_softmax_in_bfloat16_sums_to_one() -> None:
-    """With equal values the attention output is that value; weights summed in bfloat16 would lose most of 512 keys."""
-    config = DecoderConfig(blocks=1, width=2, heads=1, ff_width=2, vocabulary=4, positions=512)
-    rows = [([1] * 512, [1] * 512)]
-    raw = {}
-    for dtype in ("float64", "bfloat16"):
-        arm = observe_arms(BaseDraw(config, [6]), ARMS[1:], batch_of(rows), dtype=dtype)[0]
-        raw[dtype] = arm.observation.contributions[0].raw_rms[0]
-    assert raw["bfloat16"] == pytest.approx(raw["float64"], rel=8 * 2.0**-8)
+def test_scores_and_softmax_of_bfloat16_products_are_float32() -> None:
+    """Attention weights of exactly representable products: in bfloat16 a score of 12.7 would be off by 1/32."""
+    config = DecoderConfig(
+        blocks=1, width=4, heads=1, head_dim=2, ff_width=1, vocabulary=2, position_encoding="learned"
+    )
+    branch = ARMS[1].graph(config).blocks[0][0].branches[0]
+    # A query is (1, 0), a key (17 or 18, 0), and a value says which row it is.
+    rows = torch.tensor([[1.0, 17.0, 1.0, 0.0], [1.0, 18.0, 0.0, 1.0]]).bfloat16().view(1, 1, 2, 4)
+    places = {"query": [(0, 0)], "key": [(1, 0)], "value": [(2, 0), (3, 1)], "output": [(0, 0), (1, 1)]}
+    weights = {}
+    for role, ones in places.items():
+        matrix = torch.zeros(1, 2, 4) if role == "output" else torch.zeros(1, 4, 2)
+        for place in ones:
+            matrix[0][place] = 1.0
+        weights[f"attention.{role}.weight"] = matrix.bfloat16()
+    geometry = AttentionGeometry.of(config, batch_of([([0, 0], [0, 0])]), rows)
+    out, _ = attend(branch, rows, weights, Carry(), geometry)
+    wanted = torch.softmax(torch.tensor([17.0, 18.0], dtype=torch.float64) / math.sqrt(2), dim=0)
+    np.testing.assert_allclose(out[0, 0, 1, :2].double(), wanted, rtol=2.0**-8)
+    assert out[0, 0, 0, :2].tolist() == [1.0, 0.0]

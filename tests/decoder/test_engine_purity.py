@@ -92,10 +92,10 @@ def test_unusual_settings_stay_and_change_nothing(tmp_path: Path) -> None:
     [torch.no_grad, torch.inference_mode, lambda: torch.autocast("cpu", dtype=torch.bfloat16)],
     ids=["no_grad", "inference_mode", "autocast"],
 )
-@pytest.mark.parametrize("name", ["depth-scaled", "admin"])
-def test_a_callers_autograd_modes_change_nothing(guard: Any, name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "dtype"), [("depth-scaled", "float64"), ("admin", "float64"), ("gpt2", "float32")])
+def test_a_callers_autograd_modes_change_nothing(guard: Any, name: str, dtype: str, tmp_path: Path) -> None:
     """An observation needs gradients and its own types, whatever the caller has switched off or on."""
-    asked = request(recipe=name)
+    asked = request(recipe=name, dtype=dtype)
     expected = observe_document(asked)
     with guard():
         modes = torch.is_grad_enabled(), torch.is_inference_mode_enabled(), torch.is_autocast_enabled("cpu")
