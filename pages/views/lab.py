@@ -60,15 +60,16 @@ def draw_presets(bench: Bench) -> None:
 
 def draw_controls(bench: Bench) -> None:
     """Every control that counts now, the rarer ones in a fold."""
-    shown = [field for field in bench.fields if bench.counts(field)]
-    for field in shown:
-        if not field.more:
+    folded = [field for field in bench.fields if field.more]
+    for field in bench.fields:
+        # Asked in turn: a control has its link's value once it is drawn, and others wait for it.
+        if field not in folded and bench.counts(field):
             bench.controls[field.option].draw()
-    if any(field.more for field in shown):
+    folded = [field for field in folded if bench.counts(field)]
+    if folded:
         with st.expander("More"):
-            for field in shown:
-                if field.more:
-                    bench.controls[field.option].draw()
+            for field in folded:
+                bench.controls[field.option].draw()
 
 
 def run(bench: Bench, options: Options) -> Result:

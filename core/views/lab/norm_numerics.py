@@ -81,17 +81,24 @@ ONE_PASS = LabView(
 def accumulation_pictures(result: Result, subject: str) -> Mapping[str, Picture]:
     """The running sum of squares by type and accumulator, beside the exact one."""
     partial = result.tables["partial_sums"]
-    lines = [
-        Line.of(rows, "elements", "sum", f"{stored} in {accumulator}", index)
-        for index, ((stored, accumulator), rows) in enumerate(partial.groupby(["row_dtype", "accumulator"], sort=False))
+    groups = [
+        (" in ".join(map(str, key)), rows) for key, rows in partial.groupby(["row_dtype", "accumulator"], sort=False)
     ]
-    exact = partial[partial["row_dtype"] == "float64"]
-    lines.append(Line.of(exact, "elements", "exact_sum", "exact", 0, "predicted"))
-    chart = Chart(
-        title="Sum of squares, number by number", subject=subject, lines=lines, x_title="squares added",
-        y_title="sum", log_x=True,
-    )  # fmt: skip
-    return {"accumulation-sums": chart}
+    sums = [Line.of(rows, "elements", "sum", name, index) for index, (name, rows) in enumerate(groups)]
+    exact = Line.of(groups[0][1], "elements", "exact_sum", "exact", 0, "predicted")
+    return {
+        "accumulation-sums": Chart(
+            title="Sum of squares, number by number", subject=subject, lines=[*sums, exact], x_title="squares added",
+            y_title="sum", log_x=True,
+        ),
+        "accumulation-errors": Chart(
+            title="Error of the sum, relative to the exact one", subject=subject, x_title="squares added",
+            y_title="relative error", log_x=True, log_y=False, levels=[(0.0, "exact, 0")],
+            lines=[
+                Line.of(rows, "elements", "relative_error", name, index) for index, (name, rows) in enumerate(groups)
+            ],
+        ),
+    }  # fmt: skip
 
 
 def _accumulation_reading(result: Result) -> str:
