@@ -9,10 +9,15 @@ import streamlit as st
 from core.errors import DepthscopeError
 from core.health.estimate import estimate
 from core.health.request import ObserveRequest
-from pages.common import job, panels
+from pages.common import cached, job, panels
 
 REFUSAL = "long run refusal"
 POLL_SECONDS = 0.5
+
+
+def document(request: ObserveRequest) -> dict[str, Any] | None:
+    """The document of any request: at once where it is small, by the panel of a long run where it is not."""
+    return observed(request) if job.is_long(request) else cached.observation(request)
 
 
 def observed(request: ObserveRequest) -> dict[str, Any] | None:
@@ -21,9 +26,9 @@ def observed(request: ObserveRequest) -> dict[str, Any] | None:
     ended = job.collect()
     if ended is not None and ended.refusal is not None:
         st.session_state[REFUSAL] = ended.refusal
-    document = job.result(request)
-    if document is not None:
-        return document
+    found = job.result(request)
+    if found is not None:
+        return found
     sentence = st.session_state.pop(REFUSAL, None)
     if sentence is not None:
         panels.refusal(sentence)

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import streamlit as st
 
 from core.health.diagnosis import comparison, diagnose
+from core.health.request import ObserveRequest
 from core.views.manifest import record_of
 from core.views.report import observe_contents
-from pages.common import cached, controls, panels
+from pages.common import controls, long_run, panels
 from pages.common.control import assign
 from pages.common.sheet import Sheet
 from pages.views.residual_health import VIEWS, Shown
 
-st.title("Residual health")
-st.markdown(
-    "How large the residual stream and the loss sensitivity are at every residual site of a fresh decoder, beside the "
-    "same base draw without depth scaling."
-)
 
-with panels.refusals():
-    request = controls.request()
-    document = cached.observation(request)
+def show(request: ObserveRequest, document: dict[str, Any]) -> None:
+    """The verdict, the open tab and the exports."""
     diagnosis = diagnose(document)
     panels.verdict(diagnosis, comparison(document))
     if not diagnosis.within:
@@ -32,3 +29,16 @@ with panels.refusals():
             with tab:
                 draw(shown)
     shown.sheet.exports(contents=lambda: observe_contents(document), record=record_of(document))
+
+
+st.title("Residual health")
+st.markdown(
+    "How large the residual stream and the loss sensitivity are at every residual site of a fresh decoder, beside the "
+    "same base draw without depth scaling."
+)
+
+with panels.refusals():
+    request = controls.request()
+    document = long_run.document(request)
+    if document is not None:
+        show(request, document)

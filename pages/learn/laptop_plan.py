@@ -21,7 +21,7 @@ from core.views.figures import RATIO_TITLES, alternative_text, ratio_figure
 from core.views.lab_figures import role_figure
 from core.views.lab_tables import byte_table, plan_run_rows, role_table
 from core.views.tables import site_table
-from pages.common import cached, job, long_run, panels
+from pages.common import long_run, panels
 from pages.common.sheet import Sheet
 from pages.controls.laptop_plan import CONTROLS, FAMILIES, MODEL, OWN, SIZES, TOKENS, UPLOADED, own_request
 
@@ -66,7 +66,7 @@ def run(config: DecoderConfig) -> None:
         batch=Batch.from_rows(*rows),
     )
     request.check()
-    document = long_run.observed(request) if job.is_long(request) else cached.observation(request)
+    document = long_run.document(request)
     if document is not None:
         show(document)
 

@@ -28,7 +28,7 @@ from core.views.overlay import difference_table, overlay_table
 from core.views.references import reference_table, reference_view
 from core.views.report import reduction_sentence, setting_sentence
 from core.views.tables import arm_table, arm_view, contribution_table, site_table, site_view, trial_table
-from pages.common import cached, panels, settings
+from pages.common import cached, job, panels, settings
 from pages.common.control import assign
 from pages.common.sheet import Sheet
 from pages.controls import residual_health as controls
@@ -171,6 +171,9 @@ def block(shown: Shown) -> None:
 
 def mend_it(shown: Shown) -> None:
     """The first recipe of the same topology that brings every ratio into the band."""
+    if job.is_long(shown.request):
+        panels.notice("Recipes are tried one after another on small decoders only; choose smaller sizes to try them.")
+        return
     mending = cached.mending(shown.request)
     found = mending.found
     if mending.before.within:
@@ -200,7 +203,12 @@ def pinned(shown: Shown) -> None:
         with st.container(horizontal=True, gap="small", vertical_alignment="center", key=f"pinned-{index}"):
             st.button(f"Unpin {one.name}", key=f"unpin-{index}", on_click=settings.unpin, args=(index,))
         with panels.refusals():
-            tables[one.name] = site_table(cached.observation(settings.request_of(one)))
+            request = settings.request_of(one)
+            found = job.result(request) if job.is_long(request) else cached.observation(request)
+            if found is None:
+                panels.notice(f"{one.name} is a long run without a result yet; set it and press Run it first.")
+            else:
+                tables[one.name] = site_table(found)
     overlay = overlay_table(tables)
     for column, quantity in zip(st.columns(2), RATIO_TITLES, strict=True):
         with column:

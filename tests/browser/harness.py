@@ -24,13 +24,14 @@ FLAGS = (
 SETTLED = """
 (quiet) => {
   const app = document.querySelector('[data-testid="stApp"]');
-  const busy = !app || app.dataset.testScriptState !== 'notRunning' || document.querySelector('[data-stale="true"]');
+  const unfinished = document.querySelector('[data-stale="true"], [data-testid="stSkeleton"]');
+  const busy = !app || app.dataset.testScriptState !== 'notRunning' || unfinished;
   if (busy || !window.quietSince) window.quietSince = performance.now();
   return !busy && performance.now() - window.quietSince >= quiet;
 }
 """
 START_SECONDS = 60
-WAIT = 30_000
+WAIT = 60_000
 
 
 def chromium_path() -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import re
@@ -12,10 +13,13 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from core.decoder.batch import Batch
 from core.decoder.config import DecoderConfig
 from core.health.report import observe_document
 from core.health.request import ObserveRequest
+from core.lab.presets import LAPTOP, PRESETS
 from core.views.export import csv_text
+from core.views.lab_tables import plan_run_rows
 from core.views.tables import site_table
 from pages.common import navigation
 from tests.browser.conftest import Visit, assert_clean_log
@@ -179,6 +183,20 @@ def test_a_long_run_shows_progress_and_can_be_cancelled(visitor: Visit) -> None:
     tab.page.locator(".st-key-cancel-run button").click()
     tab.page.get_by_text("The run was cancelled").wait_for()
     tab.page.locator(".st-key-run-it button").wait_for()
+
+
+def test_a_long_run_ends_in_the_numbers_of_the_command_line(visitor: Visit) -> None:
+    tab = visitor()
+    tab.open("/laptop_plan?run_tokens=4", "Laptop plan")
+    tab.page.locator(".st-key-run-it button").click()
+    tab.page.locator(".st-key-table-run-sites").wait_for(timeout=120_000)
+    tab.settle()
+    config = PRESETS[LAPTOP].request.config
+    batch = Batch.from_rows(*plan_run_rows(config, 4))
+    expected = observe_document(ObserveRequest(config=config, dtype="float32", batch=batch))
+    rows = list(csv.DictReader(io.StringIO(tab.download("download-run-sites-csv").read_text())))
+    ratios = [site["adjoint_ratio"] for site in expected["initialized"]["sites"]]
+    assert [float(row["adjoint_ratio"]) for row in rows[: len(ratios)]] == pytest.approx(ratios, rel=1e-4)
 
 
 def test_two_visitors_at_once_each_see_their_own_numbers(visitor: Visit) -> None:

@@ -96,6 +96,15 @@ def test_a_link_that_no_control_can_take_is_named_and_the_default_used(open_app:
     assert len(figures(app)) == 2
 
 
+def test_a_large_decoder_waits_for_a_click(open_app: Open) -> None:
+    app = open_app()
+    app.selectbox(key="preset").set_value("GPT-2-small shape, 12 blocks of width 768").run()
+    assert_no_trace(app)
+    assert sentences(app, "info")[0].startswith("Nothing was run yet. This decoder needs about")
+    assert app.button(key="run-it").label == "Run it"
+    assert not figures(app)
+
+
 def test_typed_rows_and_text_are_observed(open_app: Open) -> None:
     app = open_app(batch="rows")
     app.text_input(key="inputs").set_value("0,5;7").run()
