@@ -35,6 +35,8 @@ WITHOUT_TORCH = [
     "core.decoder.graph", "core.decoder.recipes", "core.decoder.fixtures", "core.health", "core.health.band",
     "core.health.request", "core.lab.plan", "core.lab.initializer", "core.lab.worked_values", "core.views.comparison",
 ]  # fmt: skip
+# It reads the list of families out of the installed transformers, which bring torch along.
+WITH_TORCH = {"survey"}
 
 
 def sources() -> list[Path]:
@@ -154,7 +156,7 @@ def test_importing_all_of_core_does_no_work(tmp_path: Path) -> None:
 
 
 def test_what_needs_no_torch_imports_none(tmp_path: Path) -> None:
-    verbs = [module_of(path) for path in (ROOT / "core" / "command").glob("*.py")]
+    verbs = [module_of(path) for path in (ROOT / "core" / "command").glob("*.py") if path.stem not in WITH_TORCH]
     code = """
 import json, sys
 found = []
@@ -170,13 +172,11 @@ print(json.dumps(found))
 class TestPublicNames:
     """`from core.decoder import ...`, `from core.health import ...`."""
 
-    @pytest.mark.parametrize("package", ["core.decoder", "core.health"])
+    @pytest.mark.parametrize("package", ["core.decoder", "core.health", "core.audit"])
     def test_every_public_name_is_there(self, package: str) -> None:
         module = importlib.import_module(package)
         assert len(set(module.__all__)) == len(module.__all__)
         for name in module.__all__:
-            if name == "observe_module" and "observe_module" not in vars(importlib.import_module("core.audit")):
-                continue  # the audit is still being built
             value = getattr(module, name)
             assert value.__doc__ if callable(value) else value is not None
             assert name in dir(module)
