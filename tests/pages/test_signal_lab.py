@@ -33,12 +33,8 @@ def test_a_link_sets_every_control(name: str) -> None:
     bench = PAGE.bench(name)
     wanted = {control.name: other_value(control) for control in linked(bench)}
     wanted |= {bench.controls[key].name: int(text) for key, text in SMALLER.get(name, {}).items()}
-    app = opened(
-        open_app,
-        PAGE,
-        name,
-        **{key: str(value).lower() if value is True else str(value) for key, value in wanted.items()},
-    )
+    texts = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in wanted.items()}
+    app = opened(PAGE, name, **texts)
     assert_no_trace(app)
     for key, value in wanted.items():
         assert app.session_state[key] == value
