@@ -51,7 +51,8 @@ def diagnose(readings: Sequence[Reading], rule: Rule, group: Sequence[Stored]) -
         fitting = (h for h in _apart(first, rule, group) if first.meets(writer, h.factor(first, writer)))
         found = next(fitting, Hypothesis(UNKNOWN, "", _nothing))
         apart.setdefault((found.label, found.words), []).append(writer)
-    if set(apart) <= {(UNKNOWN, "")} or len(apart) > max(2, len(group) // 2):
+    # One explanation for all that does not hold at another depth is none.
+    if len(apart) == 1 or len(apart) > max(2, len(group) // 2):
         return [_flat(readings, rule, group)]
     return [
         _diagnosis(first, rule, Hypothesis(label, words, _nothing), members)
