@@ -12,6 +12,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -26,7 +27,7 @@ Draws = Mapping[str, FloatArray]
 # Coordinates (256 MiB of binary64) up to which a draw is kept, for the passes of other arms and depths.
 KEPT_DRAW = 2**25
 # Coordinates drawn in one go where blocks are small: a call costs more than a tiny block's draws.
-RUN = 2**17
+RUN = 2**20
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class Distribution:
 
     def base_std(self, spec: ParameterSpec) -> float:
         """Standard deviation of the parent law for one matrix, in weight units."""
-        return xavier_scale(spec.shape[0], spec.shape[1]).standard_deviation if self.std is None else self.std
+        return _xavier_std(spec.shape[0], spec.shape[1]) if self.std is None else self.std
 
     def finisher(self, specs: Sequence[ParameterSpec], repeats: int = 1) -> Callable[[FloatArray, slice], None]:
         """What turns units of the consecutive draws of `specs`, repeated, into weights, a tile of columns at a time."""
@@ -81,6 +82,12 @@ class Distribution:
             tail = 0.5 * math.erfc(self.cut / math.sqrt(2))
             middles = tail + middles * (1 - 2 * tail)
         np.multiply(torch.special.ndtri(torch.from_numpy(middles)).numpy(), self.std, out=units)
+
+
+@lru_cache(maxsize=256)
+def _xavier_std(fan_in: int, fan_out: int) -> float:
+    # Laws ask for it for every block and arm of a sweep.
+    return xavier_scale(fan_in, fan_out).standard_deviation
 
 
 XAVIER = Distribution()

@@ -30,7 +30,7 @@ def project(x: torch.Tensor, weights: Weights, name: str) -> torch.Tensor:
 
 def product(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     """x W for `[E, ..., fan_in]` and W `[G, fan_in, fan_out]`; a member's bits do not depend on the other members."""
-    member = x[0].numel() * weight.shape[-1]
+    member = x.numel() // x.shape[0] * weight.shape[-1]
     if member < TINY_PRODUCT <= member * (x.shape[0] // weight.shape[0]):
         weight = _spread(weight, x.shape[0])
     return torch.bmm(members_view(x, weight), weight).view(*x.shape[:-1], weight.shape[-1])
@@ -42,7 +42,7 @@ def project_jointly(x: torch.Tensor, weights: Weights, names: Sequence[str]) -> 
     Small matrices are joined before one product; copying large ones would cost more than their products do.
     """
     matrices = [_present(weights[f"{name}.weight"]) for name in names]
-    if sum(matrix[0].numel() for matrix in matrices) > JOINT_SIZE:
+    if sum(matrix.shape[1] * matrix.shape[2] for matrix in matrices) > JOINT_SIZE:
         return torch.cat([project(x, weights, name) for name in names], dim=-1)
     joint: dict[str, torch.Tensor | None] = {"joint.weight": _side_by_side(matrices)}
     biases = [weights.get(f"{name}.bias") for name in names]

@@ -96,6 +96,7 @@ def _tiles(
     if count == 0:
         return
     height, width = max(1, SLAB // count), min(count, SLAB)
+    states = np.array(seeds, dtype=np.uint64)
     steps = np.arange(1, width + 1, dtype=np.uint64) * np.uint64(INCREMENT)
     values, scratch = np.empty((2, min(height, len(seeds)), width), dtype=np.uint64)
     for top in range(0, len(seeds), height):
@@ -103,7 +104,7 @@ def _tiles(
         for left in range(0, count, width):
             columns = slice(left, min(left + width, count))
             shape = (slice(rows.stop - rows.start), slice(columns.stop - columns.start))
-            starts = np.array([advanced(seed, offset + left) for seed in seeds[rows]], dtype=np.uint64)
+            starts = states[rows] + np.uint64(advanced(0, offset + left))
             tile, spare = values[shape], scratch[shape]
             np.add(starts[:, None], steps[shape[1]], out=tile)
             _mix(tile, spare)

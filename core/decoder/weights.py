@@ -62,12 +62,19 @@ class Transform:
 
     def __call__(self, base: FloatArray) -> FloatArray:
         """Transform matrices `[..., fan_in, fan_out]`; a coefficient of exactly 1 leaves the bits untouched."""
+        if self == UNCHANGED:
+            return base
+        return self.into(np.empty(base.shape), base)
+
+    def into(self, out: FloatArray, base: FloatArray) -> FloatArray:
+        """The same, written into `out`, which is returned."""
         # A base draw of extreme scale may leave the range here; the observer refuses what is not finite.
         with np.errstate(all="ignore"):
             if self.normalize is not None:
                 axis = -2 if self.normalize == "columns" else -1
                 base = base / np.sqrt(np.square(base).sum(axis=axis, keepdims=True))
-            return base if self.coefficient == 1.0 else base * self.coefficient
+            # A product with 1 keeps every bit.
+            return np.multiply(base, self.coefficient, out=out)
 
 
 UNCHANGED = Transform()
@@ -91,6 +98,7 @@ class DrawnWeights:
         self.members = len(draw.seeds) * len(arms)
         self._draw, self._arms, self._dtype, self._device = draw, tuple(arms), dtype, device
         self._scalars = scalars
+        self._transformed = frozenset(role for arm in arms for role in arm.laws)
 
     def stem(self) -> Weights:
         """Embeddings of every member."""
@@ -111,15 +119,22 @@ class DrawnWeights:
         return {spec.key: self._tensor(spec, base[spec.key], block) if spec.draws else None for spec in specs}
 
     def _tensor(self, spec: ParameterSpec, base: FloatArray, block: int) -> torch.Tensor:
+        if spec.role in self._transformed:
+            base = self._transform(spec, base, block)
+        tensor = torch.from_numpy(base)
+        if self._dtype == torch.float64 and self._device == "cpu":
+            return tensor
+        return tensor.to(device=self._device, dtype=self._dtype)
+
+    def _transform(self, spec: ParameterSpec, base: FloatArray, block: int) -> FloatArray:
+        """The matrices of every member, or of every seed where all arms treat them alike."""
         transforms = [Transform.of(arm, spec, block, self.config, self._draw.distribution) for arm in self._arms]
         if all(transform == transforms[0] for transform in transforms):
-            values = transforms[0](base)
-        else:
-            values = np.empty((len(base), len(transforms), *spec.shape))
-            for arm, transform in enumerate(transforms):
-                values[:, arm] = transform(base)
-            values = values.reshape(self.members, *spec.shape)
-        return torch.from_numpy(values).to(device=self._device, dtype=self._dtype)
+            return transforms[0](base)
+        values = np.empty((len(base), len(transforms), *spec.shape))
+        for arm, transform in enumerate(transforms):
+            transform.into(values[:, arm], base)
+        return values.reshape(self.members, *spec.shape)
 
 
 class StoredWeights:

@@ -10,6 +10,8 @@ from core.decoder.valid import select_valid
 
 # Beyond this power of two the scale itself would leave the range of normal numbers.
 EXPONENT_LIMIT = 1000
+# Between these a mean of squares has met no overflow, and no square that counts has vanished.
+SAFE_SQUARES = (2.0**-900, 2.0**900)
 
 
 def scaled(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -22,6 +24,9 @@ def scaled(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 def rms_of_rows(values: torch.Tensor) -> torch.Tensor:
     """RMS of each row of `[E, n]` float64, `[E]`; nonfinite where a value is."""
+    squares = values.square().mean(dim=1)
+    if bool(((squares > SAFE_SQUARES[0]) & (squares < SAFE_SQUARES[1])).all()):
+        return squares.sqrt()
     small, exponent = scaled(values)
     return torch.ldexp(small.square().mean(dim=1).sqrt(), exponent)
 
