@@ -15,7 +15,7 @@ from core.sweep.grid import SweepGrid
 from core.sweep.keys import cell_keys
 from core.sweep.plan import Bundle, Chunk, SweepPlan
 from core.sweep.results import REFUSED, Results
-from core.sweep.store import Cell, Found, Store
+from core.sweep.store import Cell, Found, Store, packed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -224,10 +224,10 @@ class SweepRun:
         cells = []
         for name in part.recipes:
             values, reasons = result.values[name], result.reasons[name]
-            keys = cell_keys(self.grid, setting, name, part.seeds)
-            for position, (key, seed) in enumerate(zip(keys, part.seeds, strict=True)):
+            rows = zip(cell_keys(self.grid, setting, name, part.seeds), part.seeds, packed(values), strict=True)
+            for position, (key, seed, numbers) in enumerate(rows):
                 reason = reasons.get(position, "")
-                cells.append(Cell(key, name, blocks, seed, reason, values[position, : 0 if reason else None]))
+                cells.append(Cell(key, name, blocks, seed, reason, b"" if reason else numbers))
         self.store.put(cells)
         for name in part.recipes:
             self.results.take(part.setting, name, part.seeds, result.values[name], result.reasons[name])

@@ -48,14 +48,14 @@ REASONS = {
 
 
 class Cell(NamedTuple):
-    """A finished cell. `numbers` is the loss, then every site's activation and adjoint RMS; empty where refused."""
+    """A finished cell. `numbers` packs the loss, then every site's activation and adjoint RMS; empty where refused."""
 
     key: bytes
     recipe: str
     blocks: int
     seed: int
     reason: str
-    numbers: FloatArray
+    numbers: bytes
 
 
 class Found(NamedTuple):
@@ -120,8 +120,8 @@ class Store:
     def put(self, cells: Iterable[Cell]) -> int:
         """Store cells in one transaction; the number of those that nobody had stored before."""
         rows = [
-            (c.key, c.recipe, c.blocks, str(c.seed), REFUSED if c.reason else OBSERVED, c.reason, _packed(c.numbers))
-            for c in cells
+            (key, recipe, blocks, str(seed), REFUSED if reason else OBSERVED, reason, numbers)
+            for key, recipe, blocks, seed, reason, numbers in cells
         ]
         with self._transaction():
             before = self._connection.total_changes
@@ -210,8 +210,11 @@ def _prepare(path: Path, connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA synchronous = NORMAL")
 
 
-def _packed(numbers: FloatArray) -> bytes:
-    return np.ascontiguousarray(numbers, dtype="<f8").tobytes()
+def packed(numbers: FloatArray) -> list[bytes]:
+    """Every row of `[n, k]` numbers as a cell holds them: little-endian binary64."""
+    data = np.ascontiguousarray(numbers, dtype="<f8").tobytes()
+    size = 8 * numbers.shape[1]
+    return [data[start : start + size] for start in range(0, len(data), size)]
 
 
 @contextmanager
