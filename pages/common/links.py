@@ -13,8 +13,11 @@ SEEN = "link notices"
 
 
 def asked() -> dict[str, list[str]]:
-    """The URL's parameters before any control is drawn."""
-    return {name: st.query_params.get_all(name) for name in st.query_params}
+    """The URL's parameters before any control is drawn, without those of controls that have a value already.
+
+    A control reads the link when it is new to the session; afterwards the URL follows it, a run behind after a reset.
+    """
+    return {name: st.query_params.get_all(name) for name in st.query_params if name not in st.session_state}
 
 
 def notices(before: Mapping[str, list[str]], controls: Iterable[Control]) -> list[str]:

@@ -33,6 +33,8 @@ def test_a_link_sets_every_control(name: str) -> None:
     bench = PAGE.bench(name)
     wanted = {control.name: other_value(control) for control in linked(bench)}
     wanted |= {bench.controls[key].name: int(text) for key, text in SMALLER.get(name, {}).items()}
+    if name == "decoder-variance":
+        wanted |= {"signal_decoder_variance_width": 6, "signal_decoder_variance_heads": 3}
     texts = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in wanted.items()}
     app = opened(PAGE, name, **texts)
     assert_no_trace(app)
