@@ -10,7 +10,7 @@ from itertools import combinations
 from core.audit.conformance.base import CONSTANT, LAWS, NAMED, Base
 from core.audit.conformance.laws import CONVENTIONS, Place, stages_of
 from core.audit.conformance.matrices import Stored
-from core.audit.conformance.reading import Reading
+from core.audit.conformance.reading import Reading, visible
 from core.audit.conformance.rules import Rule, close
 
 OK, UNSCALED, TWICE, FORWARD, CONVENTION, FAN, RANGE, FLAT, UNKNOWN = (
@@ -69,8 +69,8 @@ def ratio_of(reading: Reading, rule: Rule, writers: Sequence[Stored]) -> float:
 
 
 def members(reading: Reading, group: Sequence[Stored]) -> list[Stored]:
-    """The writers of the same group in another reading."""
-    return [m for m in reading.writers if m.group == group[0].group and m.spread.std != 0]
+    """The visible writers of the same group in another reading."""
+    return [m for m in visible(reading) if m.group == group[0].group]
 
 
 def _fits(reading: Reading, hypothesis: Hypothesis, group: Sequence[Stored]) -> bool:

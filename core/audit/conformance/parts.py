@@ -73,7 +73,7 @@ def _bounds(power: npt.NDArray[np.float64], each: int) -> tuple[list[int], float
 
 
 def _split(total: npt.NDArray[np.float64], start: int, stop: int, each: int) -> tuple[int | None, float]:
-    """The border that parts `start:stop` most surely, in standard errors of the logarithm of the variances' quotient."""
+    """The border that parts `start:stop` most surely, in standard errors of the log of the quotient of variances."""
     margin = max(1, math.ceil(SMALLEST_PART / each))
     border = np.arange(start + margin, stop - margin + 1)
     if not border.size:

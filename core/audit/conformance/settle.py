@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from core.audit.conformance.base import CONSTANT, NAMED, Base, transposed, usable
-from core.audit.conformance.diagnosis import members
 from core.audit.conformance.matrices import Stored
 from core.audit.conformance.reading import Reading, rebased, visible
 from core.audit.conformance.rules import Rule, close, recognized_rules
@@ -190,8 +189,3 @@ def _constant_factor(reading: Reading, rule: Rule) -> float | None:
         return None
     (factor,) = factors
     return factor if 0 < factor < math.inf and not close(factor, 1.0, 0.05) else None
-
-
-def group_of(reading: Reading, matrix: Stored) -> list[Stored]:
-    """All writers of a writer's group."""
-    return members(reading, [matrix])
