@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from core.views.tables import INITIALIZED, SITE_COLUMNS, frame
+from core.health.columns import INITIALIZED, SITE_COLUMNS
+from core.views.tables import frame
 
 OVERLAY_COLUMNS = ("pin", *SITE_COLUMNS)
 

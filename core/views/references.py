@@ -7,8 +7,9 @@ from typing import Any
 
 import pandas as pd
 
+from core.health.columns import INITIALIZED
 from core.health.reference import Reference, relative_rms
-from core.views.tables import INITIALIZED, frame, head_of_arms
+from core.views.tables import frame, head_of_arms
 
 REFERENCE_COLUMNS = (
     "arm", "recipe", "seed", "blocks", "site", "label", "reference", "activation_to_reference", "adjoint_to_reference",

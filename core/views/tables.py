@@ -13,16 +13,13 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from core.decoder.recipes import CONTROL
+from core.health.columns import INITIALIZED, OBSERVED, SAME_BASE_CONTROL, SITE_COLUMNS
 
 if TYPE_CHECKING:
     from core.health.mend import Mending
 
 Document = Mapping[str, Any]
 
-SITE_COLUMNS = (
-    "arm", "recipe", "seed", "blocks", "site", "label", "activation_rms", "activation_ratio", "activation_band",
-    "adjoint_rms", "adjoint_ratio", "adjoint_band", "loss_nats", "status", "reason",
-)  # fmt: skip
 CONTRIBUTION_COLUMNS = (
     "arm", "recipe", "seed", "blocks", "site", "label", "block", "branch", "raw_rms", "contribution_rms", "stream_rms",
     "contribution_to_stream", "cosine",
@@ -38,7 +35,6 @@ ARM_COLUMNS = (
 )  # fmt: skip
 TRIAL_COLUMNS = ("recipe", "title", "within", "largest_activation_ratio", "largest_adjoint_ratio", "reason")
 
-INITIALIZED, SAME_BASE_CONTROL = "initialized", "control"
 # Arm names of the tables and the keys that hold them in an observe document.
 ARM_KEYS = {INITIALIZED: "initialized", SAME_BASE_CONTROL: "same_base_unscaled_control"}
 VIEW_COLUMNS = {
@@ -48,7 +44,6 @@ VIEW_COLUMNS = {
     "adjoint_band": "G band",
 }
 VIEW_SUFFIXES = {INITIALIZED: "", SAME_BASE_CONTROL: ", control"}
-OBSERVED, REFUSED = "observed", "refused"
 
 
 def site_table(document: Document) -> pd.DataFrame:
