@@ -32,7 +32,7 @@ from core.health.band import DEFAULT_BAND, Band
 from core.health.document import arm_document
 
 # Beyond this many blocks the second depth is half the first, not twice.
-DEEP = 16
+DEEP = 8
 
 
 @dataclass(frozen=True, kw_only=True)
