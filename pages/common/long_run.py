@@ -61,7 +61,8 @@ def _start(request: ObserveRequest) -> None:
 def _progress(running: job.Job) -> None:
     if running.ended:
         st.rerun()
-    left = max(0.0, running.expected - running.elapsed)
+    left = running.expected - running.elapsed
+    words = f"about {left:.0f} s left" if left > 0 else "longer than estimated, a moment more"
     share = min(0.98, running.elapsed / running.expected)
-    st.progress(share, text=f"Running for {running.elapsed:.0f} s, about {left:.0f} s left")
+    st.progress(share, text=f"Running for {running.elapsed:.0f} s, {words}")
     st.button("Cancel", key="cancel-run", on_click=running.cancel)

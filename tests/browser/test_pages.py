@@ -189,7 +189,7 @@ def test_a_long_run_ends_in_the_numbers_of_the_command_line(visitor: Visit) -> N
     tab = visitor()
     tab.open("/laptop_plan?run_tokens=4", "Laptop plan")
     tab.page.locator(".st-key-run-it button").click()
-    tab.page.locator(".st-key-table-run-sites").wait_for(timeout=120_000)
+    tab.page.locator(".st-key-download-run-sites-csv").wait_for(timeout=120_000)
     tab.settle()
     config = PRESETS[LAPTOP].request.config
     batch = Batch.from_rows(*plan_run_rows(config, 4))
