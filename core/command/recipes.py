@@ -12,7 +12,7 @@ from core.decoder.recipes import recipe
 from core.errors import ConfigError
 from core.health.request import ObserveRequest
 from core.recipes.document import difference_rows, drift_rows, measured_report, recipes_document
-from core.recipes.request import ComparisonRequest
+from core.recipes.request import comparison_of
 
 DRIFT_SEEDS = 8
 
@@ -52,12 +52,7 @@ def command(name: str | None, against: str | None, drift: bool, seed: str, as_js
 
 def _drift(request: ObserveRequest) -> list[dict[str, Any]]:
     opt.use_threads(layout(request.config).parameters)
-    seeds = tuple((request.seed + index) % 2**64 for index in range(DRIFT_SEEDS))
-    return drift_rows(
-        ComparisonRequest(
-            recipes=(request.recipe,), config=request.config, seeds=seeds, distribution=request.distribution
-        )
-    )
+    return drift_rows(comparison_of(request, (request.recipe,), DRIFT_SEEDS))
 
 
 def readable(document: dict[str, Any]) -> str:

@@ -61,6 +61,24 @@ class ComparisonRequest:
         checked_names(self.dtype, self.device)
 
 
+def comparison_of(base: ObserveRequest, names: Sequence[str], seeds: int = 1) -> ComparisonRequest:
+    """Recipes compared on one observation's decoder and batch, over `seeds` consecutive seeds from its own on.
+
+    After the largest 64-bit seed comes 0.
+    """
+    return ComparisonRequest(
+        recipes=tuple(names),
+        config=base.config,
+        seeds=tuple((base.seed + index) % 2**64 for index in range(seeds)),
+        batch=base.batch,
+        distribution=base.distribution,
+        band=base.band,
+        dtype=base.dtype,
+        device=base.device,
+        budget=base.budget,
+    )
+
+
 def runnable_recipes(chosen: Sequence[Recipe], config: DecoderConfig) -> tuple[list[Recipe], dict[str, str]]:
     """The recipes that run on `config`, and the sentence of each that does not."""
     runnable, refused = [], {}

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 import pandas as pd
 import streamlit as st
 
-from core.decoder.recipes import CONTROL
+from core.decoder.recipes import CONTROL, recipe
 from core.errors import BudgetError
 from core.health.request import ObserveRequest
 from core.recipes.card import card
 from core.recipes.drift import VARIANTS
-from core.recipes.request import ComparisonRequest
+from core.recipes.request import ComparisonRequest, comparison_of
 from core.sweep.grid import SweepGrid
 from core.sweep.interactive import InteractiveSweep
 from core.sweep.run import SweepRun
@@ -66,14 +66,6 @@ class ComparisonKey:
         return cls(ObservationKey.of(one), request.recipes, request.seeds, request.depths)
 
 
-def comparison_request(base: ObserveRequest, names: Sequence[str], seeds: int) -> ComparisonRequest:
-    """The comparison of recipes on a page's decoder, over consecutive seeds from its own on."""
-    return ComparisonRequest(
-        recipes=tuple(names), config=base.config, seeds=tuple((base.seed + index) % 2**64 for index in range(seeds)),
-        batch=base.batch, distribution=base.distribution, band=base.band, dtype=base.dtype, device=base.device,
-    )  # fmt: skip
-
-
 def profiles(request: ComparisonRequest) -> Tables:
     """`overview`, `profiles` and the long table `sites` of a comparison at one depth."""
     comparison = _observed(request)
@@ -111,7 +103,9 @@ def depth_theory(sweep: InteractiveSweep, name: str) -> pd.DataFrame:
 
 
 def warnings(request: ObserveRequest) -> CombinationReport:
-    """Effects and warnings of the request's recipe; only a combination is observed."""
+    """Effects and warnings of the request's recipe; only a combination is observed, with and without its parts."""
+    if recipe(request.recipe).refusal is None:
+        _check(comparison_of(request, (request.recipe,)), runs=1 + len(recipe(request.recipe).parts))
     start_engine()
     return _warnings(ObservationKey.of(request), request)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import streamlit as st
 
+from core.recipes.request import comparison_of
 from core.sweep.ranges import seed_text
 from core.views.recipe_words import comparison_sentence
 from pages.common import controls, panels, recipe_panel
-from pages.common.cached_recipes import comparison_request
 from pages.common.sheet import Sheet
 from pages.controls import recipes as own
 from pages.views.recipe_shown import Shown
@@ -31,7 +31,7 @@ with panels.refusals():
     request = controls.request()
     recipe_panel.warn(request, names)
     if names:
-        wanted = comparison_request(request, names, seeds)
+        wanted = comparison_of(request, names, seeds)
         shown = Shown(request, wanted, Sheet("recipes", "Recipes"))
         tabs = st.tabs(list(VIEWS), key="compare_view", on_change="rerun", bind="query-params")
         for tab, draw in zip(tabs, VIEWS.values(), strict=True):

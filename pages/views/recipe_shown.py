@@ -26,7 +26,7 @@ from pages.common.sheet import Sheet
 from pages.controls import recipes as controls
 
 MAX_DEPTHS = 12
-SLICE_SECONDS = 1.0
+SLICE_SECONDS = 2.0
 
 
 @dataclass
