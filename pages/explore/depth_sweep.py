@@ -8,7 +8,7 @@ from core.errors import BudgetError
 from core.sweep.interactive import InteractiveSweep
 from core.views.sweep_report import TITLE, sweep_contents
 from core.views.sweep_words import verdict_sentences
-from pages.common import cached, panels
+from pages.common import panels
 from pages.common.sheet import Sheet
 from pages.common.sweeps import session_sweep
 from pages.views import sweep_panel
@@ -47,6 +47,4 @@ with panels.refusals():
         if sweep.done:
             show(sweep)
         if sweep.running:
-            cached.start_engine()
-            sweep.advance()
-            st.rerun()
+            sweep_panel.go_on(sweep)

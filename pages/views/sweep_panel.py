@@ -12,9 +12,11 @@ from core.health.request import ObserveRequest
 from core.sweep.interactive import SLICE_SECONDS, InteractiveSweep
 from core.sweep.request import SweepRequest
 from core.views.sweep_words import allowance_sentence, cost_figures, pace_sentence, setting_sentence
-from pages.common import panels, recipe_panel
+from pages.common import cached, panels, recipe_panel
 from pages.common.control import Control, values_of
 from pages.controls import depth_sweep as controls
+
+TICK_SECONDS = 0.05
 
 
 def form() -> SweepRequest:
@@ -65,6 +67,30 @@ def state(sweep: InteractiveSweep, request: SweepRequest) -> None:
         st.markdown(panels.escaped(setting_sentence(sweep.grid)))
         st.code(request.command(), language="sh", wrap_lines=True)
         st.caption(panels.escaped(allowance_sentence(sweep.allowance, SLICE_SECONDS)))
+
+
+def go_on(sweep: InteractiveSweep) -> None:
+    """Compute a slice at the end of a run of the script, and have the page drawn once more."""
+    cached.start_engine()
+    sweep.advance()
+    _draw_again()
+
+
+def _draw_again() -> None:
+    """Run the script again once this run is over; to be called at its end.
+
+    `st.rerun` here would end the run early, and a browser then keeps the figures of every such run on the page.
+    """
+    drawn: list[bool] = []
+
+    @st.fragment(run_every=TICK_SECONDS)
+    def tick() -> None:
+        # The first call is this run's own; the next one is the timer's.
+        if drawn:
+            st.rerun()
+        drawn.append(True)
+
+    tick()
 
 
 def _offer(sweep: InteractiveSweep) -> None:

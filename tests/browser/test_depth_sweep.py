@@ -90,7 +90,7 @@ def test_cancel_answers_within_a_second_and_partial_results_stay(visitor: Visit)
     for attempt in range(3):
         opened(tab, LONG.format(1000 * attempt, 1000 * attempt + 1000))
         tab.page.locator(".st-key-sweep-run button").click()
-        tab.page.locator(".st-key-figure-largest-activation .gtitle").wait_for()
+        tab.page.locator(".st-key-figure-largest-activation .gtitle").first.wait_for()
         assert "cells a second" in str(tab.page.get_by_test_id("stProgress").text_content())
         time.sleep(1)
         waits.append(float(tab.page.evaluate(CANCEL)))

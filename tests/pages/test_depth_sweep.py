@@ -42,7 +42,10 @@ def expected(tmp_path: Path) -> SweepRun:
 
 
 def press(app: AppTest, key: str) -> AppTest:
+    """Press a button; while a sweep runs, run the script again and again as the page's timer does."""
     app.button(key=key).click().run()
+    while any(button.key == "sweep-cancel" for button in app.button):
+        app.run()
     assert_no_trace(app)
     return app
 
