@@ -100,7 +100,7 @@ def built_model(model_class: Any, config: Any, *, seed: int, max_parameters: int
 
     Reads and writes torch's global generator, so it belongs in a process of its own.
     """
-    config._attn_implementation = "eager"
+    force_eager(config)
     count = parameters_of(model_class, config)
     if count > max_parameters:
         raise BudgetError(
@@ -110,6 +110,12 @@ def built_model(model_class: Any, config: Any, *, seed: int, max_parameters: int
     torch.manual_seed(seed)
     model: nn.Module = model_class._from_config(config, attn_implementation="eager", dtype=torch.float32)
     return model
+
+
+def force_eager(config: Any) -> None:
+    """Plain torch for attention and experts, in every part of a configuration; no kernel is looked for."""
+    config._attn_implementation = "eager"
+    config._experts_implementation = "eager"
 
 
 def sentence(error: BaseException) -> str:

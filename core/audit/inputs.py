@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from core.decoder.batch import Batch
+from core.decoder.batch import PAD_ID, Batch
 from core.decoder.splitmix64 import SplitMix64
 from core.errors import AuditError, BatchError, DepthscopeError, NoValidPositions
 
@@ -212,7 +212,8 @@ def _from_batch(model: nn.Module, batch: Batch) -> ModelInputs:
     if len(np.unique(batch.segments[batch.present])) > 1:
         raise BatchError("The batch packs several segments in a row, which a foreign model cannot be told; unpack it.")
     device = _device(model)
-    ids = torch.from_numpy(batch.inputs).to(device)
+    # Whatever stands in padding is not looked up, as in the engine.
+    ids = torch.from_numpy(np.where(batch.present, batch.inputs, PAD_ID)).to(device)
     keywords = _mask_keywords(model, torch.from_numpy(batch.present).to(device))
     if "input_ids" in _names(model):
         keywords["input_ids"] = ids

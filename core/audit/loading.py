@@ -8,7 +8,7 @@ import torch
 from safetensors import safe_open
 from torch import nn
 
-from core.audit.hub import parameters_of, sentence
+from core.audit.hub import force_eager, parameters_of, sentence
 from core.audit.weight_files import FLOATING, WeightFiles
 from core.errors import BudgetError, ModelFileError
 
@@ -19,7 +19,7 @@ def loaded_model(
     model_class: Any, config: Any, files: WeightFiles, max_parameters: int
 ) -> tuple[nn.Module, list[str], list[str], bool]:
     """The model in float32 with the files' weights, sentences for what did not fit, missing names, whether trained."""
-    config._attn_implementation = "eager"
+    force_eager(config)
     count = parameters_of(model_class, config)
     if count > max_parameters:
         raise BudgetError(f"{count:,} parameters pass the budget of {max_parameters:,}; raise --max-parameters.")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 
 WIDTH, HEADS, FF, VOCABULARY, BLOCKS = 16, 2, 24, 37, 3
 
@@ -501,3 +504,165 @@ class Custom(Decoder):
         x = x + self.first[block](rms(x))
         inner = self.second[block]
         return x + inner.narrow(Square.apply(inner.widen(rms(x))))
+
+
+class StackedSum(Decoder):
+    """Additions written as a sum over a stack, and by Python's own `sum`."""
+
+    def block(self, x: Tensor, block: int) -> Tensor:
+        x = torch.stack([x, self.first[block](rms(x))]).sum(0)
+        return sum([x, self.second[block](rms(x))])
+
+
+class Autocast(Decoder):
+    def forward(self, ids: Tensor) -> Tensor:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return super().forward(ids)
+
+
+class Checkpointed(Decoder):
+    def block(self, x: Tensor, block: int) -> Tensor:
+        return checkpoint(lambda y: Decoder.block(self, y, block), x, use_reentrant=False)
+
+
+class Hidden(Decoder):
+    """Reentrant checkpointing hides the block inside a function with a derivative of its own."""
+
+    def block(self, x: Tensor, block: int) -> Tensor:
+        return checkpoint(lambda y: Decoder.block(self, y, block), x, use_reentrant=True)
+
+
+class Fourier(Decoder):
+    """Positions are mixed by a transform without parameters."""
+
+    def block(self, x: Tensor, block: int) -> Tensor:
+        x = x + torch.fft.fft(torch.fft.fft(rms(x), dim=-1), dim=-2).real
+        return x + self.second[block](rms(x))
+
+
+class OneVector(nn.Module):
+    """Every matrix is a view of one flat parameter."""
+
+    def __init__(self, blocks: int = BLOCKS) -> None:
+        super().__init__()
+        self.blocks = blocks
+        self.theta = nn.Parameter(torch.randn(VOCABULARY * WIDTH + blocks * 2 * WIDTH * FF) * 0.1)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        table, *rest = self.theta.split([VOCABULARY * WIDTH] + [WIDTH * FF] * 2 * self.blocks)
+        x = table.view(VOCABULARY, WIDTH)[ids]
+        for up, down in zip(rest[::2], rest[1::2], strict=True):
+            x = x + functional.gelu(rms(x) @ up.view(WIDTH, FF)) @ down.view(FF, WIDTH)
+        return x @ table.view(VOCABULARY, WIDTH).T
+
+
+class LastPosition(Decoder):
+    """Answers for the last position alone, as generation code does."""
+
+    def end(self, x: Tensor) -> Any:
+        return super().end(x[:, [-1]]), None
+
+
+class CrossAttention(Decoder):
+    """A decoder whose blocks read a memory too: three additions a block."""
+
+    def extra(self, blocks: int) -> None:
+        self.memory = nn.Embedding(VOCABULARY, WIDTH)
+        self.cross = nn.ModuleList(nn.MultiheadAttention(WIDTH, HEADS, batch_first=True) for _ in range(blocks))
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x, memory = self.start(ids), self.memory(ids)
+        for block in range(len(self.first)):
+            x = x + self.first[block](rms(x))
+            x = x + self.cross[block](rms(x), memory, memory)[0]
+            x = x + self.second[block](rms(x))
+        return self.end(x)
+
+
+class ValueRoute(Decoder):
+    """The first block's values reach every later attention."""
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x, first = self.start(ids), None
+        for mixer, narrow in zip(self.first, self.second, strict=True):
+            q, k, v = mixer.mix(rms(x)).chunk(3, -1)
+            first = v if first is None else first
+            v = 0.5 * v + 0.5 * first
+            x = x + mixer.out(functional.scaled_dot_product_attention(q, k, v, is_causal=True))
+            x = x + narrow(rms(x))
+        return self.end(x)
+
+
+class Gated(Decoder):
+    """Coefficients are functions of parameters."""
+
+    def extra(self, blocks: int) -> None:
+        self.gates = nn.ParameterList(torch.tensor([0.1 * (b + 1)]) for b in range(blocks))
+
+    def block(self, x: Tensor, block: int) -> Tensor:
+        a = torch.tanh(self.gates[block])
+        x = x + torch.sigmoid(self.gates[block]) * self.first[block](rms(x))
+        return (1 - a) * x + a * self.second[block](rms(x))
+
+
+class BareBranches(Decoder):
+    """No output projection and no down projection: the branch ends in the values, and in an activation."""
+
+    def block(self, x: Tensor, block: int) -> Tensor:
+        q, k, v = self.first[block].mix(rms(x)).chunk(3, -1)
+        x = x + functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return x + functional.relu(functional.linear(rms(x), self.first[block].out.weight))
+
+
+class Positions(Decoder):
+    """A learned position vector joins the stream in every block."""
+
+    def extra(self, blocks: int) -> None:
+        self.position = nn.Parameter(torch.randn(32, WIDTH))
+
+    def block(self, x: Tensor, block: int) -> Tensor:
+        return super().block(x + self.position[: x.shape[1]], block)
+
+
+class Mutating(Decoder):
+    """A forward that leaves traces: a buffer, a counter, a weight it rescales, and draws from three generators."""
+
+    def extra(self, blocks: int) -> None:
+        self.register_buffer("count", torch.zeros(()))
+        self.calls = 0
+
+    def start(self, ids: Tensor) -> Tensor:
+        self.count += 1
+        self.calls += 1
+        torch.rand(3)
+        random.random()
+        np.random.rand()  # noqa: NPY002
+        with torch.no_grad():
+            self.second[0].narrow.weight.mul_(0.5)
+        return super().start(ids)
+
+
+class Silent(Decoder):
+    """A block of the model that never runs."""
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = self.start(ids)
+        for block in range(len(self.first)):
+            x = x if block == 1 else self.block(x, block)
+        return self.end(x)
+
+
+class Detached(Decoder):
+    def block(self, x: Tensor, block: int) -> Tensor:
+        return super().block(x.detach() if block == 1 else x, block)
+
+
+class WithoutGradients(Decoder):
+    @torch.no_grad()
+    def forward(self, ids: Tensor) -> Tensor:
+        return super().forward(ids)
+
+
+class NoResidual(Decoder):
+    def block(self, x: Tensor, block: int) -> Tensor:
+        return self.second[block](self.first[block](rms(x)))
