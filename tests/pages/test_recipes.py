@@ -259,3 +259,24 @@ def test_only_the_open_view_is_computed(open_app: Open, monkeypatch: pytest.Monk
 def test_every_recipe_can_be_chosen() -> None:
     assert controls.COMPARED.options == tuple(known.name for known in RECIPES)
     assert controls.COMPARED.checked(["gpt2+lns"]) == ["lns+gpt2"]
+
+
+def test_a_sweep_goes_on_slice_by_slice_until_it_is_complete(open_app: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pages.views.recipe_shown.SLICE_SECONDS", 0.0)
+    app = opened(open_app, **FEW, compare_depths="1,2,3,5", compare_view="Against depth")
+    assert_no_trace(app)
+    assert all(len(values) == 4 for name, values in lines(figures(app)[0]).items() if name in FEW["compare"])
+
+
+def test_a_held_sweep_shows_what_has_finished(open_app: Open) -> None:
+    app = open_app()
+    app.session_state["hold-depths"] = True
+    for name, value in {**FEW, "compare_depths": "6,7", "compare_view": "Against depth"}.items():
+        app.query_params[name] = value
+    app.switch_page(PAGE).run()
+    assert_no_trace(app)
+    assert len(figures(app)) == 5
+    assert app.toggle(key="hold-depths").value is True
+    app.toggle(key="hold-depths").set_value(False).run()
+    assert_no_trace(app)
+    assert lines(figures(app)[0])["gpt2"][1] is not None
