@@ -161,3 +161,13 @@ def two_depths(std: Std, **options: Any) -> tuple[nn.Module, Source]:
 
 def kinds(judgement: Judgement) -> list[str]:
     return [finding.kind for finding in judgement.findings]
+
+
+def unscaled_model() -> tuple[nn.Module, tuple[Tensor, ...]]:
+    """For the command line: a model that scales no writer, and its inputs."""
+    return Drawn(lambda at: 0.02, blocks=2, width=32, ff=64), (IDS,)
+
+
+def gpt2_model() -> tuple[nn.Module, tuple[Tensor, ...]]:
+    """For the command line: a model that meets GPT-2's rule, and its inputs."""
+    return Drawn(gpt2, blocks=2, width=32, ff=64), (IDS,)

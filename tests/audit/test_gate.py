@@ -1,0 +1,217 @@
+"""The gate and its reports: exit status, JUnit, SARIF and golden files, with whatever text a model brings."""
+
+from __future__ import annotations
+
+import copy
+import json
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.audit.conformance.judge import judged_document
+from core.audit.conformance.kinds import MEANING, severity
+from core.audit.gate import gate_fails, readable_conformance
+from core.audit.gate_golden import check_golden
+from core.audit.gate_junit import junit_report
+from core.audit.gate_outputs import write_outputs
+from core.audit.gate_sarif import sarif_log, sarif_report
+from core.audit.gate_text import legal, relative_uri
+from core.audit.run import audit
+from core.errors import StorageError
+from core.strict_json import read_json
+from tests.audit.drawn import IDS, Drawn, Std, gpt2
+
+# Severity of the worst finding, and whether each gate lets it pass.
+GATES = [
+    ("error", "error", True),
+    ("error", "warning", True),
+    ("warning", "error", False),
+    ("warning", "warning", True),
+]
+HOSTILE = "bad\x00\x0b\ud800name <&\"'> \U0001f600"
+
+
+def document_of(std: Std = gpt2, **options: Any) -> dict[str, Any]:
+    return judged_document(audit(Drawn(std, blocks=2, width=32, ff=64, **options), IDS), rule="gpt2")
+
+
+@pytest.fixture(scope="module")
+def absent() -> dict[str, Any]:
+    return document_of(lambda at: 0.02)
+
+
+@pytest.fixture(scope="module")
+def healthy() -> dict[str, Any]:
+    return document_of()
+
+
+def every_kind(document: dict[str, Any]) -> dict[str, Any]:
+    """The same document with a finding of every kind, its text as hostile as text gets."""
+    copied = copy.deepcopy(document)
+    copied["conformance"]["findings"] = [
+        {
+            "kind": kind,
+            "severity": severity(kind),
+            "parameters": [HOSTILE, "blocks.0.weight"],
+            "measured": None if severity(kind) == "info" else 2.83,
+            "expected": 1.0,
+            "sentence": f"{kind}: {HOSTILE}",
+        }
+        for kind in MEANING
+    ]
+    return copied
+
+
+def test_the_document_is_the_contracts(absent: dict[str, Any]) -> None:
+    json.dumps(absent, allow_nan=False)
+    conformance = absent["conformance"]
+    assert (conformance["rule"], conformance["verdict"]) == ("gpt2", "absent")
+    finding = conformance["findings"][0]
+    assert set(finding) == {"kind", "severity", "parameters", "measured", "expected", "sentence"}
+    for row in absent["writers"]:
+        assert {"name", "block", "fan_in", "fan_out", "distribution", "std", "declared_std", "ratio"} <= set(row)
+        assert row["declared_std"] == pytest.approx(0.01, rel=0.02)
+        assert row["ratio"] == pytest.approx(row["std"] / row["declared_std"])
+    assert [site["label"] for site in absent["twin"]["sites"]] == [site["label"] for site in absent["health"]["sites"]]
+    first, twins = (absent[arm]["contributions"][0]["contribution_rms"] for arm in ("health", "twin"))
+    assert twins == pytest.approx(first / 2, rel=1e-6)
+
+
+def test_a_gate_fails_on_its_severities(absent: dict[str, Any], healthy: dict[str, Any]) -> None:
+    assert gate_fails(absent, "error")
+    assert not gate_fails(absent, None)
+    assert not gate_fails(healthy, "warning")
+    assert gate_fails(healthy, "error", changed=True)
+    for worst, gate, fails in GATES:
+        only = every_kind(healthy)
+        kept = [f for f in only["conformance"]["findings"] if f["severity"] in (worst, "info")]
+        only["conformance"]["findings"] = kept
+        assert gate_fails(only, gate) == fails  # type: ignore[arg-type]
+    assert any("absent" in line and "multiply" in line for line in readable_conformance(absent))
+
+
+@pytest.mark.parametrize(("gate", "failures"), [("error", 10), ("warning", 15)])
+def test_junit_is_xml_with_a_case_a_kind(healthy: dict[str, Any], gate: Any, failures: int) -> None:
+    hostile = every_kind(healthy)
+    hostile["model"]["class"] = HOSTILE
+    root = ET.fromstring(junit_report(hostile, gate).encode())
+    (suite,) = root.findall("testsuite")
+    cases = suite.findall("testcase")
+    assert root.get("failures") == suite.get("failures") == str(failures) == str(len(suite.findall("*/failure")))
+    assert suite.get("tests") == str(len(cases)) == "19"
+    assert [case.get("name") for case in cases] == list(MEANING)
+    text = cases[0].findtext("failure") or ""
+    assert "bad���name <&\"'> \U0001f600" in text
+    assert "2.83" in text
+    quiet = ET.fromstring(junit_report(healthy, gate).encode())
+    assert quiet.get("failures") == "0"
+    assert not quiet.findall(".//failure")
+
+
+# SARIF 2.1.0 objects as the standard's schema closes them: required properties, then the optional ones used here.
+OBJECTS: dict[str, tuple[set[str], set[str]]] = {
+    "log": ({"version", "runs"}, {"$schema"}),
+    "run": ({"tool"}, {"results", "columnKind"}),
+    "tool": ({"driver"}, set()),
+    "driver": ({"name"}, {"semanticVersion", "rules"}),
+    "rule": ({"id"}, {"shortDescription", "defaultConfiguration"}),
+    "result": ({"message"}, {"ruleId", "ruleIndex", "level", "locations", "properties"}),
+    "location": (set(), {"physicalLocation", "logicalLocations"}),
+    "physical": (set(), {"artifactLocation"}),
+    "artifact": (set(), {"uri", "uriBaseId"}),
+    "logical": (set(), {"fullyQualifiedName", "kind"}),
+}
+
+
+def closed(kind: str, value: dict[str, Any]) -> dict[str, Any]:
+    required, optional = OBJECTS[kind]
+    assert required <= set(value) <= required | optional, (kind, set(value))
+    return value
+
+
+def test_sarif_holds_to_the_standard(healthy: dict[str, Any]) -> None:
+    hostile = every_kind(healthy)
+    hostile["model"]["source"] = "/somewhere else/models/config.json"
+    log = closed("log", json.loads(sarif_report(hostile)))
+    assert log["version"] == "2.1.0"
+    (run,) = log["runs"]
+    driver = closed("driver", closed("tool", closed("run", run)["tool"])["driver"])
+    assert run["columnKind"] in ("utf16CodeUnits", "unicodeCodePoints")
+    ids = [closed("rule", rule)["id"] for rule in driver["rules"]]
+    assert len(ids) == len(set(ids)) == 19
+    for result in run["results"]:
+        closed("result", result)
+        assert result["level"] in ("none", "note", "warning", "error")
+        assert ids[result["ruleIndex"]] == result["ruleId"]
+        assert result["message"]["text"].isprintable()
+        (location,) = result["locations"]
+        artifact = closed(
+            "artifact", closed("physical", closed("location", location)["physicalLocation"])["artifactLocation"]
+        )
+        assert artifact == {"uri": "config.json", "uriBaseId": "%SRCROOT%"}
+        logical = [closed("logical", entry) for entry in location["logicalLocations"]]
+        assert len({entry["fullyQualifiedName"] for entry in logical}) == len(logical) == 2
+    levels = {severity(kind): level for kind, level in zip(MEANING, (r["level"] for r in run["results"]), strict=True)}
+    assert levels == {"error": "error", "warning": "warning", "info": "note"}
+    assert sarif_log(healthy)["runs"][0]["results"][0]["ruleId"] == "applied"
+
+
+@pytest.mark.parametrize(
+    ("source", "uri"),
+    [
+        ("config.json", "config.json"),
+        ("./models/a b/config.json", "models/a%20b/config.json"),
+        ("/work/repo/models/config.json", "models/config.json"),
+        ("/elsewhere/secret/config.json", "config.json"),
+        ("../up/config.json", "config.json"),
+        ("package.module:callable", "package/module.py"),
+        ("object", "object"),
+        ("/", "model"),
+        ("a\x00b?#%.json", "a%EF%BF%BDb%3F%23%25.json"),
+    ],
+)
+def test_locations_are_relative(source: str, uri: str) -> None:
+    assert relative_uri(source, "/work/repo") == uri
+
+
+def test_characters_that_xml_forbids_are_replaced() -> None:
+    for code in range(0x20):
+        assert legal(chr(code)) == (chr(code) if chr(code) in "\t\n\r" else "\ufffd")
+    assert legal("\ud800\udfff\ufffe\uffff\U0010ffff\ue000") == "\ufffd\ufffd\ufffd\ufffd\U0010ffff\ue000"
+
+
+def test_a_golden_file_shows_what_changed(tmp_path: Path, healthy: dict[str, Any], absent: dict[str, Any]) -> None:
+    path = tmp_path / "golden.json"
+    assert check_golden(path, healthy) is None
+    assert check_golden(path, healthy) == []
+    changes = check_golden(path, absent)
+    assert changes is not None
+    assert changes[0] == "verdict was 'applied' and is 'absent'"
+    assert "finding absent on ffn.0.down.weight is new" in changes
+    assert any(change.startswith("the std of ffn.0.down.weight was 0.0") and "2 times" in change for change in changes)
+    assert not any("base draws" in change for change in changes)
+    other = check_golden(path, document_of(seed=1))
+    assert other is not None
+    assert any("base draws differ from attention.0.output.weight on" in change for change in other)
+    deeper = check_golden(path, {**healthy, "additions": healthy["additions"][:-1]})
+    assert deeper == ["4 additions are 3 now"]
+
+
+def test_reports_are_written_and_what_cannot_be_is_refused(tmp_path: Path, absent: dict[str, Any]) -> None:
+    junit, sarif, golden = (str(tmp_path / name) for name in ("junit.xml", "audit.sarif", "golden.json"))
+    outcome = write_outputs(absent, gate="error", junit=junit, sarif=sarif, golden=golden)
+    assert outcome.fails
+    assert outcome.changes is None
+    assert ET.parse(junit).getroot().get("failures") == "1"
+    assert read_json(sarif)["version"] == "2.1.0"  # type: ignore[index,call-overload]
+    again = write_outputs(absent, golden=golden)
+    assert again.changes == ()
+    assert not again.fails
+    assert again.lines() == ["golden: nothing changed"]
+    with pytest.raises(StorageError, match="cannot be written"):
+        write_outputs(absent, junit=str(tmp_path / "none" / "junit.xml"))
+    (tmp_path / "other.json").write_text("{}")
+    with pytest.raises(StorageError, match="no golden file"):
+        write_outputs(absent, golden=str(tmp_path / "other.json"))

@@ -1,0 +1,90 @@
+"""The audit verb's rule, sigma, gate and reports on models of the user's own."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.cli import run
+
+UNSCALED, GPT2 = "tests.audit.drawn:unscaled_model", "tests.audit.drawn:gpt2_model"
+
+
+def audit(*arguments: str) -> tuple[int, str, str]:
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        status = run(["audit", *arguments])
+    return status, out.getvalue(), err.getvalue()
+
+
+def document(*arguments: str) -> tuple[int, dict[str, Any]]:
+    status, out, err = audit(*arguments, "--json")
+    assert err == ""
+    return status, json.loads(out)
+
+
+def test_the_gate_is_the_exit_status() -> None:
+    assert document(UNSCALED, "--rule", "gpt2")[0] == 0
+    status, found = document(UNSCALED, "--rule", "gpt2", "--gate")
+    assert (status, found["conformance"]["verdict"]) == (1, "absent")
+    assert len(found["writers"]) == 4
+    assert found["twin"] is not None
+    assert document("--gate", GPT2, "--rule", "gpt2")[0] == 0
+    assert document("--gate", "warning", GPT2, "--rule", "gpt2")[0] == 0
+    status, found = document(GPT2, "--rule", "gpt2", "--sigma", "0.04", "--gate", "warning")
+    assert (status, found["conformance"]["base"]["source"]) == (1, "--sigma")
+    assert document(GPT2)[1]["conformance"]["rule"] == "gpt2"
+
+
+def test_reports_and_golden_files(tmp_path: Path) -> None:
+    junit, sarif, golden = (str(tmp_path / name) for name in ("junit.xml", "audit.sarif", "golden.json"))
+    reports = ("--junit", junit, "--sarif", sarif, "--golden", golden, "--rule", "gpt2")
+    status, out, _ = audit(GPT2, *reports, "--gate")
+    assert status == 0
+    assert "conformance applied (gpt2)" in out
+    assert ET.parse(junit).getroot().get("failures") == "0"
+    location = json.loads(Path(sarif).read_text())["runs"][0]["results"][0]["locations"][0]
+    assert location["physicalLocation"]["artifactLocation"]["uri"] == "tests/audit/drawn.py"
+    status, found = document(GPT2, *reports, "--gate")
+    assert (status, found["golden"]["changes"]) == (0, [])
+    # Another version of the library, as it were, that no longer scales writers.
+    status, out, _ = audit(UNSCALED, "--golden", golden, "--rule", "gpt2", "--gate")
+    assert status == 1
+    assert "golden: verdict was 'applied' and is 'absent'" in out
+    assert audit(UNSCALED, "--golden", golden, "--rule", "gpt2")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [
+        (("--rule", "nothing"), "unknown"),
+        (("--rule", "lns"), "lns"),
+        (("--sigma", "0"), "positive"),
+        (("--sigma", "nan"), "positive"),
+        (("--gate", "--junit", ""), "empty"),
+        (("--junit", "/nowhere/at/all.xml"), "cannot be written"),
+    ],
+)
+def test_bad_requests_are_one_sentence(options: tuple[str, ...], word: str) -> None:
+    status, out, err = audit(GPT2, *options)
+    assert (status, out) == (2, "")
+    assert word in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("options", [("--rule", "nothing"), ("--sigma", "-1")])
+def test_a_bad_rule_is_refused_before_torch(options: tuple[str, ...]) -> None:
+    code = (
+        "import sys; from core.cli import run; status = run(['audit', 'x.json', *sys.argv[1:]]); "
+        "assert status == 2 and 'torch' not in sys.modules and 'transformers' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *options], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
