@@ -77,12 +77,32 @@ def survey_row(family: str) -> Row:
             model = built_model(model_class, config, seed=0, max_parameters=MAX_PARAMETERS)
             row["built"] = True
             batch = random_batch(VOCABULARY, 0, avoid=special_ids(config.to_dict()))
-            outcomes.append(_outcome(audit(model, batch).document()))
+            result = audit(model, batch)
+            outcomes.append(_outcome(result.document()))
+            if depth == DEPTHS[0]:
+                row |= _judged(family, result, config)
     except Exception as error:
         row["reason"] = reason_of(error)
     if outcomes:
         row |= _joined(outcomes, row["reason"])
     return row
+
+
+def _judged(family: str, result: Any, config: Any) -> Row:
+    """The columns of conformance; a family that cannot be judged has none."""
+    from core.audit.conformance.survey_columns import conformance_columns
+    from core.audit.family import family_settings
+    from core.audit.hub import built_config, built_model, model_class_of
+
+    def build(blocks: int | None) -> Any:
+        model_class = model_class_of(family)
+        again = built_config(model_class.config_class, family_settings(family, blocks or DEPTHS[0]))
+        return built_model(model_class, again, seed=0, max_parameters=MAX_PARAMETERS)
+
+    try:
+        return conformance_columns(result, build, config.to_dict())
+    except DepthscopeError:
+        return {}
 
 
 def empty_row(family: str, class_name: str) -> Row:

@@ -29,6 +29,9 @@ TRANSPOSED = (("1/sqrt(fan_out)", 1.0), ("1/sqrt(fan_out)", 1 / math.sqrt(3)))
 # Configurations name the standard deviation of their draws in these ways.
 RANGE_KEYS = ("initializer_range", "init_std", "init_stddev", "initializer_std")
 
+# Where a configuration of several parts keeps its language model.
+PARTS = ("text_config", "decoder", "llm_config")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Base:
@@ -163,4 +166,5 @@ def configured_std(settings: Mapping[str, Any] | None) -> tuple[float, str] | No
         value = (settings or {}).get(key)
         if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf:
             return float(value), key
-    return None
+    inner = next((value for name in PARTS if isinstance(value := (settings or {}).get(name), Mapping)), None)
+    return None if inner is None else configured_std(inner)
