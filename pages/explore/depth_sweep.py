@@ -8,13 +8,14 @@ from core.errors import BudgetError
 from core.sweep.interactive import InteractiveSweep
 from core.views.sweep_report import TITLE, sweep_contents
 from core.views.sweep_words import verdict_sentences
-from pages.common import panels
+from pages.common import contrast, panels
 from pages.common.sheet import Sheet
 from pages.common.sweeps import session_sweep
 from pages.views import sweep_panel
 from pages.views.depth_sweep import VIEWS, Shown, refusal_notice
 
 st.title(TITLE)
+contrast.dark_ink()
 st.markdown(
     "One seed proves nothing. Sweep depths, seeds and recipes, each recipe beside the unscaled control of the same "
     "base draw, and see how ratios grow with depth and how far seeds lie apart."

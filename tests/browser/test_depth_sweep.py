@@ -44,6 +44,8 @@ CANCEL = """
 
 
 def opened(tab: Visitor, query: str) -> Visitor:
+    # A sweep and a browser share the cores with whatever else the machine does.
+    tab.page.set_default_timeout(120_000)
     return tab.open(f"/depth_sweep?{query}", "Depth sweep")
 
 
