@@ -1,16 +1,21 @@
 """A sweep on an existing Dask scheduler: the same chunks, computed by its workers, stored here.
 
-Needs the optional packages of `requirements-distributed.txt`, and this project importable by every worker.
+Needs the optional packages of `requirements-distributed.txt`, and on other machines workers that are started in this
+project's folder.
 """
 
 from __future__ import annotations
 
 import logging
+import os
+import pickle
+import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from core.errors import SchedulerError
@@ -22,6 +27,7 @@ if TYPE_CHECKING:
 
 CONNECT_SECONDS = 10
 RETRIES = 3
+FINDER = "depthscope-project"
 POLL_SECONDS = 0.02
 ASK_SECONDS = 2.0
 WORKERLESS_SECONDS = 60.0
@@ -41,13 +47,15 @@ def run_on_scheduler(run: SweepRun, address: str) -> Iterator[int]:
             f"No Dask scheduler answers at {address[:80]!r}; start one with `dask scheduler`, or leave --scheduler out."
         ) from error
     with client:
+        client.register_plugin(_project_finder(dask), name=FINDER)
+        work = _portable_compute()
         open_parts: dict[str, list[Chunk]] = {}
         futures = []
         for bundle in run.open_bundles():
             parts = [part for chunk in bundle.chunks for part in run.parts(chunk)]
             if parts:
                 # Not pure: a second sweep of the same grid must not be handed another one's answer by its name.
-                future = client.submit(compute, parts, retries=RETRIES, pure=False)
+                future = client.submit(work, pickle.dumps(parts), retries=RETRIES, pure=False)
                 open_parts[future.key] = parts
                 futures.append(future)
         for future in _answered(client, dask.as_completed(futures, loop=client.loop)):
@@ -86,6 +94,34 @@ def _distributed() -> Any:
     return dask
 
 
+def _portable_compute() -> Callable[[bytes], bytes]:
+    """`compute` on bytes; local, so that it travels by value through a scheduler that has not got this project."""
+
+    def work(parts: bytes) -> bytes:
+        import pickle
+
+        from core.sweep.distributed import compute
+
+        return pickle.dumps(compute(pickle.loads(parts)))
+
+    return work
+
+
+def _project_finder(dask: Any) -> Any:
+    """A plugin that lets every worker, now and later, import this project from here or from where it was started."""
+    folder = str(Path(__file__).parents[2])
+
+    class ProjectFinder(dask.WorkerPlugin):  # type: ignore[misc]
+        # Local for the same reason.
+        def setup(self, worker: Any) -> None:
+            del worker
+            for place in (os.getcwd(), folder):
+                if place not in sys.path:
+                    sys.path.append(place)
+
+    return ProjectFinder()
+
+
 def _answered(client: Any, completed: Any) -> Iterator[Any]:
     """Futures as they are answered; refuses to wait for a scheduler whose workers are all gone."""
     asked = alive = time.monotonic()
@@ -109,7 +145,7 @@ def _answered(client: Any, completed: Any) -> Iterator[Any]:
 
 def _answer(dask: Any, future: Any) -> list[tuple[ChunkResult, float]]:
     try:
-        answer: list[tuple[ChunkResult, float]] = future.result()
+        answer: list[tuple[ChunkResult, float]] = pickle.loads(future.result())
     except dask.KilledWorker as error:
         raise SchedulerError(
             "The scheduler lost every worker that tried the same cells; look at the workers' memory and logs, then run "
@@ -121,6 +157,7 @@ def _answer(dask: Any, future: Any) -> list[tuple[ChunkResult, float]]:
         ) from error
     except ModuleNotFoundError as error:
         raise SchedulerError(
-            f"A worker cannot import {error.name}; start `dask worker` in this project's folder and environment."
+            f"A worker cannot import {error.name}; start `dask worker` in this project's folder, with what "
+            "requirements-distributed.txt lists."
         ) from error
     return answer
