@@ -14,7 +14,7 @@ from core import __version__
 from core.audit.survey import COLUMNS, DEPTHS
 from core.errors import StorageError, shown
 
-SHIPPED = Path(__file__).with_name("survey")
+SHIPPED = Path(__file__).with_name("survey_data")
 TABLE, MANIFEST = "survey.csv", "manifest.json"
 
 

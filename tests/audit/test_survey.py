@@ -1,0 +1,136 @@
+"""The survey: a row a family whatever happens, two depths, and the whole mapping of the pinned library."""
+
+from __future__ import annotations
+
+import csv
+import importlib.metadata
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from core.audit import survey as module
+from core.audit.family import family_settings
+from core.audit.hub import families
+from core.audit.shrink import small_settings, varied
+from core.audit.survey import COLUMNS, survey, survey_row
+from core.audit.survey_table import shipped_survey, write_survey
+from core.cli import run
+from core.errors import ModelFileError
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+@pytest.fixture(autouse=True)
+def own_generator() -> Any:
+    """Building a model draws from torch's global generator, which belongs to the child."""
+    state = torch.get_rng_state()
+    yield
+    torch.set_rng_state(state)
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt2", "bloom", "gemma2", "mamba", "deepseek_v4"])
+def test_a_row_tells_both_depths(name: str) -> None:
+    row = survey_row(name)
+    assert set(row) == set(COLUMNS)
+    assert (row["built"], row["identity"], row["reason"]) == (True, "proved", "")
+    assert row["worst_relative_error"] < 1e-5
+    assert (row["blocks_shallow"], row["blocks_deep"]) == (2, 4)
+
+
+def test_the_ratio_at_two_depths_shows_a_rule() -> None:
+    """GPT-2's writers follow (2L)^(-1/2); LLaMA's follow nothing."""
+    gpt2, llama = survey_row("gpt2"), survey_row("llama")
+    assert gpt2["ratio_shallow"] == pytest.approx(4**-0.5, rel=0.03)
+    assert gpt2["ratio_deep"] == pytest.approx(8**-0.5, rel=0.03)
+    assert llama["ratio_shallow"] == pytest.approx(1.0, rel=0.03)
+    assert llama["ratio_deep"] == pytest.approx(1.0, rel=0.03)
+
+
+def test_a_family_that_fails_is_a_row_with_its_reason(monkeypatch: Any) -> None:
+    row = survey_row("gemma4_unified_assistant")
+    assert row["built"] is True
+    assert row["identity"] is None
+    assert "shared_kv_states" in row["reason"]
+    monkeypatch.setattr(module, "MAX_PARAMETERS", 10)
+    row = survey_row("llama")
+    assert row["built"] is False
+    assert "budget" in row["reason"]
+
+
+def test_a_layer_that_waits_for_an_image_is_named() -> None:
+    row = survey_row("mllama")
+    assert row["identity"] == "partial"
+    assert "layers.3 never wrote" in row["reason"]
+
+
+def test_unknown_families_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(ModelFileError, match="vit"):
+        family_settings("vit", 2)
+    for names in ("llama,vit", ",", "../x"):
+        assert run(["survey", "--families", names, "--out", str(tmp_path)]) == 2
+        assert "model types" in capsys.readouterr().err
+
+
+def test_lists_of_blocks_keep_every_kind() -> None:
+    assert varied(["a"] * 5 + ["b"] + ["a"] * 5 + ["c"], 3) == ["a", "b", "c"]
+    assert varied(["a", "b", "a", "b"], 3) == ["a", "b", "a"]
+    assert varied(["a", "b", "c"], 2) == ["a", "b"]
+    assert varied(["a"], 3) == ["a", "a", "a"]
+
+
+def test_small_settings_keep_depth_unless_told() -> None:
+    large = {"hidden_size": 4096, "num_hidden_layers": 80, "num_attention_heads": 64, "num_key_value_heads": 8}
+    assert small_settings(large) == {"hidden_size": 32, "num_attention_heads": 4, "num_key_value_heads": 2}
+    assert small_settings(large, 3)["num_hidden_layers"] == 3
+    nested = {"text_config": {**large, "layer_types": ["x"] * 79 + ["y"], "model_type": "t"}}
+    assert small_settings(nested, 2)["text_config"]["layer_types"] == ["x", "y"]
+
+
+def test_the_table_is_written_and_defused(tmp_path: Path) -> None:
+    row = {**dict.fromkeys(COLUMNS), "family": "b", "built": True, "worst_relative_error": 1.3e-8, "reason": "=1+1"}
+    path = write_survey(tmp_path / "out", [row, {**row, "family": "a", "reason": "-x"}], {"torch": "1"})
+    with open(path, newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert [r["family"] for r in rows] == ["a", "b"]
+    assert rows[1]["worst_relative_error"] == "1.3e-08"
+    assert [r["reason"] for r in rows] == ["'-x", "'=1+1"]
+    assert list(rows[0]) == list(COLUMNS)
+
+
+def test_the_shipped_survey_holds_the_pinned_mapping() -> None:
+    rows, manifest = shipped_survey()
+    assert manifest["versions"]["transformers"] == importlib.metadata.version("transformers")
+    assert sorted(row["family"] for row in rows) == sorted(families())
+    assert_good(rows)
+
+
+def assert_good(rows: list[dict[str, Any]]) -> None:
+    """At least nine tenths built, nine tenths of all proved to 1e-5; every other row says why."""
+    proved = [row for row in rows if row["identity"] == "proved" and row["worst_relative_error"] < 1e-5]
+    assert sum(bool(row["built"]) for row in rows) >= 0.9 * len(rows)
+    assert len(proved) >= 0.9 * len(rows)
+    assert all(row["reason"] for row in rows if row["identity"] != "proved")
+
+
+@pytest.mark.heavy
+def test_children_are_bounded_and_leave_a_row() -> None:
+    rows = {row["family"]: row for row in survey(["llama", "xlnet"], workers=2, seconds=60)}
+    assert {row["identity"] for row in rows.values()} == {"proved"}
+    (late,) = survey(["hrm_text"], workers=1, seconds=1)
+    assert late["reason"] == "Not finished within 1 seconds."
+    (starved,) = survey(["moshi"], workers=1, memory=2**20)
+    assert starved["identity"] is None
+    assert starved["reason"]
+
+
+@pytest.mark.heavy
+def test_the_whole_survey_in_half_an_hour(tmp_path: Path) -> None:
+    start = time.monotonic()
+    rows = list(survey(list(families())))
+    assert time.monotonic() - start < 1800
+    assert len(rows) == len(families())
+    assert all(row["seconds"] < 70 for row in rows)
+    assert_good(rows)
