@@ -38,7 +38,7 @@ def command_line(*arguments: object) -> list[str]:
 def sweep(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
     """Run `sweep` in a process of its own and wait for it."""
     return subprocess.run(
-        command_line(*arguments), cwd=ROOT, capture_output=True, text=True, timeout=120, check=False, **options
+        command_line(*arguments), cwd=ROOT, capture_output=True, text=True, timeout=900, check=False, **options
     )
 
 

@@ -79,7 +79,7 @@ def test_a_lost_worker_costs_a_retry_and_the_tables_are_the_local_ones(
     wait_for_cells(process, tmp_path / "far.sqlite")
     assert process.poll() is None
     workers[0].kill()
-    _, err = process.communicate(timeout=180)
+    _, err = process.communicate(timeout=900)
     assert process.returncode == 0, err
     assert "Traceback" not in err
     assert files(tmp_path / "far") == files(tmp_path / "local")

@@ -14,8 +14,9 @@ import pytest
 
 from core.decoder.config import DecoderConfig
 from core.errors import BudgetError, StoreError
+from core.sweep.allowance import Allowance
 from core.sweep.grid import SweepGrid
-from core.sweep.interactive import Allowance, InteractiveSweep
+from core.sweep.interactive import InteractiveSweep
 from core.sweep.run import SweepRun
 from core.sweep.store import Store
 from tests.support import run_cli

@@ -184,7 +184,7 @@ def test_two_processes_at_once_lose_nothing(tmp_path: Path) -> None:
         "import sys; from pathlib import Path; from tests.sweep.test_store import put; put(Path(sys.argv[1]), {}, 60)"
     )
     writers = [subprocess.Popen([sys.executable, "-c", code.format(first), str(path)], cwd=ROOT) for first in (0, 40)]
-    assert [writer.wait(60) for writer in writers] == [0, 0]
+    assert [writer.wait(600) for writer in writers] == [0, 0]
     with Store.open(path) as store:
         assert store.count() == 100
         found = store.found([cell(number).key for number in range(100)])
