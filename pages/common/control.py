@@ -7,11 +7,13 @@ then work on them without further code. A value set for a name in a callback (`a
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import pandas as pd
 import streamlit as st
+from streamlit.errors import StreamlitAPIException
 
 from core.errors import ConfigError, shown
 
@@ -48,6 +50,8 @@ class Control:
         }
         if self.width is not None:
             common["width"] = self.width
+        if self.linked:
+            self._enter_link()
         if self.kind == "slider":
             return st.slider(self.label, self.lower, self.upper, self.default, self.step, **common)
         if self.kind in ("whole", "number"):
@@ -61,6 +65,13 @@ class Control:
         if self.kind == "segments":
             return st.segmented_control(self.label, self.options, default=self.default, required=True, **common)
         return st.toggle(self.label, self.default, **common)
+
+    def _enter_link(self) -> None:
+        """Put a value that was assigned before the widget's first run into the URL; afterwards Streamlit does."""
+        value = st.session_state.get(self.name)
+        if value is not None and value != self.default and self.name not in st.query_params:
+            with suppress(StreamlitAPIException):  # The widget is known to the URL already and keeps it itself.
+                st.query_params[self.name] = linked(value)
 
     @property
     def value(self) -> Any:
@@ -96,6 +107,13 @@ class Control:
         if self.kind == "toggle":
             return "true or false"
         return "text" if self.kind == "text" else f"a number from {self.lower:g} to {self.upper:g}"
+
+
+def linked(value: Any) -> str | list[str]:
+    """A value as the URL has it."""
+    if isinstance(value, tuple):
+        return [str(part) for part in value]
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def assign(values: Mapping[str, Any]) -> None:

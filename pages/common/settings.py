@@ -16,7 +16,7 @@ from core.health.request import ObserveRequest
 from core.views.manifest import MAX_PINS, SavedSetting, read_manifest
 from pages.common import controls as shared
 from pages.common import navigation
-from pages.common.control import Control, assign, reset, values_of
+from pages.common.control import Control, assign, linked, reset, values_of
 
 PINS, REFUSAL, NEXT_PAGE = "pins", "restore refusal", "next page"
 PRESET = "preset"
@@ -50,7 +50,7 @@ def apply_preset() -> None:
 def preset_query(name: str) -> dict[str, str | list[str]]:
     """The query that a link to a preset carries."""
     defaults = {control.name: control.default for control in shared.DECODER}
-    return {key: _linked(value) for key, value in PRESETS[name].items() if value != defaults[key]}
+    return {key: linked(value) for key, value in PRESETS[name].items() if value != defaults[key]}
 
 
 def reset_page(entry: navigation.Entry) -> None:
@@ -67,7 +67,7 @@ def saved(controls: Iterable[Control]) -> SavedSetting:
 
 def query_parameters(controls: Iterable[Control]) -> dict[str, str | list[str]]:
     """What a link to the setting carries: every linked control that is not at its default."""
-    return {c.name: _linked(c.value) for c in controls if c.linked and c.value != c.default}
+    return {c.name: linked(c.value) for c in controls if c.linked and c.value != c.default}
 
 
 def query(controls: Iterable[Control]) -> str:
@@ -149,9 +149,3 @@ def _checked_pin(setting: SavedSetting) -> SavedSetting:
     found = SavedSetting(setting=checked(setting.setting, shared.DECODER), batch=setting.batch, name=setting.name)
     request_of(found).check()
     return found
-
-
-def _linked(value: Any) -> str | list[str]:
-    if isinstance(value, tuple):
-        return [str(part) for part in value]
-    return str(value).lower() if isinstance(value, bool) else str(value)

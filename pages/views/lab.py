@@ -11,7 +11,7 @@ from core.lab.options import Options
 from core.lab.result import Result
 from core.views.lab.catalogue import VIEWS
 from core.views.lab.published import published_table
-from core.views.lab.view import LabView, formats, readable, summary_table
+from core.views.lab.view import LabView, formats, readable, summary_table, summary_view
 from pages.common import allowance, cached, panels, tours
 from pages.common.control import assign
 from pages.common.sheet import Sheet
@@ -111,8 +111,7 @@ def draw_tables(sheet: Sheet, view: LabView, bench: Bench, options: Options, res
     for key, shown in view.tables.items():
         table = result.tables[key]
         _table(sheet, f"{name}-{key.replace('_', '-')}", shown.alt, table, shown.of(table))
-    summary = summary_table(result)
-    _table(sheet, f"{name}-summary", "Every number of the experiment.", summary, readable(summary))
+    _table(sheet, f"{name}-summary", "Every number of the experiment.", summary_table(result), summary_view(result))
     for note in result.notes:
         st.caption(panels.escaped(_unmarked(note)))
 

@@ -56,7 +56,7 @@ class Matrix:
         return {
             "type": "heatmap", "x": [plain(name) for name in self.columns], "y": [plain(name) for name in self.rows],
             "z": [[float(value) for value in row] for row in self.values], "text": self._cells, "xgap": 1, "ygap": 1,
-            "textfont": {"color": colors.ink}, "texttemplate": "%{text}" if self._written else "",
+            "textfont": {"color": colors.ink, "size": 11}, "texttemplate": "%{text}" if self._written else "",
             "showscale": not self._written, "hovertemplate": "%{y}, %{x}: %{text}<extra></extra>",
             "colorbar": {"title": {"text": self.bar_title, "side": "right"}, "thickness": 12, "outlinewidth": 0},
             **scale,

@@ -94,7 +94,7 @@ def invariance_pictures(result: Result, subject: str) -> Mapping[str, Picture]:
     norms, changes, distances = grid(table, "norm", "change", "relative_distance")
     _, _, words = grid(table, "norm", "change", "at_epsilon_0")
     texts = [
-        [f"{word}<br>{value:.2g}" for word, value in zip(*pair, strict=True)]
+        [f"{'moved' if word == 'changed' else 'kept'}<br>{value:.2g}" for word, value in zip(*pair, strict=True)]
         for pair in zip(words, distances, strict=True)
     ]
     sizes = [[math.log10(max(value, UNSEEN)) for value in row] for row in distances]

@@ -8,7 +8,7 @@ from core.lab.result import Result
 from core.views.lab.chart import Chart, Line
 from core.views.lab.matrix import Matrix
 from core.views.lab.norm_rows import FEATURE_AXIS, norm_subject
-from core.views.lab.view import LabView, Picture, TableView, counted, number
+from core.views.lab.view import LabView, Picture, TableView, closeness, counted, number
 
 
 def jacobian_pictures(result: Result, subject: str) -> Mapping[str, Picture]:
@@ -39,7 +39,7 @@ def _jacobian_reading(result: Result) -> str:
     return (
         f"The Jacobian has rank {found['rank']} of {found['width']}: {found['width'] - found['rank']} directions are "
         f"lost. The largest singular value is {number(found['largest_singular_value'])}, and a central difference "
-        f"agrees to {found['largest_difference']:.1e}."
+        f"agrees {closeness(found['largest_difference'])}."
     )
 
 
@@ -103,8 +103,8 @@ def gradient_pictures(result: Result, subject: str) -> Mapping[str, Picture]:
 def _gradient_reading(result: Result) -> str:
     found = result.summary
     return (
-        f"The terms' sum agrees with a central difference to {found['largest_difference']:.1e}. Along all ones it is "
-        f"{found['gradient_along_ones']:.2g}, along the row itself {found['gradient_along_row']:.2g}."
+        f"The terms' sum agrees with a central difference {closeness(found['largest_difference'])}. Along all ones it "
+        f"is {found['gradient_along_ones']:.2g}, along the row itself {found['gradient_along_row']:.2g}."
     )
 
 

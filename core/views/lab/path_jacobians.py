@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from core.lab.result import Result
 from core.views.lab.chart import Chart, Line
 from core.views.lab.signal_residuals import decoder_subject
-from core.views.lab.view import LabView, Picture, TableView, number
+from core.views.lab.view import LabView, Picture, TableView, closeness, number
 
 NORM_AXIS = "spectral norm"
 
@@ -44,7 +44,7 @@ def _product_reading(result: Result) -> str:
     return (
         f"The product stretches a vector by at most {number(found['product_norm'])}; the blocks' norms multiply to "
         f"{number(found['norm_bound'])}, which is {number(found['bound_over_norm'])} times as much. Carried back by "
-        f"the product, the last adjoint gives the first to {found['adjoint_error']:.1e}."
+        f"the product, the last adjoint gives the first {closeness(found['adjoint_error'])}."
     )
 
 
@@ -101,7 +101,7 @@ def _interaction_reading(result: Result) -> str:
     found = result.summary
     return (
         f"The largest interaction has norm {number(found['largest_interaction'])}, the largest difference of the two "
-        f"orders {number(found['largest_difference'])}; the terms add up to {found['largest_identity_error']:.1e}."
+        f"orders {number(found['largest_difference'])}; the terms add up {closeness(found['largest_identity_error'])}."
     )
 
 

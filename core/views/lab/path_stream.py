@@ -10,7 +10,7 @@ from core.lab.paths.ledger import ResidualLedgerOptions
 from core.lab.result import Result
 from core.views.lab.chart import Chart, Line
 from core.views.lab.signal_residuals import ADDITION_AXIS, COSINES, decoder_subject
-from core.views.lab.view import LabView, Picture, TableView, number
+from core.views.lab.view import LabView, Picture, TableView, closeness, number
 
 
 def expansion_pictures(result: Result, subject: str) -> Mapping[str, Picture]:
@@ -38,7 +38,7 @@ def _expansion_reading(result: Result) -> str:
     found = result.summary
     return (
         f"The input has a share of {number(found['share_of_input'])} in the last state, the largest update "
-        f"{number(found['largest_share'])}; the terms add up to the last state to {found['expansion_error']:.1e}."
+        f"{number(found['largest_share'])}; the terms add up to the last state {closeness(found['expansion_error'])}."
     )
 
 
@@ -93,8 +93,8 @@ def _geometry_reading(result: Result) -> str:
     found = result.summary
     return (
         f"The largest update is {number(found['largest_rho'])} times its stream; cosines run from "
-        f"{number(found['smallest_cosine'])} to {number(found['largest_cosine'])}. The growth identity holds to "
-        f"{found['largest_identity_error']:.1e}."
+        f"{number(found['smallest_cosine'])} to {number(found['largest_cosine'])}. The growth identity holds "
+        f"{closeness(found['largest_identity_error'])}."
     )
 
 
@@ -124,12 +124,8 @@ UPDATE_GEOMETRY = LabView(
 def ledger_pictures(result: Result, subject: str) -> Mapping[str, Picture]:
     """Every item's size as a bar."""
     table = result.tables["ledger"]
-    lines = [
-        Line(name=f"{place}: {item}", x=[str(place)], y=[value], index=index, look="bars")
-        for index, (place, item, value) in enumerate(
-            zip(range(1, len(table) + 1), table["item"], table["mebibytes"], strict=True)
-        )
-    ]
+    numbers = [str(number) for number in range(1, len(table) + 1)]
+    lines = [Line(name="MiB", x=numbers, y=table["mebibytes"].tolist(), look="bars")]
     chart = Chart(
         title="The ledger", subject=subject, lines=lines, x_title="item, as numbered below", y_title="MiB",
         names_on_x=True, legend=False,

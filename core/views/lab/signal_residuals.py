@@ -10,7 +10,7 @@ from core.lab.signal.norm_placement import NormPlacementOptions
 from core.lab.signal.scaled_residual import ScaledResidualOptions
 from core.lab.signal.stream_growth import StreamGrowthOptions
 from core.views.lab.chart import Chart, Line
-from core.views.lab.view import LabView, Picture, TableView, counted, number
+from core.views.lab.view import LabView, Picture, TableView, closeness, counted, number
 
 IDENTITY = (
     r"\begin{aligned}\operatorname{Var}(h+cF)={}&\operatorname{Var}(h)+c^2\operatorname{Var}(F)\\"
@@ -57,8 +57,8 @@ def _scaled_reading(result: Result) -> str:
     found = result.summary
     return (
         f"All branches together add variance {number(found['added_variance'])}; independence predicts "
-        f"{number(found['added_variance_if_independent'])}. The identity with covariance holds to "
-        f"{found['largest_identity_error']:.1e}."
+        f"{number(found['added_variance_if_independent'])}. The identity with covariance holds "
+        f"{closeness(found['largest_identity_error'])}."
     )
 
 
@@ -106,7 +106,7 @@ def _decoder_reading(result: Result) -> str:
     return (
         f"The last state has variance {number(found['final_variance'])}; independence predicts "
         f"{number(found['final_variance_if_independent'])}. The largest correlation of stream and branch is "
-        f"{number(found['largest_correlation'])}, and the identity holds to {found['largest_identity_error']:.1e}."
+        f"{number(found['largest_correlation'])}, and the identity holds {closeness(found['largest_identity_error'])}."
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -61,9 +62,14 @@ class LabView:
     tables: Mapping[str, TableView]
 
 
-def number(value: Any) -> str:
-    """A number of a summary in a sentence: four digits, and a word where it is undefined."""
-    return "undefined" if value is None else f"{value:.4g}"
+def number(value: Any, digits: int = 4) -> str:
+    """A number of a summary in a sentence: four digits unless told, and a word where it is undefined."""
+    return "undefined" if value is None or math.isnan(value) else f"{value:.{digits}g}"
+
+
+def closeness(error: float) -> str:
+    """How far an identity holds."""
+    return f"to {error:.1e}" if error else "exactly"
 
 
 def counted(count: int, thing: str) -> str:
@@ -88,9 +94,17 @@ def formats(table: pd.DataFrame) -> dict[str, str]:
 
 def summary_table(result: Result) -> pd.DataFrame:
     """Every number of a summary, a row each; what is undefined is missing."""
-    numbers = {
-        name: float("nan") if value is None else float(value)
-        for name, value in result.summary.items()
-        if not isinstance(value, bool | str)
-    }
-    return pd.DataFrame({"quantity": [name.replace("_", " ") for name in numbers], "value": list(numbers.values())})
+    numbers = _numbers(result)
+    values = [float("nan") if value is None else float(value) for value in numbers.values()]
+    return pd.DataFrame({"quantity": list(numbers), "value": values})
+
+
+def summary_view(result: Result) -> pd.DataFrame:
+    """The summary as people read it: words, whole numbers in full, other numbers to six digits."""
+    numbers = _numbers(result)
+    texts = [f"{value:,}" if isinstance(value, int) else number(value, 6) for value in numbers.values()]
+    return pd.DataFrame({"quantity": [name.replace("_", " ") for name in numbers], "value": texts})
+
+
+def _numbers(result: Result) -> dict[str, Any]:
+    return {name: value for name, value in result.summary.items() if not isinstance(value, bool | str)}
