@@ -38,7 +38,8 @@ class Branch:
     `factors` lead from the leaf to the sum, `inner` from `raw` to the leaf.
 
     `deep` is `raw` before views of it. `norm_out` tells that a norm stands between raw and leaf. `additive` are the
-    parameters that the branch adds by itself (biases), `gains` the vectors that scale what it reads.
+    parameters that the branch adds by itself (biases), `gains` the vectors that scale what it reads. `passes` tells
+    that some of the stream reaches the sum through the branch without a matrix.
     """
 
     leaf: Vertex
@@ -53,6 +54,7 @@ class Branch:
     additive: list[torch.Tensor] = field(default_factory=list)
     additive_operands: list[tuple[int, int]] = field(default_factory=list)
     gains: list[Vertex] = field(default_factory=list)
+    passes: bool = False
     softmax: bool = False
     nodes: int = 0
 
@@ -124,7 +126,10 @@ class _Writers:
         self.branch.writers = sorted(chosen, key=lambda use: use.call)
 
     def _push(self, vertex: Vertex | None, linear: bool) -> None:
-        if vertex is None or vertex in self.states or not self.flow.dynamic(vertex):
+        if vertex is None or not self.flow.dynamic(vertex):
+            return
+        if vertex in self.states:
+            self.branch.passes |= linear
             return
         if (vertex, True) not in self._seen and (vertex, linear) not in self._seen:
             self._seen.add((vertex, linear))

@@ -81,19 +81,32 @@ def chosen_sites(sites: Sequence[Site]) -> list[Site]:
 
 
 def silent_blocks(discovery: Discovery) -> list[str]:
-    """Blocks of the model, by the numbered containers of its parameters, that wrote nothing to the stream."""
-    fired: dict[str, set[int]] = {}
+    """Blocks that wrote nothing to the stream though they hold the parameters of blocks that did.
+
+    Blocks are entries of the numbered containers (`layers.3`) that the stream's writers and readers stand in.
+    """
+    fired: dict[str, dict[int, set[str]]] = {}
     for site in discovery.sites:
         for branch in site.branches:
             for use in (*branch.writers, *branch.readers):
                 for name in discovery.names.of(use.parameters):
-                    for container, number in numbered(name)[:1]:
-                        fired.setdefault(container, set()).add(number)
-    problems = []
-    for container, numbers in fired.items():
-        present = {n for name in discovery.names.parameters for c, n in numbered(name) if c == container}
-        problems += [f"{container}.{number} never wrote to the stream" for number in sorted(present - numbers)]
-    return problems
+                    for container, number, rest in _entry(name):
+                        fired.setdefault(container, {}).setdefault(number, set()).add(rest)
+    silent: dict[str, None] = {}
+    for name in discovery.names.parameters:
+        for container, number, rest in _entry(name):
+            blocks = fired.get(container, {})
+            if number not in blocks and any(rest in names for names in blocks.values()):
+                silent[f"{container}.{number}"] = None
+    return [f"{block} never wrote to the stream" for block in silent]
+
+
+def _entry(name: str) -> list[tuple[str, int, str]]:
+    """The outermost numbered container of a name, the number, and what follows it; nothing for a name without one."""
+    return [
+        (container, number, name.removeprefix(f"{container}.{number}" if container else str(number)))
+        for container, number in numbered(name)[:1]
+    ]
 
 
 def _tolerance(discovery: Discovery) -> float:
@@ -126,9 +139,10 @@ def _intervene(discovery: Discovery, site: Site, problems: list[str]) -> Interve
     if not equal:
         problems.append(f"silencing the writers of {site.label} changes an earlier state")
     elif not passed:
+        passes = "; part of what it gains passes no matrix" if any(b.passes for b in site.branches) else ""
         problems.append(
             f"with the writers of {site.label} silenced the next state still differs from the shortcut by "
-            f"{difference:.2g}"
+            f"{difference:.2g}{passes}"
         )
     return Intervention(site.label, silenced, equal, difference, passed)
 
