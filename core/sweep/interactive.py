@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 
 from core.decoder.recipes import recipe
 from core.errors import BudgetError, DepthscopeError
+from core.sweep.allowance import Allowance
 from core.sweep.cost import SweepEstimate
 from core.sweep.grid import SweepGrid
 from core.sweep.output import OutputFolder
-from core.sweep.progress import clock
 from core.sweep.run import SweepRun
 from core.sweep.store import Store
 
@@ -27,44 +27,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SLICE_SECONDS = 0.3
-
-
-@dataclass(frozen=True, kw_only=True)
-class Allowance:
-    """What one visitor's sweep may take of a server that others use too; `check` and `check_run` refuse more.
-
-    A pass is what cancelling waits for. `plans` bounds settings times recipes, each of which is planned by itself.
-    """
-
-    cells: int = 2**15
-    plans: int = 256
-    seconds: float = 120.0
-    pass_seconds: float = 0.7
-    pass_bytes: int = 2**31
-
-    def check(self, grid: SweepGrid) -> None:
-        """Refuse a grid that is too large to plan and to draw, before anything is planned."""
-        plans = len(grid.settings) * len(grid.computed)
-        for value, limit, what in ((plans, self.plans, "decoders"), (grid.cells, self.cells, "cells")):
-            if value > limit:
-                raise BudgetError(
-                    f"The sweep has {value:,} {what} and a page takes {limit:,}; give fewer depths, sizes, recipes or "
-                    "seeds, or run it on the command line."
-                )
-
-    def check_run(self, run: SweepRun) -> None:
-        """Refuse missing cells that would hold the server, or one visitor's cancel button, for too long."""
-        cost, longest = run.estimate, max((chunk.seconds for chunk in run.pending), default=0.0)
-        for value, limit, sentence in (
-            (cost.seconds, self.seconds, f"The missing cells take about {clock(cost.seconds)} and a page computes up "
-             f"to {clock(self.seconds)}"),
-            (longest, self.pass_seconds, f"One pass takes about {longest:.1f} s and a page computes passes of up to "
-             f"{self.pass_seconds:g} s, so that cancelling answers"),
-            (cost.peak_bytes, self.pass_bytes, f"A pass needs about {cost.peak_bytes / 2**30:.1f} GiB and a page takes "
-             f"{self.pass_bytes / 2**30:g} GiB"),
-        ):  # fmt: skip
-            if value > limit:
-                raise BudgetError(f"{sentence}; give fewer or smaller decoders, or run it on the command line.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,8 +49,11 @@ class InteractiveSweep:
     """One grid against one store, for one visitor; every method may be called from any thread.
 
     `running` says that slices are wanted: whoever shows the sweep then calls `advance` again and again. `fault` is the
-    sentence why it stopped by itself, and None otherwise; finished cells are stored in any case.
+    sentence why it stopped by itself, and None otherwise; finished cells are stored in any case. `elsewhere` says
+    whether other machines compute it.
     """
+
+    elsewhere = False
 
     def __init__(self, grid: SweepGrid, store: Store, turns: Semaphore, allowance: Allowance | None = None) -> None:
         self.allowance = allowance or Allowance()
@@ -96,7 +61,7 @@ class InteractiveSweep:
         self.grid, self.running = grid, False
         self.fault: str | None = None
         self._store, self._turns, self._lock = store, turns, Lock()
-        self._run = SweepRun(grid, store)
+        self._run = self._new_run()
         self._tables: dict[str, tuple[int, pd.DataFrame]] = {}
         self._began, self._paused = 0.0, 0.0
         self._before, self._work = self._run.done, 0.0
@@ -228,10 +193,17 @@ class InteractiveSweep:
 
     def _rest(self) -> None:
         """Stop, keep the store within its size, and let go of base draws by reading the run anew."""
-        self.cancel()
-        if self.complete:
-            self._store.trim(self._run.keys())
-        self._run = SweepRun(self.grid, self._store)
+        try:
+            if self.complete:
+                self._store.trim(self._run.keys())
+            self._run = self._new_run()
+        except DepthscopeError as error:
+            self.fault = self.fault or str(error)
+        finally:
+            self.cancel()
+
+    def _new_run(self) -> SweepRun:
+        return SweepRun(self.grid, self._store)
 
     def _open_seconds(self) -> float:
         return sum(bundle.seconds for bundle in self._run.open_bundles())

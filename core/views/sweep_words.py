@@ -7,7 +7,7 @@ import pandas as pd
 from core.health.band import Band
 from core.sweep.cost import SweepEstimate
 from core.sweep.grid import SweepGrid
-from core.sweep.interactive import Allowance, Pace
+from core.sweep.interactive import SLICE_SECONDS, InteractiveSweep, Pace
 from core.sweep.progress import clock
 from core.sweep.ranges import seed_text
 from core.sweep.summary import ALL_RATIOS
@@ -55,13 +55,18 @@ def pace_sentence(pace: Pace) -> str:
     return f"{pace.done:,} of {pace.total:,} cells{rate}{left}"
 
 
-def allowance_sentence(allowance: Allowance, slice_seconds: float) -> str:
-    """What a page grants one visitor."""
+def allowance_sentence(sweep: InteractiveSweep) -> str:
+    """What a page grants one visitor, and where the work is done."""
+    allowed = sweep.allowance
+    bounds = f"A sweep has up to {allowed.cells:,} cells here"
+    if sweep.elsewhere:
+        work = "Its passes run on the workers of the scheduler that was given when this server was started."
+    else:
+        bounds += f", {clock(allowed.seconds)} and passes of {allowed.pass_seconds:g} s"
+        work = f"It is computed in slices of {SLICE_SECONDS:g} s on one core, which leaves another one free."
     return (
-        f"This page computes in slices of {slice_seconds:g} s on one core and leaves another one free: up to "
-        f"{allowance.cells:,} cells, {clock(allowance.seconds)} and passes of {allowance.pass_seconds:g} s a sweep. It "
-        "works while it is open; finished cells are stored at once and never computed again, here or on the command "
-        "line."
+        f"{bounds}. {work} It goes on while this page is open; finished cells are stored at once and never computed "
+        "again, here or on the command line."
     )
 
 

@@ -9,7 +9,7 @@ import streamlit as st
 
 from core.errors import BudgetError
 from core.health.request import ObserveRequest
-from core.sweep.interactive import SLICE_SECONDS, InteractiveSweep
+from core.sweep.interactive import InteractiveSweep
 from core.sweep.request import SweepRequest
 from core.views.sweep_words import allowance_sentence, cost_figures, pace_sentence, setting_sentence
 from pages.common import cached, panels, recipe_panel
@@ -66,7 +66,7 @@ def state(sweep: InteractiveSweep, request: SweepRequest) -> None:
     with st.expander("The same sweep on the command line, and what this page grants"):
         st.markdown(panels.escaped(setting_sentence(sweep.grid)))
         st.code(request.command(), language="sh", wrap_lines=True)
-        st.caption(panels.escaped(allowance_sentence(sweep.allowance, SLICE_SECONDS)))
+        st.caption(panels.escaped(allowance_sentence(sweep)))
 
 
 def go_on(sweep: InteractiveSweep) -> None:

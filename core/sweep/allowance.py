@@ -1,0 +1,48 @@
+"""What a page grants one visitor's sweep, refused with the sentence to show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from core.errors import BudgetError
+from core.sweep.grid import SweepGrid
+from core.sweep.progress import clock
+from core.sweep.run import SweepRun
+
+
+@dataclass(frozen=True, kw_only=True)
+class Allowance:
+    """What one visitor's sweep may take of a server that others use too; `check` and `check_run` refuse more.
+
+    A pass is what cancelling waits for. `plans` bounds settings times recipes, each of which is planned by itself.
+    """
+
+    cells: int = 2**15
+    plans: int = 256
+    seconds: float = 120.0
+    pass_seconds: float = 0.7
+    pass_bytes: int = 2**31
+
+    def check(self, grid: SweepGrid) -> None:
+        """Refuse a grid that is too large to plan and to draw, before anything is planned."""
+        plans = len(grid.settings) * len(grid.computed)
+        for value, limit, what in ((plans, self.plans, "decoders"), (grid.cells, self.cells, "cells")):
+            if value > limit:
+                raise BudgetError(
+                    f"The sweep has {value:,} {what} and a page takes {limit:,}; give fewer depths, sizes, recipes or "
+                    "seeds, or run it on the command line."
+                )
+
+    def check_run(self, run: SweepRun) -> None:
+        """Refuse missing cells that would hold the server, or one visitor's cancel button, for too long."""
+        cost, longest = run.estimate, max((chunk.seconds for chunk in run.pending), default=0.0)
+        for value, limit, sentence in (
+            (cost.seconds, self.seconds, f"The missing cells take about {clock(cost.seconds)} and a page computes up "
+             f"to {clock(self.seconds)}"),
+            (longest, self.pass_seconds, f"One pass takes about {longest:.1f} s and a page computes passes of up to "
+             f"{self.pass_seconds:g} s, so that cancelling answers"),
+            (cost.peak_bytes, self.pass_bytes, f"A pass needs about {cost.peak_bytes / 2**30:.1f} GiB and a page takes "
+             f"{self.pass_bytes / 2**30:g} GiB"),
+        ):  # fmt: skip
+            if value > limit:
+                raise BudgetError(f"{sentence}; give fewer or smaller decoders, or run it on the command line.")
