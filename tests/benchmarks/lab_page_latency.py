@@ -1,0 +1,126 @@
+"""How long a person waits for a control of the labs: `python -m tests.benchmarks.lab_page_latency [NAME ...]`.
+
+In a real browser every control that stands open at an experiment's defaults is changed to and fro; the wait is from the
+key or pointer event to the first frame in which the run has ended and nothing on the page is stale. The limit is 250 ms
+for the median of an experiment's controls, and 2 s for the published chains, 512 wide and 50 layers deep. The server's
+processor time a change stands beside it, for other work on the machine moves the one and hardly the other.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+from typing import Any
+from urllib.parse import urlencode
+
+from pages.common.control import Control
+from pages.controls import norm_lab, residual_paths, signal_lab
+from pages.controls.lab import Bench, LabPage
+from tests.browser.harness import Visitor, browser, running_server, visit
+
+PAGES = (signal_lab.PAGE, norm_lab.PAGE, residual_paths.PAGE)
+LIMIT, WIDE_LIMIT = 250, 2000
+WIDE = ("linear-chain", "relu-chain", "tanh-chain")
+LISTEN = """
+for (const name of ['keydown', 'pointerdown'])
+  addEventListener(name, () => { window.started = performance.now(); }, true);
+"""
+ANSWERED = """
+() => new Promise(resolve => {
+  const app = document.querySelector('[data-testid="stApp"]');
+  let ran = false;
+  const look = () => {
+    const still = app.dataset.testScriptState === 'notRunning';
+    ran = ran || !still;
+    const late = performance.now() - window.started > 3000;
+    if (ran && still && !document.querySelector('[data-stale="true"]') || late && !ran)
+      requestAnimationFrame(() => resolve(late && !ran ? null : performance.now() - window.started));
+    else requestAnimationFrame(look);
+  };
+  look();
+})
+"""
+
+
+def change(tab: Visitor, control: Control, away: bool) -> None:
+    """Change a control by the smallest step that people make, or back."""
+    place = tab.page.locator(f".st-key-{control.name}")
+    if control.kind in ("slider", "whole", "number"):
+        up = away if control.default < (control.upper or 0) else not away
+        if control.kind == "slider":
+            place.get_by_role("slider").press("ArrowRight" if up else "ArrowLeft")
+        else:
+            place.get_by_test_id("stNumberInputStepUp" if up else "stNumberInputStepDown").click()
+        return
+    if control.kind == "toggle":
+        place.locator("label").first.click()
+        return
+    other = next(option for option in control.options if option != control.default)
+    wanted = other if away else control.default
+    if control.kind == "segments":
+        place.get_by_text(wanted, exact=True).click()
+    else:
+        place.locator("input").click()
+        tab.page.get_by_role("option", name=wanted, exact=True).click()
+
+
+def processor_seconds(pid: int) -> float:
+    """User and system time of a process so far."""
+    with open(f"/proc/{pid}/stat") as stat:
+        fields = stat.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def server_pid(address: str) -> int:
+    """The process that serves an address."""
+    wanted = f"server.port={address.rsplit(':', 1)[1]}"
+    found = subprocess.run(["pgrep", "-f", wanted], capture_output=True, check=True)
+    return int(found.stdout.split()[0])
+
+
+def measured(tab: Visitor, page: LabPage, bench: Bench, pid: int, rounds: int) -> tuple[list[float], float]:
+    """Milliseconds of every change of every open control, and processor milliseconds a change."""
+    tab.open(f"/{page.name}?{urlencode({page.selector.name: bench.label})}", page.title)
+    tab.page.evaluate(LISTEN)
+    shown = [bench.controls[field.option] for field in bench.fields if not field.more and bench.counts(field)]
+    waits: list[float] = []
+    before = processor_seconds(pid)
+    for control in (one for one in shown if one.kind != "text"):
+        for _ in range(rounds):
+            for away in (True, False):
+                change(tab, control, away)
+                waited: Any = tab.page.evaluate(ANSWERED)
+                if waited is not None:
+                    waits.append(float(waited))
+                tab.settle(100)
+    return waits, 1e3 * (processor_seconds(pid) - before) / max(1, len(waits))
+
+
+def main() -> None:
+    """Print a row an experiment and how many pass their limit."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", help="experiments; all unless given")
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    over = []
+    print(f"{'experiment':<20}{'changes':>8}{'median ms':>11}{'95th ms':>9}{'processor ms':>14}{'limit ms':>10}")
+    with browser() as opened, running_server() as address, visit(opened, address) as tab:
+        pid = server_pid(address)
+        for page in PAGES:
+            for bench in page.benches:
+                name = bench.experiment.name
+                if options.names and name not in options.names:
+                    continue
+                waits, processor = measured(tab, page, bench, pid, options.rounds)
+                limit = WIDE_LIMIT if name in WIDE else LIMIT
+                middle = statistics.median(waits) if waits else 0.0
+                late = sorted(waits)[int(0.95 * (len(waits) - 1))] if waits else 0.0
+                over += [name] if middle > limit else []
+                print(f"{name:<20}{len(waits):>8}{middle:>11.0f}{late:>9.0f}{processor:>14.0f}{limit:>10}", flush=True)
+    print(f"over their limit: {', '.join(over) or 'none'}")
+
+
+if __name__ == "__main__":
+    main()
