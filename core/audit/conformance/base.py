@@ -26,6 +26,8 @@ NAMED = (
     ("sqrt(2/(fan_in+fan_out))", 1.0),
 )
 TRANSPOSED = (("1/sqrt(fan_out)", 1.0), ("1/sqrt(fan_out)", 1 / math.sqrt(3)))
+# How much worse, in chi-square, a usual law may fit than a constant made to fit: 4.5 standard errors.
+WORSE = 20.0
 # Configurations name the standard deviation of their draws in these ways.
 RANGE_KEYS = ("initializer_range", "init_std", "init_stddev", "initializer_std")
 
@@ -104,7 +106,7 @@ def pooled_base(readers: Sequence[Stored]) -> Base | None:
         if len(agreeing) < most:
             continue
         base = _of(law, agreeing, readers)
-        if abs(math.log(base.constant / constant)) <= base.tolerance:
+        if _misfit(agreeing, named) <= _misfit(agreeing, _of(CONSTANT, agreeing, readers)) + WORSE:
             return replace(base, constant=constant, count=0, source=f"{base.source}; {_named(law, constant)} exactly")
     law = CONSTANT if len(fits[CONSTANT]) == most else next(law for law in fits if len(fits[law]) == most)
     return _of(law, fits[law], readers)
@@ -139,21 +141,42 @@ def _of(law: str, cluster: Sequence[Stored], readers: Sequence[Stored]) -> Base:
     )
 
 
+def _misfit(readers: Sequence[Stored], base: Base) -> float:
+    """Chi-square of the logarithms: the variance of that of a standard deviation of n normal values is 1 / 2n."""
+    return sum(2 * m.spread.count * math.log(m.spread.std / base.std(m)) ** 2 for m in readers)
+
+
 def _cluster(known: Sequence[Stored], law: str) -> list[Stored]:
     """The largest set of readers that lie on one constant; of sets as large, that with the larger constant."""
-    scaled = sorted(((m.spread.std / LAWS[law](m.fan_in, m.fan_out), place) for place, m in enumerate(known)))
-    best: list[int] = []
-    for start, (low, first) in enumerate(scaled):
-        if len(scaled) - start < len(best):
-            break
-        here = []
-        for value, place in scaled[start:]:
-            if math.log(value / low) > joint(*(tolerance(known[p].spread.count) for p in (first, place))):
+    units = sorted(_units(known, law), key=lambda unit: unit[0])
+    best: list[Stored] = []
+    for start, (low, first, _) in enumerate(units):
+        here: list[Stored] = []
+        for value, count, members in units[start:]:
+            if math.log(value / low) > joint(tolerance(first), tolerance(count)):
                 break
-            here.append(place)
+            here += members
         if len(here) >= len(best):
             best = here
-    return [known[place] for place in sorted(best)]
+    return best
+
+
+def _units(known: Sequence[Stored], law: str) -> list[tuple[float, int, list[Stored]]]:
+    """(constant, values behind it, readers): the blocks' readers of one name as one where they agree, else each.
+
+    Pooled over the blocks a constant is known better than from any one matrix.
+    """
+    groups: dict[str, list[Stored]] = {}
+    for m in known:
+        groups.setdefault(m.group, []).append(m)
+    units = []
+    for members in groups.values():
+        pooled = _of(law, members, members)
+        if all(abs(math.log(m.spread.std / pooled.std(m))) <= tolerance(m.spread.count) for m in members):
+            units.append((pooled.constant, pooled.count, members))
+        else:
+            units += [(m.spread.std / LAWS[law](m.fan_in, m.fan_out), m.spread.count, [m]) for m in members]
+    return units
 
 
 def _agreeing(known: Sequence[Stored], base: Base) -> list[Stored]:

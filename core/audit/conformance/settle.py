@@ -15,6 +15,10 @@ from core.audit.conformance.rules import Rule, close, recognized_rules
 MOST = 0.5
 # An embedding of torch's own, which says nothing of the matrices beside it.
 UNIT = 0.01
+# Recipes that set standard deviations themselves ask for no factor on a base.
+ABSOLUTE = ("wang",)
+# Forward coefficients are exact but for the rounding of their own type.
+CONSTANT_MARGIN = 1e-2
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,7 @@ def settle(readings: Sequence[Reading], declared: Rule | None) -> Settled:
             moved = [rebased(r, transposed(r.readers) or fan_out) for r in readings]
             return Settled(moved, declared or recognized(moved), by_fan_out=True)
         for rule in rules:
-            found = _disguised(readings, rule)
+            found = _disguised(readings, rule, recognize=declared is None)
             if found is not None:
                 return found
     return Settled(readings, declared, unused_range=unused)
@@ -72,16 +76,33 @@ def _share(reading: Reading, rule: Rule) -> float:
     writers = visible(reading)
     if not writers:
         return 0.0
-    met = 0
-    for group in grouped(writers):
-        factors = [reading.declared(rule, m) for m in group]
-        if rule.scales and all(close(f, 1.0, reading.group_margin(group)) for f in factors):
-            continue
-        one_by_one = [m for m, f in zip(group, factors, strict=True) if reading.meets(m, f)]
-        if len(one_by_one) == len(group) and not reading.fits(group, factors):
-            continue
-        met += len(one_by_one)
+    met = sum(_members_meeting(reading, rule, group) for group in grouped(writers))
     return met / len(writers)
+
+
+def _members_meeting(reading: Reading, rule: Rule, group: Sequence[Stored]) -> int:
+    """How many of a group count as meeting a rule: all, or some where the others were left at the base.
+
+    A group that stands at the base as a whole meets no rule, however wide its tolerance is.
+    """
+    factors = [reading.declared(rule, m) for m in group]
+    if rule.scales and reading.fits(group, [1.0] * len(group)):
+        return 0
+    # A rule of the forward is met by the forward; one of weights may be met by either.
+    asked = [rule.forward(m.block, reading.blocks) for m in group]
+    if any(f != 1 and not close(m.forward, f, CONSTANT_MARGIN) for m, f in zip(group, asked, strict=True)):
+        return 0
+    if any(m.forward != 1 for m in group) and reading.fits(group, [m.forward for m in group]):
+        # Stored at the base, so that the forward's own factor is the whole of it, without sampling error.
+        exact = all(close(m.forward, f, CONSTANT_MARGIN) for m, f in zip(group, factors, strict=True))
+        return len(group) if exact else 0
+    if reading.fits(group, factors):
+        return len(group)
+    meeting = [m for m, f in zip(group, factors, strict=True) if reading.meets(m, f)]
+    others = [m for m in group if m not in meeting]
+    if not meeting or not others or not reading.fits(meeting, [reading.declared(rule, m) for m in meeting]):
+        return 0
+    return len(meeting) if reading.fits(others, [1.0] * len(others)) else 0
 
 
 def _readers_meet(reading: Reading, rule: Rule) -> bool:
@@ -138,19 +159,34 @@ def _times(constant: float) -> str:
     return "" if constant == 1.0 else f"{constant:.4g} times "
 
 
-def _disguised(readings: Sequence[Reading], rule: Rule) -> Settled | None:
-    """The base where all or most readers are scaled as writers should be, so that the pooled base is too small."""
+def _disguised(readings: Sequence[Reading], rule: Rule, *, recognize: bool) -> Settled | None:
+    """The base where all or most readers are scaled as writers should be, so that the pooled base is too small.
+
+    With `recognize` the rule is a guess, and it must be met by writers on the larger base.
+    """
     first = readings[0]
     factor = _constant_factor(first, rule)
-    if factor is None:
+    if factor is None or rule.recipe.name in ABSOLUTE:
         return None
+    readers, writers = usable(first.readers), visible(first)
     for base in _larger(readings, rule, factor):
         moved = rebased(first, base)
-        if all(close(moved.stored(m), factor, moved.margin(m)) for m in (*usable(first.readers), *visible(first))):
-            return Settled([_moved(r, rule, base) for r in readings], rule, everything=True)
-    if any(close(first.stored(m), 1 / factor, first.margin(m)) for m in usable(first.readers)):
-        return Settled([_raised(r, rule) for r in readings], rule)
+        if all(_stands_at(moved, group, factor) for group in (readers, *grouped(readers), *grouped(writers))):
+            return Settled([_moved(r, base) for r in readings], rule, everything=True)
+    raised = [_raised(r, rule) for r in readings]
+    if recognize and _share(raised[0], rule) < MOST:
+        return None
+    if any(_stands_at(first, group, 1 / factor) for group in grouped(readers)):
+        return Settled(raised, rule)
     return None
+
+
+def _stands_at(reading: Reading, group: Sequence[Stored], factor: float) -> bool:
+    """Whether stored matrices have one factor, each and all together."""
+    count = sum(m.spread.count for m in group)
+    pooled = math.sqrt(sum(m.spread.count * reading.stored(m) ** 2 for m in group) / count)
+    each = all(close(reading.stored(m), factor, reading.margin(m)) for m in group)
+    return each and close(pooled, factor, reading.group_margin(group))
 
 
 def _larger(readings: Sequence[Reading], rule: Rule, factor: float) -> Iterator[Base]:
@@ -170,7 +206,7 @@ def _larger(readings: Sequence[Reading], rule: Rule, factor: float) -> Iterator[
             yield Base(law=CONSTANT, constant=std, source=f"the std of {name}", readers=len(first.readers))
 
 
-def _moved(reading: Reading, rule: Rule, base: Base) -> Reading:
+def _moved(reading: Reading, base: Base) -> Reading:
     return reading if reading.base.count == 0 else rebased(reading, replace(base, count=0))
 
 
