@@ -4,7 +4,7 @@ Run `python -m tests.benchmarks.sweep_throughput [--pairs N]`.
 Three cases, both arms, one row of four positions, float64, from a grid to stored cells, building included on every
 side. Each pair of measurements runs the sweep and the two baselines right after one another in this one process, on one
 thread and with the same allocator settings, so that other work on the machine weighs on all alike; the ratios are
-medians over pairs.
+medians over pairs. Processor time stands beside elapsed time, for other work moves the one and hardly the other.
 """
 
 from __future__ import annotations
@@ -50,53 +50,59 @@ CASES = (
 
 
 @dataclass(frozen=True)
-class Measured:
-    """Members or models a second of each pair."""
+class Rates:
+    """Members or models a second of elapsed time and of processor time, of the sweep and both baselines."""
 
-    sweep: list[float]
-    hooked: list[float]
-    plain: list[float]
-
-    def ratio(self, baseline: str) -> float:
-        """The median over pairs of the sweep's rate and a baseline's."""
-        return statistics.median(a / b for a, b in zip(self.sweep, getattr(self, baseline), strict=True))
+    sweep: tuple[float, float]
+    hooked: tuple[float, float]
+    plain: tuple[float, float]
 
 
-def sweep_rate(case: Case, first_seed: int, store: Store) -> float:
+def ratio(rates: list[Rates], baseline: str, clock: int = 0) -> float:
+    """Median over pairs of the sweep's rate by a baseline's; clock 0 is elapsed time, 1 processor time."""
+    return statistics.median(pair.sweep[clock] / getattr(pair, baseline)[clock] for pair in rates)
+
+
+def rate(count: int, work: Callable[[], object]) -> tuple[float, float]:
+    """How many of `count` a second, by both clocks."""
+    began, worked = time.perf_counter(), time.process_time()
+    work()
+    return count / (time.perf_counter() - began), count / (time.process_time() - worked)
+
+
+def sweep_rate(case: Case, first_seed: int, store: Store) -> tuple[float, float]:
     """Members a second from a grid to its stored cells."""
-    began = time.perf_counter()
-    seeds = range(first_seed, first_seed + case.seeds)
-    run = SweepRun(SweepGrid(blocks=(case.config.blocks,), seeds=tuple(seeds), sizes=(case.config,)), store)
-    assert run.done == 0
-    while run.pending:
-        run.step(60)
-    return run.total / (time.perf_counter() - began)
+
+    def work() -> None:
+        seeds = tuple(range(first_seed, first_seed + case.seeds))
+        run = SweepRun(SweepGrid(blocks=(case.config.blocks,), seeds=seeds, sizes=(case.config,)), store)
+        assert run.done == 0
+        while run.pending:
+            run.step(60)
+
+    return rate(2 * case.seeds, work)
 
 
-def model_rate(models: int, observe: Callable[[], object]) -> float:
-    """Models a second, each built and observed."""
-    began = time.perf_counter()
-    for _ in range(models):
-        observe()
-    return models / (time.perf_counter() - began)
-
-
-def measure(case: Case, pairs: int) -> Measured:
+def measure(case: Case, pairs: int) -> list[Rates]:
     """Interleaved pairs, after one round that is thrown away."""
     batch = chapter_batch()
     ids, targets = torch.from_numpy(batch.inputs), torch.from_numpy(batch.targets)
     scale = case.config.blocks**-0.5
+
+    def hooked() -> None:
+        for _ in range(case.models):
+            observe_llama(llama(case.config), ids)
+
+    def plain() -> None:
+        for _ in range(case.models):
+            observe_plain(PlainDecoder(case.config, scale), ids, targets)
+
     with tempfile.TemporaryDirectory() as folder, Store.open(Path(folder) / "cells.sqlite") as store:
-        rates = [
-            (
-                sweep_rate(case, pair * case.seeds, store),
-                model_rate(case.models, lambda: observe_llama(llama(case.config), ids)),
-                model_rate(case.models, lambda: observe_plain(PlainDecoder(case.config, scale), ids, targets)),
-            )
+        found = [
+            Rates(sweep_rate(case, pair * case.seeds, store), rate(case.models, hooked), rate(case.models, plain))
             for pair in range(pairs + 1)
         ]
-    sweep, hooked, plain = (list(column) for column in zip(*rates[1:], strict=True))
-    return Measured(sweep, hooked, plain)
+    return found[1:]
 
 
 def peak_mebibytes(case: int) -> float:
@@ -113,6 +119,13 @@ def peak_mebibytes(case: int) -> float:
     return int(done.stdout) / 1024
 
 
+def line(case: Case, rates: list[Rates], clock: int) -> str:
+    """Rates and ratios of a case by one clock."""
+    medians = (statistics.median(getattr(pair, name)[clock] for pair in rates) for name in ("sweep", "hooked", "plain"))
+    ratios = f"{ratio(rates, 'hooked', clock):>10.1f}{case.aim:>10g}{ratio(rates, 'plain', clock):>10.1f}"
+    return f"{case.name:<22}" + "".join(f"{median:>10.1f}" for median in medians) + ratios
+
+
 def main() -> None:
     """Print the rates, their ratios and the peak memory of every case, then where the time goes."""
     from tests.benchmarks.sweep_profile import describe  # imports this module
@@ -122,15 +135,11 @@ def main() -> None:
     pairs = parser.parse_args().pairs
     settle()
     titles = ("sweep/s", "hooked/s", "plain/s", "x hooked", "aim", "x plain", "peak MiB")
-    print(f"{'case':<22}" + "".join(f"{title:>10}" for title in titles))
+    print(f"{'':<40}" + "".join(f"{title:>10}" for title in titles))
     for index, case in enumerate(CASES):
-        measured = measure(case, pairs)
-        rates = "".join(f"{statistics.median(r):>10.1f}" for r in (measured.sweep, measured.hooked, measured.plain))
-        print(
-            f"{case.name:<22}{rates}{measured.ratio('hooked'):>10.1f}{case.aim:>10g}{measured.ratio('plain'):>10.1f}"
-            f"{peak_mebibytes(index):>10.0f}",
-            flush=True,
-        )
+        rates, peak = measure(case, pairs), peak_mebibytes(index)
+        for clock, name in enumerate(("elapsed time", "processor time")):
+            print(f"{name:<18}{line(case, rates, clock)}{peak:>10.0f}", flush=True)
     describe()
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from core.sweep.process import settle
-from tests.benchmarks.sweep_throughput import CASES, Case, measure
+from tests.benchmarks.sweep_throughput import CASES, Case, measure, ratio
 
-# The benchmark aims at 250, 150 and 2; other work on the machine moves single runs by a fifth.
+# The benchmark aims at 250, 150 and 2. Processor time is compared, for the machine may have other work.
 FLOORS = (200, 120, 1.7)
 
 
@@ -16,4 +16,4 @@ FLOORS = (200, 120, 1.7)
 def test_a_sweep_is_many_times_faster_than_one_hooked_model_after_another(case: Case, floor: float) -> None:
     pytest.importorskip("transformers", reason="the baseline is a transformers model")
     settle()
-    assert measure(case, pairs=7).ratio("hooked") >= floor
+    assert ratio(measure(case, pairs=7), "hooked", clock=1) >= floor
