@@ -38,9 +38,13 @@ def chromium() -> Iterator[Any]:
 @pytest.fixture(scope="session")
 def server(chromium: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A fresh server of the app, shared by all tests; its log must hold no traceback at the end."""
-    log = tmp_path_factory.mktemp("server") / "log.txt"
-    with running_server(log=log) as address:
-        yield address
+    place = tmp_path_factory.mktemp("server")
+    log = place / "log.txt"
+    with pytest.MonkeyPatch.context() as patch:
+        # Made before anything of a narrower scope.
+        patch.setenv("DEPTHSCOPE_STORE", str(place / "cells.sqlite"))
+        with running_server(log=log) as address:
+            yield address
     assert_clean_log(log)
 
 
