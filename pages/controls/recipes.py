@@ -28,6 +28,7 @@ class SeveralRecipes(Control):
             self.label, self.options, list(self.default), key=self.name, help=self.help, disabled=disabled,
             max_selections=MAX_RECIPES, accept_new_options=True, persist_state="session", bind="query-params",
             placeholder=self.placeholder, label_visibility=label_visibility, select_all=False,
+            wrap=True,
         )  # fmt: skip
         return tuple(chosen)
 

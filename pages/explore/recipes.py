@@ -7,12 +7,13 @@ import streamlit as st
 from core.recipes.request import comparison_of
 from core.sweep.ranges import seed_text
 from core.views.recipe_words import comparison_sentence
-from pages.common import controls, panels, recipe_panel
+from pages.common import contrast, controls, panels, recipe_panel
 from pages.common.sheet import Sheet
 from pages.controls import recipes as own
 from pages.views.recipe_shown import Shown
 from pages.views.recipes import VIEWS
 
+contrast.dark_ink()
 st.title("Recipes")
 st.markdown(
     "What each depth recipe really changes, and what it does to one base draw at your depth: graph, laws, ratios over "
