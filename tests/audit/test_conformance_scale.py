@@ -378,3 +378,14 @@ def test_what_cannot_be_declared_is_refused() -> None:
     for sigma in (0.0, -1.0, math.nan, math.inf):
         with pytest.raises(AuditError, match="positive and finite"):
             judged(model, sigma=sigma)
+
+
+def test_a_fan_in_where_the_law_is_a_constant() -> None:
+    """GPT-2's standard deviation does not depend on fans; here down's was divided by its own all the same."""
+    std = on_writers(lambda at: additions(at) * (1.0 if at.role == "output" else (64 / at.fan_in) ** 0.5))
+    model, source = two_depths(std)
+    (finding,) = judged(model, rule="gpt2", source=source).findings
+    assert finding.kind == "wrong-fan-in"
+    assert set(finding.parameters) == names(4, "down")
+    assert finding.measured == pytest.approx((64 / 172) ** 0.5, rel=0.02)
+    assert "by their fan_in, 172" in finding.sentence

@@ -13,8 +13,8 @@ from core.audit.conformance.matrices import Stored
 from core.audit.conformance.reading import Reading, visible
 from core.audit.conformance.rules import Rule, close
 
-OK, UNSCALED, TWICE, FORWARD, CONVENTION, FAN, RANGE, FLAT, UNKNOWN = (
-    "ok", "unscaled", "twice", "forward", "convention", "fan", "range", "flat", "unknown",
+OK, UNSCALED, TWICE, FORWARD, CONVENTION, FAN, OWN_FAN, RANGE, FLAT, UNKNOWN = (
+    "ok", "unscaled", "twice", "forward", "convention", "fan", "own fan", "range", "flat", "unknown",
 )  # fmt: skip
 # A standard deviation that code writes down instead of reading its configuration.
 HARD_CODED = 0.02
@@ -131,7 +131,8 @@ def _fans(first: Reading, rule: Rule, group: Sequence[Stored]) -> Iterator[Hypot
     for words in other_fans(group[0], first.width):
         yield Hypothesis(FAN, words, _fanned(rule, words, 0.5))
         if first.base.law == CONSTANT and words in ("the width", "its fan_out"):
-            yield Hypothesis(FAN, words, _fanned(rule, words, -0.5))
+            # The law does not ask for a fan, and the matrix was drawn by its own all the same.
+            yield Hypothesis(OWN_FAN, words, _fanned(rule, words, -0.5))
 
 
 def _fanned(rule: Rule, words: str, exponent: float) -> FactorOf:

@@ -256,12 +256,18 @@ def _convention_sentence(scale: Scale, words: str, writers: list[Stored], ratio:
 
 
 def _fans(scale: Scale) -> None:
-    for words in dict.fromkeys(found.words for found in scale.of(d.FAN)):
-        members = [found for found in scale.of(d.FAN) if found.words == words]
-        writers = [m for found in members for m in found.writers]
+    for key in dict.fromkeys((found.label, found.words) for found in scale.of(d.FAN, d.OWN_FAN)):
+        label, words = key
+        writers = [m for found in scale.diagnoses if (found.label, found.words) == key for m in found.writers]
         example = writers[0]
         other = other_fans(example, scale.first.width)[words]
         ratio = ratio_of(scale.first, scale.rule, writers)
+        what = (
+            f"are scaled by {words}, {other}, where their fan_in is {example.fan_in}"
+            if label == d.FAN
+            else f"are scaled by their fan_in, {example.fan_in}, where {scale.rule.name} counts {other}"
+        )
+        right = example.fan_in if label == d.FAN else other
         scale.findings.append(
             Finding(
                 kind="wrong-fan-in",
@@ -269,8 +275,8 @@ def _fans(scale: Scale) -> None:
                 measured=ratio,
                 expected=1.0,
                 sentence=(
-                    f"{_shown(writers)} are scaled by {words}, {other}, where their fan_in is {example.fan_in}: "
-                    f"{ratio:.2f} times the declared value; divide by the square root of {example.fan_in}."
+                    f"{_shown(writers)} {what}: {ratio:.2f} times the declared value; divide by the square root of "
+                    f"{right}."
                 ),
             )
         )
