@@ -13,7 +13,7 @@ import click
 from core.command import options as opt
 from core.decoder.batch import Batch
 from core.decoder.config import Budget, DecoderConfig
-from core.errors import BatchError, GridError
+from core.errors import BatchError, GridError, StoreError
 from core.health.band import parse_band
 from core.strict_json import read_json
 from core.sweep.grid import DEPTHS, SweepGrid
@@ -72,14 +72,16 @@ def _list(name: str, default: int | None, text: str) -> Callable[[opt.Command], 
 @click.pass_context
 def command(context: click.Context, /, **options: Any) -> None:
     """Observe a grid of depths, seeds and recipes, each recipe beside the unscaled control of the same base draw."""
-    grid, parquet = grid_from(context, options), options["parquet"]
+    grid, parquet, workers = grid_from(context, options), options["parquet"], options["workers"]
+    if workers is not None and workers < 1:
+        raise GridError(f"--workers is {workers}; a sweep needs at least one process.")
     folder = OutputFolder(options["out"])
     manifest = folder.finished(grid, parquet=parquet)
     if manifest is None:
-        folder.begin(grid)
         with Store.open(options["store"] or default_store(os.environ), options["store_limit"]) as store:
             run = SweepRun(grid, store, start=os.getpid() * GOLDEN_RATIO % 1)
-            _finish(run, options["scheduler"], options["workers"])
+            folder.begin(grid)
+            _finish(run, options["scheduler"], workers)
             manifest = folder.write(run, parquet=parquet)
             store.trim(run.keys())
     opt.emit({"out": str(folder.path), **manifest}, options["as_json"], lambda document: readable(folder, document))
@@ -90,10 +92,12 @@ def default_store(environment: Mapping[str, str]) -> Path:
 
     The pages use it too, so that what either has computed is there for the other.
     """
-    if environment.get("DEPTHSCOPE_STORE"):
-        return Path(environment["DEPTHSCOPE_STORE"]).expanduser()
-    cache = environment.get("XDG_CACHE_HOME") or environment.get("LOCALAPPDATA")
-    return (Path(cache) if cache else Path("~/.cache").expanduser()) / "depthscope" / "cells.sqlite"
+    cache = environment.get("XDG_CACHE_HOME") or environment.get("LOCALAPPDATA") or "~/.cache"
+    place = environment.get("DEPTHSCOPE_STORE") or os.path.join(cache, "depthscope", "cells.sqlite")
+    try:
+        return Path(place).expanduser()
+    except RuntimeError as error:
+        raise StoreError("This user has no home folder for the store; give its path as --store.") from error
 
 
 def grid_from(context: click.Context, options: Mapping[str, Any]) -> SweepGrid:
@@ -153,8 +157,6 @@ def _batches(context: click.Context, options: Mapping[str, Any]) -> list[Batch]:
 
 def _finish(run: SweepRun, scheduler: str | None, workers: int | None) -> None:
     """Compute what is missing, where it was asked for, and tell how far it is."""
-    if workers is not None and workers < 1:
-        raise GridError(f"--workers is {workers}; a sweep needs at least one process.")
     if not run.pending:
         return
     progress = Progress(run, sys.stderr)

@@ -153,6 +153,7 @@ def test_refused_input_ends_in_one_sentence(home: Path, arguments: list[str], wo
     assert (outcome.status, outcome.out) == (2, "")
     assert words in outcome.err
     assert len(outcome.err.splitlines()) == 1
+    assert not (home / "out").exists()
 
 
 def test_refused_cells_are_rows_and_stop_nothing(home: Path) -> None:
