@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from core.errors import BudgetError
+from core.sweep.cost import SweepEstimate
 from core.sweep.grid import SweepGrid
 from core.sweep.progress import clock
-from core.sweep.run import SweepRun
 
 
 @dataclass(frozen=True, kw_only=True)
 class Allowance:
-    """What one visitor's sweep may take of a server that others use too; `check` and `check_run` refuse more.
+    """What one visitor's sweep may take of a server that others use too; `check` and `check_work` refuse more.
 
     A pass is what cancelling waits for. `plans` bounds settings times recipes, each of which is planned by itself.
     """
@@ -33,9 +33,8 @@ class Allowance:
                     "seeds, or run it on the command line."
                 )
 
-    def check_run(self, run: SweepRun) -> None:
-        """Refuse missing cells that would hold the server, or one visitor's cancel button, for too long."""
-        cost, longest = run.estimate, max((chunk.seconds for chunk in run.pending), default=0.0)
+    def check_work(self, cost: SweepEstimate, longest: float) -> None:
+        """Refuse missing cells that would hold the server too long; `longest` is the longest pass, in seconds."""
         for value, limit, sentence in (
             (cost.seconds, self.seconds, f"The missing cells take about {clock(cost.seconds)} and a page computes up "
              f"to {clock(self.seconds)}"),

@@ -51,6 +51,8 @@ class FarSweep(InteractiveSweep):
         """Wait for `seconds`, or until the sweep stops."""
         if self.running and self._thread is not None:
             self._thread.join(seconds)
+            with self._lock:
+                self._look()
 
     def _collect(self) -> None:
         try:

@@ -64,7 +64,8 @@ class InteractiveSweep:
         self._run = self._new_run()
         self._tables: dict[str, tuple[int, pd.DataFrame]] = {}
         self._began, self._paused = 0.0, 0.0
-        self._before, self._work = self._run.done, 0.0
+        self._look()
+        self._before, self._work = self._run.done, self._left
 
     @property
     def total(self) -> int:
@@ -93,9 +94,8 @@ class InteractiveSweep:
 
     @property
     def estimate(self) -> SweepEstimate:
-        """What the missing cells take."""
-        with self._lock:
-            return self._run.estimate
+        """What the cells that were missing after the last slice take."""
+        return self._cost
 
     @cached_property
     def rows(self) -> int:
@@ -117,32 +117,27 @@ class InteractiveSweep:
     def refusal(self) -> str | None:
         """Why a page does not compute what is missing; None where it does."""
         try:
-            with self._lock:
-                self.allowance.check_run(self._run)
+            self.allowance.check_work(self._cost, self._longest)
         except BudgetError as error:
             return str(error)
         return None
 
     @property
     def pace(self) -> Pace:
-        """How far the sweep is now."""
-        with self._lock:
-            spent = (time.monotonic() if self.running else self._paused) - self._began if self._began else 0.0
-            left, gone = self._open_seconds(), self._work - self._open_seconds()
-            new = self.done - self._before
-            return Pace(
-                done=self.done,
-                total=self.total,
-                cells_per_second=new / spent if new and spent > 0 else 0.0,
-                seconds_left=spent * left / gone if gone > 0 and spent > 0 else None,
-            )
+        """How far the sweep is."""
+        spent = (time.monotonic() if self.running else self._paused) - self._began if self._began else 0.0
+        new, gone = self.done - self._before, self._work - self._left
+        return Pace(
+            done=self.done,
+            total=self.total,
+            cells_per_second=new / spent if new and spent > 0 else 0.0,
+            seconds_left=spent * self._left / gone if gone > 0 and spent > 0 else None,
+        )
 
     def start(self) -> None:
         """Ask for slices; nothing happens where nothing is missing or the allowance does not hold it."""
-        if self.complete or self.refusal is not None:
-            return
-        with self._lock:
-            self._began, self._before, self._work = 0.0, self.done, self._open_seconds()
+        if not self.complete and self.refusal is None:
+            self._began, self._before, self._work = 0.0, self.done, self._left
             self.fault, self.running = None, True
 
     def cancel(self) -> None:
@@ -172,6 +167,7 @@ class InteractiveSweep:
                 raise
             finally:
                 self._turns.release()
+            self._look()
             if self.complete or not self.running:
                 self._rest()
 
@@ -197,6 +193,7 @@ class InteractiveSweep:
             if self.complete:
                 self._store.trim(self._run.keys())
             self._run = self._new_run()
+            self._look()
         except DepthscopeError as error:
             self.fault = self.fault or str(error)
         finally:
@@ -205,5 +202,8 @@ class InteractiveSweep:
     def _new_run(self) -> SweepRun:
         return SweepRun(self.grid, self._store)
 
-    def _open_seconds(self) -> float:
-        return sum(bundle.seconds for bundle in self._run.open_bundles())
+    def _look(self) -> None:
+        """Note what is missing, so that whoever draws the page need not wait for the pass under way."""
+        self._cost = self._run.estimate
+        self._longest = max((chunk.seconds for chunk in self._run.pending), default=0.0)
+        self._left = sum(bundle.seconds for bundle in self._run.open_bundles())

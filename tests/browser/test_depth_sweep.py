@@ -205,5 +205,5 @@ def test_the_zip_holds_every_view_and_its_manifest_restores_the_page(visitor: Vi
     other.page.locator(".st-key-manifest_file input[type=file]").set_input_files(str(place))
     other.page.get_by_text("Complete: 36 of 36 cells").wait_for()
     other.settle()
-    assert other.page.get_by_label("Depths L, blocks").input_value() == "1,2,4"
+    assert other.page.locator(".st-key-sweep_blocks input").input_value() == "1,2,4"
     assert other.download("download-depth-sweep-zip").read_bytes() == first
