@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from core.audit.conformance.diagnosis import ratio_of
+from torch import nn
+
 from core.audit.conformance.draws import draws_of
 from core.audit.conformance.intact import alike, duplicated, listed, missing, reloaded, unwritten
 from core.audit.conformance.kinds import Finding, ordered
-from core.audit.conformance.matrices import Stored
-from core.audit.conformance.profile import profile_rows
 from core.audit.conformance.reading import Reading, read
 from core.audit.conformance.request import AUTO, checked_sigma
+from core.audit.conformance.rows import depth_row, matrix_rows, profile_of
 from core.audit.conformance.rules import declared_rule
 from core.audit.conformance.scale import scale_findings
-from core.audit.conformance.settle import Settled, grouped, settle
+from core.audit.conformance.settle import Settled, settle
 from core.audit.conformance.source import Source, rebuilt, source_of
-from core.audit.conformance.spread import tolerance
 from core.audit.conformance.stream import stream_notes
 from core.audit.conformance.twin import Twin, twin_of
 from core.audit.conformance.zeros import dead_branches, learning
@@ -53,17 +51,24 @@ class Judgement:
 
     def fill(self, document: dict[str, Any], band: Band = DEFAULT_BAND) -> dict[str, Any]:
         """The audit document with its writers, conformance and twin filled in."""
-        first = self.settled.readings[0] if self.settled is not None else None
         twin, refusal = _arm(self.twin, band)
         return {
             **document,
-            "writers": _rows(document["writers"], first.writers, self) if first else document["writers"],
-            "readers": _rows(document["readers"], first.readers, self) if first else document["readers"],
+            **self._matrices(document),
             "conformance": self.document(),
             "twin": twin,
             "twin_refusal": refusal,
             "twin_factors": dict(self.twin.factors) if self.twin is not None else {},
             "twin_draws": self.twin.draws.sentence if self.twin is not None else None,
+        }
+
+    def _matrices(self, document: dict[str, Any]) -> dict[str, Any]:
+        if self.settled is None:
+            return {}
+        first = self.settled.readings[0]
+        return {
+            side: matrix_rows(document[side], matrices, self.settled, self.draws)
+            for side, matrices in (("writers", first.writers), ("readers", first.readers))
         }
 
     def document(self) -> dict[str, Any]:
@@ -74,9 +79,9 @@ class Judgement:
             "formula": settled.rule.formula if settled is not None and settled.rule is not None else None,
             "verdict": self.verdict,
             "base": settled.readings[0].base.row() if settled is not None else None,
-            "depths": [_depth_row(settled, reading) for reading in settled.readings] if settled is not None else [],
+            "depths": [depth_row(settled, reading) for reading in settled.readings] if settled is not None else [],
             "findings": [finding.row() for finding in self.findings],
-            "profile": _profile(settled) if settled is not None else [],
+            "profile": profile_of(settled) if settled is not None else [],
             "notes": list(self.notes),
         }
 
@@ -113,7 +118,20 @@ def judge(
     if not readings:
         note = f"No writer was found, so no scale can be judged: {result.identity.reason}"
         return _judgement(None, [*whole, *unwritten(model, marked), _no_rule(note)], notes=(note,))
-    settled = settle(readings, declared)
+    return _judged(result, settle(readings, declared), whole, marked, notes, with_twin=with_twin)
+
+
+def _judged(
+    result: AuditResult,
+    settled: Settled,
+    whole: Sequence[Finding],
+    marked: nn.Module | None,
+    notes: Sequence[str],
+    *,
+    with_twin: bool,
+) -> Judgement:
+    """Every finding on settled readings, beside those `whole` that need none, and the twin."""
+    model = result.discovery.guard.model
     scale = scale_findings(settled)
     explained = frozenset(name for f in scale for name in f.parameters if f.kind == "depth-convention")
     dead = dead_branches(result.discovery)
@@ -122,7 +140,7 @@ def judge(
         findings.append(_no_rule(_unruled(settled)))
     chosen = settled.rule
     twin = twin_of(result, settled.readings[0], chosen) if with_twin and chosen is not None and chosen.scales else None
-    notes += stream_notes(result, settled)
+    notes = [*notes, *stream_notes(result)]
     name, draws = chosen.name if chosen else None, draws_of(result.discovery.names.parameters)
     return _judgement(name, findings, settled=settled, twin=twin, notes=tuple(notes), draws=draws)
 
@@ -223,82 +241,6 @@ def _alive(result: AuditResult, findings: Sequence[Finding], dead: Sequence[Find
     return kept
 
 
-def _rows(rows: list[dict[str, Any]], matrices: Sequence[Stored], judgement: Judgement) -> list[dict[str, Any]]:
-    """The measured rows of writers or readers, a part of a tensor a row, beside what is declared."""
-    assert judgement.settled is not None
-    first, rule, draws = judgement.settled.readings[0], judgement.settled.rule, judgement.draws
-    filled = []
-    for matrix in matrices:
-        row = next((row for row in rows if row["name"] == matrix.name), {"name": matrix.name, "block": matrix.block})
-        factor: float | None = None
-        if rule is not None and matrix.writes:
-            factor = rule.stored(matrix, first.blocks, first.width, first.base)
-        elif rule is not None:
-            allowed = rule.readers(matrix, first.blocks, first.width, first.base)
-            factor = allowed[0] if len(allowed) == 1 else None
-        base = first.base.std(matrix)
-        declared = None if factor is None else factor * base
-        filled.append(
-            {
-                **row,
-                "fan_in": matrix.fan_in,
-                "fan_out": matrix.fan_out,
-                "part": matrix.part,
-                "branch": matrix.kind,
-                "distribution": matrix.spread.distribution,
-                "truncation": matrix.spread.truncation,
-                "std": _finite(matrix.spread.std),
-                "mean": _finite(matrix.spread.mean),
-                "declared_std": declared,
-                "ratio": _finite(matrix.spread.std / declared) if declared else None,
-                "base_std": base,
-                "base_ratio": _finite(matrix.spread.std / base),
-                "forward": matrix.forward if matrix.writes else None,
-                "effective_ratio": _effective(judgement.settled, matrix) if matrix.writes else None,
-                "tolerance": _finite(math.expm1(tolerance(matrix.spread.count))),
-                "coordinates": matrix.spread.count,
-                "draw": draws.get(matrix.name),
-            }
-        )
-    return filled
-
-
-def _effective(settled: Settled, matrix: Stored) -> float | None:
-    """Stored and forward factor together over what the rule asks of both."""
-    if settled.rule is None:
-        return None
-    return _finite(ratio_of(settled.readings[0], settled.rule, [matrix]))
-
-
-def _profile(settled: Settled) -> list[dict[str, Any]]:
-    first, rule = settled.readings[0], settled.rule
-    ratios: dict[str, list[tuple[int, float]]] = {}
-    levels: dict[str, float | None] = {}
-    margins: dict[str, float] = {}
-    for group in grouped(first.writers):
-        pairs: list[tuple[int, float]] = []
-        for m in group:
-            value = first.effective(m) if rule is None else ratio_of(first, rule, [m]) if m.spread.std != 0 else 0.0
-            pairs.append((m.block, value))
-        ratios[group[0].group] = pairs
-        margins[group[0].group] = 1.5 * tolerance(min(m.spread.count for m in group), 4.0)
-        levels[group[0].group] = None if rule is None else 1 / (first.declared(rule, group[-1]) or math.nan)
-    return profile_rows(ratios, levels, margins)
-
-
-def _depth_row(settled: Settled, reading: Reading) -> dict[str, Any]:
-    """Pooled ratio of each group of writers at one depth."""
-    groups = {}
-    for group in grouped([m for m in reading.writers if m.spread.std != 0]):
-        value = (
-            ratio_of(reading, settled.rule, group)
-            if settled.rule is not None
-            else reading.deviation(group, [1.0] * len(group))
-        )
-        groups[group[0].group] = _finite(value)
-    return {"blocks": reading.blocks, "base_std": reading.base.constant, "ratios": groups}
-
-
 def _arm(twin: Twin | None, band: Band) -> tuple[dict[str, Any] | None, str | None]:
     if twin is None or twin.observation is None:
         return None, None if twin is None else twin.refusal
@@ -306,7 +248,3 @@ def _arm(twin: Twin | None, band: Band) -> tuple[dict[str, Any] | None, str | No
         return arm_document(twin.observation, 0, band), None
     except DepthscopeError as error:
         return None, str(error)
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None

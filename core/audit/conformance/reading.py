@@ -19,7 +19,7 @@ NOT_SMALL = 0.9
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """One build at one depth. `outside` are standard deviations of tables outside the blocks, by name."""
+    """One build at one depth. `outside` are standard deviation and count of tables outside the blocks."""
 
     blocks: int
     width: int
@@ -27,7 +27,7 @@ class Reading:
     readers: Sequence[Stored]
     base: Base
     pooled: Base | None
-    outside: Mapping[str, float] = field(default_factory=dict)
+    outside: Mapping[str, tuple[float, int]] = field(default_factory=dict)
 
     def stored(self, matrix: Stored) -> float:
         """Standard deviation over the base's."""
@@ -90,7 +90,7 @@ def read(discovery: Discovery, sigma: float | None, settings: Mapping[str, Any] 
         base = pooled or declared_base(1.0, "nothing to read it from, so 1", readers)
     inside = {m.name for m in (*writers, *readers)}
     outside = {
-        name: float(p.detach().double().std(correction=0))
+        name: (float(p.detach().double().std(correction=0)), p.numel())
         for name, p in discovery.names.parameters.items()
         if p.dim() == 2 and name not in inside and min(p.shape) > 1 and p.is_floating_point()
     }

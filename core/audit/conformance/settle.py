@@ -201,13 +201,14 @@ def _larger(readings: Sequence[Reading], rule: Rule, factor: float) -> Iterator[
             yield replace(pooled, constant=pooled.constant / factor, source="what readers at two depths have in common")
     for law, constant in NAMED:
         yield Base(law=law, constant=constant, source=f"{_times(constant)}{law}", readers=len(first.readers))
-    for name, std in first.outside.items():
+    for name, (std, count) in first.outside.items():
         if abs(std - 1) > UNIT and std > 0:
-            yield Base(law=CONSTANT, constant=std, source=f"the std of {name}", readers=len(first.readers))
+            source = f"the std of {name}"
+            yield Base(law=CONSTANT, constant=std, source=source, count=count, readers=len(first.readers))
 
 
 def _moved(reading: Reading, base: Base) -> Reading:
-    return reading if reading.base.count == 0 else rebased(reading, replace(base, count=0))
+    return reading if reading.base.count == 0 else rebased(reading, base)
 
 
 def _raised(reading: Reading, rule: Rule) -> Reading:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import torch
 
-from core.audit.conformance.settle import Settled
 from core.audit.result import AuditResult, topology
 
 # A norm whose output is this much smaller than its full size is in the regime of its epsilon.
 FULL = 0.99
 
 
-def stream_notes(result: AuditResult, settled: Settled) -> list[str]:
+def stream_notes(result: AuditResult) -> list[str]:
     """Sentences for the report."""
     return [*_topology(result), *_epsilon(result)]
 
