@@ -15,14 +15,6 @@ from tests.browser.harness import Visitor, browser, chromium_path, running_serve
 Visit = Callable[..., Visitor]
 
 
-@pytest.fixture(autouse=True, scope="package")
-def own_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """No server of a test touches the user's own store of finished cells."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DEPTHSCOPE_STORE", str(tmp_path_factory.mktemp("store") / "cells.sqlite"))
-        yield
-
-
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Any]:
     """Headless Chromium; without it the test is skipped, or fails where REQUIRE_BROWSER=1 says it must run."""
@@ -38,13 +30,9 @@ def chromium() -> Iterator[Any]:
 @pytest.fixture(scope="session")
 def server(chromium: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A fresh server of the app, shared by all tests; its log must hold no traceback at the end."""
-    place = tmp_path_factory.mktemp("server")
-    log = place / "log.txt"
-    with pytest.MonkeyPatch.context() as patch:
-        # Made before anything of a narrower scope.
-        patch.setenv("DEPTHSCOPE_STORE", str(place / "cells.sqlite"))
-        with running_server(log=log) as address:
-            yield address
+    log = tmp_path_factory.mktemp("server") / "log.txt"
+    with running_server(log=log) as address:
+        yield address
     assert_clean_log(log)
 
 

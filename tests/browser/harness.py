@@ -7,6 +7,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -48,24 +49,29 @@ def free_port() -> int:
 
 @contextmanager
 def running_server(app: Path = ROOT / "app.py", *, log: Path | None = None) -> Iterator[str]:
-    """A fresh Streamlit server on a free port, stopped at the end; its address without a slash at the end."""
+    """A fresh Streamlit server on a free port, stopped at the end; its address without a slash at the end.
+
+    Its store of finished cells is a new one, so that it neither reads nor fills the user's own.
+    """
     address = f"http://127.0.0.1:{free_port()}"
     command = [
         sys.executable, "-m", "streamlit", "run", str(app), "--server.headless=true", "--server.fileWatcherType=none",
         "--server.address=127.0.0.1", f"--server.port={urlsplit(address).port}",
     ]  # fmt: skip
-    with open(log or os.devnull, "wb") as sink:
-        process = subprocess.Popen(command, cwd=ROOT, stdout=sink, stderr=subprocess.STDOUT)
-    try:
-        _await_health(address, process)
-        yield address
-    finally:
-        process.terminate()
+    with tempfile.TemporaryDirectory(prefix="depthscope-server-") as place:
+        environment = {**os.environ, "DEPTHSCOPE_STORE": os.path.join(place, "cells.sqlite")}
+        with open(log or os.devnull, "wb") as sink:
+            process = subprocess.Popen(command, cwd=ROOT, stdout=sink, stderr=subprocess.STDOUT, env=environment)
         try:
-            process.wait(timeout=10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait(timeout=10)
+            _await_health(address, process)
+            yield address
+        finally:
+            process.terminate()
+            try:
+                process.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait(timeout=10)
 
 
 def _await_health(address: str, process: subprocess.Popen[bytes]) -> None:
