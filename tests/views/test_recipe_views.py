@@ -48,7 +48,7 @@ from core.views.recipe_tables import (
     overview_table,
     profile_summary,
 )
-from core.views.recipe_words import card_sections, comparison_sentence, verdict_sentences
+from core.views.recipe_words import card_sections, comparison_sentence, derived_sentences, verdict_sentences
 from core.views.row_figures import drift_figure, growth_figure
 from core.views.style import Theme
 from core.views.theory_figures import error_figure, overlay_figure
@@ -215,7 +215,10 @@ def test_growth_is_the_slope_over_all_seeds_and_depths(run: SweepRun) -> None:
     row = view[(view["recipe"] == "parallel") & (view["quantity"] == "largest activation ratio")].iloc[0]
     assert row["fitted"] == pytest.approx(slope, rel=1e-9)
     assert row["95 % from"] <= row["fitted"] <= row["95 % to"]
-    assert row["derived because"] == "no law without a free parameter"
+    assert np.isnan(row["derived"])
+    words = derived_sentences(growth)
+    assert sum("exponent 0.5, for 2L independent additions" in sentence for sentence in words) == 1
+    assert words[-1].startswith("Where nothing is derived")
     figure = growth_figure(growth, "largest_activation_ratio", order=NAMES)
     (point,) = (trace for trace in figure.data if trace.name == "parallel")
     assert list(point.x) == [row["fitted"]]
