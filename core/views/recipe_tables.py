@@ -93,7 +93,8 @@ def overlay_summary(overlay: pd.DataFrame) -> pd.DataFrame:
 def error_view(errors: pd.DataFrame) -> pd.DataFrame:
     """How far each law is off, as people read it."""
     titles = {
-        "law": "law", "median_error": "median error", "largest_error": "largest error", "evidence": "evidence",
+        "recipe": "recipe", "law": "law", "median_error": "median error", "largest_error": "largest error",
+        "evidence": "evidence",
     }  # fmt: skip
     return errors[list(titles)].rename(columns=titles)
 

@@ -33,7 +33,7 @@ def theory(shown: Shown) -> None:
         _theory_figures(shown, tables["overlay"], "site")
         view = error_view(tables["errors"])
         shown.sheet.table(
-            "theory-errors", tables["errors"], view=view, formats=dict.fromkeys(view.columns[1:3], PERCENT),
+            "theory-errors", tables["errors"], view=view, formats=dict.fromkeys(view.columns[2:4], PERCENT),
             alt="Median and largest relative error of every law.",
         )  # fmt: skip
     else:
