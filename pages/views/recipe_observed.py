@@ -29,7 +29,7 @@ from core.views.recipe_tables import (
     profile_view,
     token_view,
 )
-from core.views.recipe_words import derived_sentences, verdict_sentences
+from core.views.recipe_words import derived_sentences, twin_sentences, verdict_sentences
 from core.views.row_figures import GROWTH_TITLES, growth_figure
 from pages.common import cached_recipes, panels, recipe_panel
 from pages.controls import recipes as controls
@@ -50,6 +50,8 @@ def profiles(shown: Shown) -> None:
     for name, reason in zip(overview["recipe"], overview["reason"], strict=True):
         if reason and not recipe(name).refusal:
             recipe_panel.caution(name, reason)
+    for sentence in twin_sentences(overview):
+        st.caption(panels.escaped(sentence))
     for column, quantity in zip(st.columns(2), RATIO_TITLES, strict=True):
         with column:
             rows = summary[summary["quantity"] == quantity]

@@ -145,8 +145,9 @@ def test_every_view_is_accessible_and_fits_a_narrow_screen(visitor: Visit, schem
 
 
 @pytest.mark.heavy
-def test_a_click_on_a_cell_opens_it_and_the_way_back_is_kept(visitor: Visit) -> None:
+def test_a_click_on_a_cell_opens_it_with_its_numbers_and_the_way_back_is_kept(visitor: Visit) -> None:
     tab = run(opened(visitor(), f"{SMALL}&sweep_view=Depth+by+seed"))
+    cells = pd.read_csv(tab.download("download-cells-csv"))
     plot = tab.page.locator(".st-key-figure-heat-largest-adjoint .nsewdrag").first
     plot.scroll_into_view_if_needed()
     tab.settle()
@@ -157,6 +158,13 @@ def test_a_click_on_a_cell_opens_it_and_the_way_back_is_kept(visitor: Visit) -> 
     tab.settle()
     assert "L = 2 blocks, seed 4" in tab.chart_title("activation-ratio")
     assert "blocks=2" in tab.page.url
+    sites = pd.read_csv(tab.download("download-sites-csv"))
+    for arm, rows in sites.groupby("arm"):
+        (cell,) = cells[(cells["arm"] == arm) & (cells["seed"] == 4) & (cells["blocks"] == 2)].to_dict("records")
+        for quantity in ("activation", "adjoint"):
+            assert rows[f"{quantity}_ratio"].max() == pytest.approx(cell[f"largest_{quantity}_ratio"], rel=1e-12)
+        assert rows["loss_nats"].iloc[0] == pytest.approx(cell["loss_nats"], rel=1e-12)
+    assert sites["arm"].nunique() == 2
     tab.page.get_by_role("link", name="Depth sweep").click()
     tab.page.get_by_role("heading", level=1, name="Depth sweep", exact=True).wait_for()
     tab.page.get_by_text("Complete: 36 of 36 cells").wait_for()

@@ -48,7 +48,13 @@ from core.views.recipe_tables import (
     overview_table,
     profile_summary,
 )
-from core.views.recipe_words import card_sections, comparison_sentence, derived_sentences, verdict_sentences
+from core.views.recipe_words import (
+    card_sections,
+    comparison_sentence,
+    derived_sentences,
+    twin_sentences,
+    verdict_sentences,
+)
 from core.views.row_figures import drift_figure, growth_figure
 from core.views.style import Theme
 from core.views.theory_figures import error_figure, overlay_figure
@@ -226,6 +232,17 @@ def test_growth_is_the_slope_over_all_seeds_and_depths(run: SweepRun) -> None:
     (crosses,) = (trace for trace in figure.data if trace.name == "derived law")
     assert list(crosses.x) == [0.5, 0.0, 0.0]
     assert [note.text for note in figure.layout.annotations] == list(NAMES)
+
+
+def test_recipes_that_give_the_same_numbers_are_named() -> None:
+    # (2L)^(-1/2) and (L/2)^(-1) are both 1/4 at eight blocks, and differ at four.
+    for blocks, expected in ((8, 1), (4, 0)):
+        config = DecoderConfig(blocks=blocks)
+        request = ComparisonRequest(recipes=("unscaled", "gpt2", "completep"), config=config, seeds=SEEDS[:2])
+        rows = profile_table(compare_recipes(request))
+        found = twin_sentences(overview_table(rows, largest_table(rows), {}))
+        assert len(found) == expected
+        assert all(sentence.startswith("gpt2 and completep give the same numbers at 8 blocks") for sentence in found)
 
 
 def test_theory_is_shown_with_its_residual_error_and_called_derived(comparison: Comparison) -> None:
