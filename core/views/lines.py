@@ -45,7 +45,7 @@ def lines_layout(
     foot = AXIS_PIXELS + LEGEND_ROW_PIXELS * math.ceil(entries / ENTRIES_A_ROW)
     chart["height"] = PLOT_PIXELS + foot
     chart["margin"] |= {"b": foot}
-    chart["legend"] |= {"yref": "container", "y": 0.01, "yanchor": "bottom", "tracegroupgap": 0}
+    chart["legend"] |= {"yref": "container", "y": (foot - AXIS_PIXELS) / chart["height"], "tracegroupgap": 0}
     return chart
 
 
