@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -40,13 +41,17 @@ from core.views.recipe_figures import (
 )
 from core.views.recipe_tables import (
     contribution_summary,
+    contribution_view,
     depth_view,
+    error_view,
     growth_view,
     law_table,
     law_view,
     overlay_summary,
     overview_table,
     profile_summary,
+    profile_view,
+    token_view,
 )
 from core.views.recipe_words import (
     card_sections,
@@ -108,6 +113,23 @@ def test_profiles_are_quantiles_of_single_observations(
     within = np.mean((ratios >= 0.01) & (ratios <= 100), axis=0)
     np.testing.assert_allclose(rows["share_within"], within)
     assert set(rows["seeds"]) == {len(SEEDS)}
+
+
+def test_views_say_quantiles_in_words_and_keep_every_row(comparison: Comparison, profiles: pd.DataFrame) -> None:
+    contributions = contribution_summary(contribution_table(comparison))
+    overlay = site_overlay_table(comparison)
+    errors = overlay_errors(overlay).assign(evidence=EVIDENCE)
+    tokens = token_cosine_table(replace(comparison.request, recipes=("gpt2",)))
+    one_measure = contributions[contributions["measure"] == "cosine"]
+    for table, view, kept in (
+        (profiles, profile_view(profiles), {"q05": "5 %", "q95": "95 %", "share_within": "share within the band"}),
+        (one_measure, contribution_view(contributions, "cosine"), {"median": "median", "q25": "25 %", "q75": "75 %"}),
+        (tokens, token_view(tokens), {"q25": "25 %", "tokens": "tokens", "undefined": "undefined"}),
+        (errors, error_view(errors), {"median_error": "median error", "largest_error": "largest error"}),
+    ):
+        assert not [name for name in view.columns if "_" in name]
+        for column, title in kept.items():
+            assert view[title].tolist() == pytest.approx(table[column].tolist(), nan_ok=True)
 
 
 def test_profiles_of_nothing_observed_are_empty() -> None:
