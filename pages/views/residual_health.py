@@ -13,7 +13,7 @@ import streamlit as st
 from core.decoder.recipes import recipe
 from core.health.request import ObserveRequest
 from core.recipes.drawing import drawing
-from core.views.block_figure import block_figure, writer_table
+from core.views.block_figure import block_figure, block_text, writer_table, writer_view
 from core.views.figures import (
     RATIO_TITLES,
     RMS_TITLES,
@@ -156,17 +156,24 @@ def block(shown: Shown) -> None:
     config = shown.request.config
     wanted = min(int(controls.BLOCK.draw()), config.blocks - 1)
     nodes, edges = drawing(recipe(shown.request.recipe).graph(config), wanted)
-    writers = writer_table(config, shown.request.recipe, wanted)
+    writers = writer_table(config, shown.request.recipe, wanted, shown.request.distribution)
     title = f"Block {wanted} of {config.blocks}, {shown.request.recipe}"
-    steps = " to ".join(
-        str(label) for kind, label in zip(nodes["kind"], nodes["label"], strict=True) if kind != "state"
-    )
-    shown.sheet.figure("block", partial(block_figure, nodes, edges, writers, title=title), alt=f"{title}: {steps}.")
-    st.markdown(
-        "The solid line is the residual stream; each branch reads it, and its writer puts the contribution back at the "
-        "sum. A factor acts once, on the stored weights."
-    )
-    shown.sheet.table("writers", writers, alt="The matrices of this block that write into the stream.")
+    picture, words = st.columns(2)
+    with picture:
+        shown.sheet.figure(
+            "block",
+            partial(block_figure, nodes, edges, writers, title=title),
+            alt=f"{title}. {block_text(nodes)}",
+        )
+    with words:
+        st.markdown(
+            "The thick line is the residual stream, read from top to bottom. Each branch reads it, and its writer, the "
+            "matrix that ends the branch, puts the contribution back at the sum. A factor acts once, on the stored "
+            "weights."
+        )
+        shown.sheet.table(
+            "writers", writers, view=writer_view(writers), alt="The matrices of this block that write into the stream."
+        )
 
 
 def mend_it(shown: Shown) -> None:
