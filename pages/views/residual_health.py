@@ -20,14 +20,23 @@ from core.views.figures import (
     alternative_text,
     contribution_figure,
     ratio_figure,
-    rms_figure,
     site_figure,
     undrawn,
 )
 from core.views.overlay import difference_table, overlay_table
 from core.views.references import reference_table, reference_view
-from core.views.report import reduction_sentence, setting_sentence
-from core.views.tables import arm_table, arm_view, contribution_table, site_table, site_view, trial_table
+from core.views.report import outsized_sentence, reduction_sentence, setting_sentence
+from core.views.tables import (
+    arm_table,
+    arm_view,
+    contribution_table,
+    site_table,
+    site_view,
+    token_table,
+    token_view,
+    trial_table,
+)
+from core.views.token_figures import token_figure
 from pages.common import cached, job, panels, settings
 from pages.common.control import assign
 from pages.common.sheet import Sheet
@@ -84,18 +93,25 @@ def ratios(shown: Shown) -> None:
 def absolute(shown: Shown) -> None:
     """Absolute RMS of states and adjoints, with what they depend on."""
     st.info(panels.escaped(reduction_sentence(shown.document)), icon="ℹ️")
+    tokens = token_table(shown.document)
+    if (outsized := outsized_sentence(tokens)) is not None:
+        st.warning(panels.escaped(outsized), icon="⚠️")
+    st.markdown(
+        "A site's RMS is over all its valid tokens, so one outsized token can make it; the dotted median and the strip "
+        "are of every token's own RMS."
+    )
     _figure_options()
-    sites = chosen_arms(shown.sites)
+    rows = chosen_arms(tokens)
     for column, quantity in zip(st.columns(2), RMS_TITLES, strict=True):
         with column:
             shown.sheet.figure(
                 f"{quantity}-rms",
-                partial(rms_figure, sites, quantity, log=shown.log),
-                alt=alternative_text(sites, f"{quantity}_rms", RMS_TITLES[quantity]),
-                undrawn=undrawn(sites, f"{quantity}_rms", log=shown.log),
+                partial(token_figure, rows, quantity, log=shown.log),
+                alt=alternative_text(rows[rows["quantity"] == quantity], "rms", RMS_TITLES[quantity]),
+                undrawn=undrawn(rows[rows["quantity"] == quantity], "rms", log=shown.log),
             )
-    view = shown.sites[["arm", "site", "label", "activation_rms", "adjoint_rms"]]
-    shown.sheet.table("sites", shown.sites, view=view, alt="Absolute RMS of every site, both arms.")
+    view = token_view(tokens)
+    shown.sheet.table("tokens", tokens, view=view, alt="Absolute RMS of every site and of its tokens, both arms.")
 
 
 def contributions(shown: Shown) -> None:

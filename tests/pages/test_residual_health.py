@@ -44,8 +44,8 @@ def test_the_depth_slider_changes_chart_table_and_verdict(open_app: Open) -> Non
 @pytest.mark.parametrize(
     ("view", "drawn", "tables"),
     [
-        ("Ratios", 2, 2), ("Absolute RMS", 2, 1), ("Contributions", 2, 1), ("Reference site", 2, 1), ("The block", 1, 1),
-        ("Mend it", 0, 1), ("Pins", 0, 0),
+        ("Ratios", 2, 2), ("Absolute RMS", 2, 1), ("Contributions", 2, 1), ("Reference site", 2, 1),
+        ("The block", 1, 1), ("Mend it", 0, 1), ("Pins", 0, 0),
     ],
 )  # fmt: skip
 def test_every_view_opens_from_a_link_with_its_figures_and_tables(
