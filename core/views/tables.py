@@ -73,6 +73,16 @@ def contribution_table(document: Document) -> pd.DataFrame:
     return frame(rows, CONTRIBUTION_COLUMNS)
 
 
+def contribution_view(contributions: pd.DataFrame) -> pd.DataFrame:
+    """The contribution table as people read it: without what the setting says, in words."""
+    titles = {
+        "arm": "arm", "site": "site", "label": "label", "branch": "branch", "raw_rms": "raw RMS",
+        "contribution_rms": "contribution RMS", "stream_rms": "stream RMS", "contribution_to_stream": "to stream",
+        "cosine": "cosine",
+    }  # fmt: skip
+    return contributions[list(titles)].rename(columns=titles)
+
+
 def branch_table(document: Document) -> pd.DataFrame:
     """RMS of each block's raw branch outputs, both arms."""
     rows = [{**head, **branch} for head, arm in head_of_arms(document) for branch in arm["branches"]]
@@ -153,8 +163,7 @@ def token_table(document: Document) -> pd.DataFrame:
 def token_view(tokens: pd.DataFrame) -> pd.DataFrame:
     """The table as people read it: both quantities of a site side by side, the widest quantiles."""
     titles = {
-        "rms": "RMS", "median": "median token", "q05": "5 %", "q95": "95 %", "largest": "largest token",
-        WITHOUT_LARGEST: "RMS without it",
+        "rms": "RMS", "median": "median token", "q05": "5 %", "q95": "95 %", WITHOUT_LARGEST: "without largest",
     }  # fmt: skip
     keys = ["arm", "site", "label"]
     parts = [

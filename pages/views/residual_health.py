@@ -30,6 +30,7 @@ from core.views.tables import (
     arm_table,
     arm_view,
     contribution_table,
+    contribution_view,
     site_table,
     site_view,
     token_table,
@@ -130,7 +131,7 @@ def contributions(shown: Shown) -> None:
                 alt=alternative_text(table, name, name.replace("_", " ").capitalize()),
                 undrawn=undrawn(table, name, log=shown.log),
             )
-    view = table.drop(columns=["recipe", "seed", "blocks", "block"])
+    view = contribution_view(table)
     shown.sheet.table("contributions", table, view=view, alt="RMS, ratio and cosine of every contribution.")
     st.caption(
         "A cosine is pooled over all valid features; it is empty where a zero branch or stream leaves it undefined."

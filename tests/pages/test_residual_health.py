@@ -56,6 +56,8 @@ def test_every_view_opens_from_a_link_with_its_figures_and_tables(
     assert not app.error
     assert len(figures(app)) == drawn
     assert len(app.dataframe) == tables
+    if view == "Absolute RMS":
+        assert "The loss is the mean over 4 valid targets" in sentences(app, "info")[0]
 
 
 def test_a_link_sets_every_shared_control(open_app: Open) -> None:
