@@ -64,7 +64,7 @@ def writer_table(
 
 def writer_view(writers: pd.DataFrame) -> pd.DataFrame:
     """The writer table as people read it in half a page: short names, the fans together, both stds."""
-    names = [str(name).split(".", 2)[2] for name in writers["writer"]]
+    names = [str(name).split(".", 2)[2].removesuffix(".weight") for name in writers["writer"]]
     fans = [f"{rows} × {columns}" for rows, columns in zip(writers["fan_in"], writers["fan_out"], strict=True)]
     return pd.DataFrame(
         {

@@ -26,11 +26,16 @@ def token_figure(
     fills, lines = [], []
     for index, (name, found) in enumerate(series(rows)):
         look = stroke(index, theme)
-        # The name is escaped already.
+        # An arm's three entries stand together in the legend; the name is escaped already.
+        rank = 3 * index + 1
         strip = fill(found, "site", "q05", "q95", look.color, group=name, log=log)
-        fills.append(strip | {"name": f"{name}, 5 to 95 % of tokens", "showlegend": True})
-        lines.append(line(found, "site", "rms", "", look, log=log) | {"name": f"{name}, RMS"})
+        fills.append(strip | {"name": f"{name}, 5 to 95 % of tokens", "showlegend": True, "legendrank": rank + 2})
+        lines.append(line(found, "site", "rms", "", look, log=log) | {"name": f"{name}, RMS", "legendrank": rank})
         thin = {"mode": "lines", "line": {"color": look.color, "dash": "dot", "width": 1.5}}
-        lines.append(line(found, "site", "median", "", look, log=log) | thin | {"name": f"{name}, median token"})
+        lines.append(
+            line(found, "site", "median", "", look, log=log)
+            | thin
+            | {"name": f"{name}, median token", "legendrank": rank + 1}
+        )
     legend_below(chart, [*fills, *lines])
     return figure([*fills, *lines], chart)

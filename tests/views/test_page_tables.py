@@ -174,7 +174,7 @@ def test_blocks_are_drawn_with_their_writers_sites_and_factors(name: str) -> Non
     assert (writers["stored_std"] == writers["factor"] * writers["base_std"]).all()
     figure = block_figure(nodes, edges, writers, title="Block 2")
     valid(figure)
-    assert writer_view(writers)["matrix"].tolist() == ["attention.output.weight", "ffn.down.weight"]
+    assert writer_view(writers)["matrix"].tolist() == ["attention.output", "ffn.down"]
 
 
 def test_mending_is_told_as_a_table() -> None:
