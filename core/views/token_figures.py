@@ -28,7 +28,7 @@ def token_figure(
         look = stroke(index, theme)
         # An arm's three entries stand together in the legend; the name is escaped already.
         rank = 3 * index + 1
-        strip = fill(found, "site", "q05", "q95", look.color, group=name, log=log)
+        strip = fill(found, "site", "q05", "q95", look.color, log=log)
         fills.append(strip | {"name": f"{name}, 5 to 95 % of tokens", "showlegend": True, "legendrank": rank + 2})
         lines.append(line(found, "site", "rms", "", look, log=log) | {"name": f"{name}, RMS", "legendrank": rank})
         thin = {"mode": "lines", "line": {"color": look.color, "dash": "dot", "width": 1.5}}

@@ -102,7 +102,8 @@ def test_a_setting_that_cannot_run_is_one_sentence(open_app: Open, link: dict[st
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("blocks", "1000000000"), ("blocks", "0"), ("blocks", "nan"), ("blocks", "1e400"), ("seed", "-3"),
+        ("blocks", "1000000000"), ("blocks", "0"), ("blocks", "nan"), ("blocks", "1e400"), ("width", "1e999"),
+        ("heads", "-inf"), ("band_lower", "inf"), ("band_upper", "nan"), ("seed", "-3"),
         ("recipe", "<script>alert(1)</script>"), ("width", "99999999999999999999"), ("dtype", "float8"),
     ],
 )  # fmt: skip
