@@ -19,8 +19,7 @@ st.markdown(
     "A ratio is judged on its unrounded value, and both ends of the band belong to it. The arrays below are supplied "
     "to the classifier directly; no decoder was observed for them."
 )
-# Braces keep a line from breaking inside a part.
-panels.formula(r"{\text{below}: r<\ell},\quad {\text{within}: \ell\le r\le u},\quad {\text{above}: r>u}")
+panels.formula(r"\text{below}: r<\ell,\qquad \text{within}: \ell\le r\le u,\qquad \text{above}: r>u")
 
 with panels.refusals():
     sheet = Sheet("bands", "Bands")
