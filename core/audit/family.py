@@ -53,6 +53,7 @@ EXTRA_SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "dots1": {"n_routed_experts": 4, "num_experts_per_tok": 2, "n_shared_experts": 1},
     "dots3_note": {"text_config": {"head_dim": Wide((16,))}},
     "dots3_note_text": {"head_dim": Wide((16,))},
+    "falcon_h1": {"mamba_d_head": "auto"},
     "gemma4_assistant": {
         "text_config": {
             "hidden_size_per_layer_input": 0,

@@ -23,11 +23,15 @@ STAGE_LINE = b'{"stage"'
 
 
 class Child:
-    """One task in a process of its own, from its start on. `stage` is what it said last that it is at."""
+    """One task in a process of its own, from its start on.
+
+    `stage` is what it said last that it is at, `seconds` of one core what it took in the end, 0 where it did not say.
+    """
 
     def __init__(self, task: Task, *, memory: int, seconds: int, threads: int | None = None) -> None:
         self.stage: str | None = None
-        self._memory, self._seconds, self._expired = memory, seconds, False
+        self.seconds = 0.0
+        self._memory, self._limit, self._expired = memory, seconds, False
         self._message = json.dumps({"task": dict(task), "memory": memory, "seconds": seconds}).encode()
         self._process = subprocess.Popen(
             [sys.executable, "-m", "core.audit.worker"],
@@ -43,7 +47,7 @@ class Child:
 
         The child is gone when this returns or raises; to be called once, from any thread.
         """
-        clock = threading.Timer(self._seconds, self._expire)
+        clock = threading.Timer(self._limit, self._expire)
         clock.daemon = True
         clock.start()
         try:
@@ -53,8 +57,10 @@ class Child:
             self.end()
         if self._expired:
             raise BuildError(
-                f"The model was not built and audited within {self._seconds} seconds; make it smaller or use --shrink."
+                f"The model was not built and audited within {self._limit} seconds; make it smaller or use --shrink."
             )
+        with suppress(ValueError):
+            self.seconds = float(json.loads(output).get("seconds", 0.0))
         return answer(output, self._process.returncode, self._memory)
 
     def end(self) -> None:
@@ -77,7 +83,7 @@ class Child:
                 if last.startswith(STAGE_LINE):
                     self.stage = json.loads(last)["stage"]
         with suppress(subprocess.TimeoutExpired):
-            self._process.wait(timeout=self._seconds)
+            self._process.wait(timeout=self._limit)
         return last
 
     def _expire(self) -> None:

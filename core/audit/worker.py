@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -52,7 +53,8 @@ def main() -> None:
             stream.write(json.dumps(line, allow_nan=False) + "\n")
             stream.flush()
 
-        write(reply_to(message["task"], message["memory"], message["seconds"], lambda name: write({"stage": name})))
+        reply = reply_to(message["task"], message["memory"], message["seconds"], lambda name: write({"stage": name}))
+        write({**reply, "seconds": time.process_time()})
 
 
 if __name__ == "__main__":
