@@ -11,13 +11,6 @@ from core.audit.shrink import HEADS, WIDTH, Settings, small_settings
 from core.errors import ModelFileError, shown
 
 ROPE = {"rope_type": "default", "rope_theta": 10000.0}
-INDEXER = {
-    "indexer_n_heads": 2,
-    "indexer_kv_heads": 1,
-    "indexer_head_dim": 8,
-    "indexer_budget": 8,
-    "indexer_compress_ratio": 4,
-}
 
 
 @dataclass(frozen=True)
@@ -36,6 +29,13 @@ def _layers(*kinds: str) -> Callable[[int], list[str]]:
     return lambda blocks: [kinds[block % len(kinds)] for block in range(blocks)]
 
 
+INDEXER = {
+    "indexer_n_heads": 2,
+    "indexer_kv_heads": 1,
+    "indexer_head_dim": Wide((8,)),
+    "indexer_budget": 8,
+    "indexer_compress_ratio": 4,
+}
 _QWEN4 = {**INDEXER, "layer_types": _layers("linear_attention", "indexed_attention")}
 
 # What patterns over names cannot decide, a family at a time. A callable is given the depth.

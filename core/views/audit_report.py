@@ -16,6 +16,7 @@ from core.views.audit_tables import audit_tables
 from core.views.audit_words import audit_paragraphs
 from core.views.bundle import Contents
 from core.views.figures import RATIO_TITLES, RMS_TITLES, contribution_figure, ratio_figure, rms_figure
+from core.views.manifest import package_version
 
 TITLE = "Audit a model"
 # The files of the command line's --json, --junit and --sarif, with their types.
@@ -41,6 +42,19 @@ def audit_contents(document: Mapping[str, Any]) -> Contents:
         figures=_figures(document, tables),
         files={name: gate_file(document, name) for name in FILES},
     )
+
+
+def audit_record(document: Mapping[str, Any]) -> dict[str, Any]:
+    """What a manifest says of an audit: the model, the rule and base it was judged by, and the library's version."""
+    conformance = document["conformance"]
+    return {
+        "model": {key: value for key, value in document["model"].items() if key not in ("tied", "notes")},
+        "rule": conformance["rule"],
+        "base": conformance["base"],
+        "verdict": conformance["verdict"],
+        "identity": document["identity"]["verdict"],
+        "library": package_version("transformers"),
+    }
 
 
 def _figures(document: Mapping[str, Any], tables: Mapping[str, pd.DataFrame]) -> dict[str, go.Figure]:

@@ -34,6 +34,26 @@ def model_sentence(document: Document) -> str:
     )
 
 
+def count_words(document: Document) -> str:
+    """How many findings there are of each severity."""
+    found = [finding["severity"] for finding in findings_of(document)]
+    plurals = {"error": "errors", "warning": "warnings", "info": "notes"}
+    parts = [
+        f"{count} {plural if count > 1 else plural.removesuffix('s')}"
+        for name, plural in plurals.items()
+        if (count := found.count(name))
+    ]
+    return ", ".join(parts) or "none"
+
+
+def measured_words(finding: Mapping[str, Any]) -> str:
+    """A finding's number beside what was expected."""
+    if finding["measured"] is None:
+        return ""
+    expected = "" if finding["expected"] is None else f", expected {finding['expected']:.4g}"
+    return f"measured {finding['measured']:.4g}{expected}"
+
+
 def identity_sentence(document: Document) -> str:
     """What was proved of the stream, by how much and by how many interventions; else the place where it was not."""
     identity, additions = document["identity"], len(document["additions"])
