@@ -8,7 +8,7 @@ from typing import Any
 import streamlit as st
 
 from core.views.audit_report import TITLE, audit_contents, audit_record
-from pages.common import audits, contrast, panels, uploads
+from pages.common import audits, contrast, job, panels, uploads
 from pages.common.sheet import Sheet
 from pages.controls import model_audit as controls
 from pages.views import audit_form
@@ -38,11 +38,13 @@ def show(document: Mapping[str, Any]) -> None:
 with panels.refusals():
     # Streamlit forgets a button when another page is shown, so this is the first run of a visit.
     arrived = audit_form.RUN not in st.session_state
-    wanted = audit_form.form()
+    audits.collect()
+    wanted, place = audit_form.form()
+    document = None if wanted is None else job.kept(wanted)
+    if arrived and wanted is not None and wanted.family and document is None and audits.running() is None:
+        audits.start(wanted)
+    audit_form.run_row(place, wanted)
     if wanted is not None:
-        document = audits.document(wanted)
-        if arrived and document is None and wanted.family is not None and audits.running() is None:
-            audits.start(wanted)
         audit_form.state(wanted, document)
         if document is not None:
             show(document)

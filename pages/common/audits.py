@@ -6,12 +6,13 @@ that came with a model.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import streamlit as st
 
-from core.audit.confine import DEFAULT_MEMORY
+from core.audit.confine import DEFAULT_MEMORY, DEFAULT_SECONDS
 from core.audit.isolation import Child
 from core.audit.request import STAGES, AuditRequest, require_library
 from core.audit.target import family_task, path_task
@@ -19,13 +20,12 @@ from core.errors import AuditError, DepthscopeError
 from pages.common import allowance, job, uploads
 
 MAX_PARAMETERS = 2**27
-SECONDS = 180
 # What a small audit takes on a quiet core, most of it for the library's import; what a parameter adds.
 EXPECTED_SECONDS = 9.0
 LEDGER, REFUSAL = "audits computed", "audit refusal"
 LIMITS = (
-    f"At most {MAX_PARAMETERS / 1e6:.0f} million parameters, {DEFAULT_MEMORY // 2**30} GiB and {SECONDS // 60} minutes "
-    "in a process without network that runs no code of the model's own."
+    f"At most {MAX_PARAMETERS / 1e6:.0f} million parameters, {DEFAULT_MEMORY // 2**30} GiB and "
+    f"{DEFAULT_SECONDS // 60} minutes in a process without network that runs no code of the model's own."
 )
 
 
@@ -50,15 +50,15 @@ class Wanted:
         return path_task(upload.path, self.request.budget, shrink=self.shrink, source=upload.name)
 
 
-def document(wanted: Wanted) -> dict[str, Any] | None:
-    """The document of a finished audit of the session; notes what has ended since."""
+def collect() -> None:
+    """Keep the document of an audit that has ended, or the sentence why there is none; once a run, before the form."""
     ended = job.collect()
-    if ended is not None:
-        if isinstance(ended.work, Child):
-            allowance.charge(ended.work.seconds, LEDGER)
-        if ended.refusal is not None:
-            st.session_state[REFUSAL] = ended.refusal
-    return job.kept(wanted)
+    if ended is None or not ended.ended:
+        return
+    if isinstance(ended.work, Child):
+        allowance.charge(ended.work.seconds, LEDGER)
+    if ended.refusal is not None:
+        st.session_state[REFUSAL] = ended.refusal
 
 
 def start(wanted: Wanted) -> None:
@@ -69,11 +69,13 @@ def start(wanted: Wanted) -> None:
         wanted.request.check()
         task = wanted.request.task(wanted.model())
         allowance.check(LEDGER, "press Audit again")
-        job.begin(
-            wanted, EXPECTED_SECONDS, lambda: Child(task, memory=DEFAULT_MEMORY, seconds=SECONDS, threads=1), STAGES
-        )
+        job.begin(wanted, EXPECTED_SECONDS, lambda: _child(task), STAGES)
     except DepthscopeError as error:
         st.session_state[REFUSAL] = str(error)
+
+
+def _child(task: Mapping[str, Any]) -> Child:
+    return Child(task, memory=DEFAULT_MEMORY, seconds=DEFAULT_SECONDS, threads=1)
 
 
 def running() -> job.Job | None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from core.audit.request import AuditRequest, parsed_sigma
 from pages.common import audits, long_run, panels, uploads
@@ -31,8 +32,8 @@ STEPS = {
 }
 
 
-def form() -> Wanted | None:
-    """Draw the form; the audit that it asks for, None as long as there is no model. Raises a refusal."""
+def form() -> tuple[Wanted | None, DeltaGenerator]:
+    """Draw the form; the audit that it asks for, None as long as there is no model, and the place of its button."""
     with st.container(border=True, key="audit-form"):
         chosen = controls.MODEL.draw(label_visibility="collapsed")
         if chosen == controls.UPLOADED:
@@ -45,13 +46,17 @@ def form() -> Wanted | None:
         wanted = None
         with panels.refusals():
             wanted = _wanted(chosen)
-        with place:
-            st.button(
-                "Audit", key=RUN, type="primary", icon="🔎", on_click=audits.start, args=(wanted,),
-                disabled=wanted is None or audits.running() is not None,
-            )  # fmt: skip
-            st.caption(audits.LIMITS, width="stretch")
-    return wanted
+    return wanted, place
+
+
+def run_row(place: DeltaGenerator, wanted: Wanted | None) -> None:
+    """Draw Audit with what it grants; drawn when it is known whether an audit is running."""
+    with place:
+        st.button(
+            "Audit", key=RUN, type="primary", icon="🔎", on_click=audits.start, args=(wanted,),
+            disabled=wanted is None or audits.running() is not None,
+        )  # fmt: skip
+        st.caption(audits.LIMITS, width="stretch")
 
 
 def state(wanted: Wanted, document: Mapping[str, Any] | None) -> None:
