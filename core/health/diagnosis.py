@@ -120,11 +120,13 @@ def compared(one: Diagnosis, other: Diagnosis, beside: str, subject: str) -> str
     parts = []
     for quantity in QUANTITIES:
         ours, theirs = one.largest[quantity][0], other.largest[quantity][0]
+        times = f"{max(ours, theirs) / min(ours, theirs):.3g}"
         if ours == theirs:
             parts.append(f"the same largest {quantity} ratio")
+        elif times == "1":
+            parts.append(f"nearly the same largest {quantity} ratio")
         else:
-            relation = "smaller" if ours < theirs else "larger"
-            parts.append(f"a largest {quantity} ratio {max(ours, theirs) / min(ours, theirs):.3g} times {relation}")
+            parts.append(f"a largest {quantity} ratio {times} times {'smaller' if ours < theirs else 'larger'}")
     return f"Beside {beside} of the same base draw, {subject} has {' and '.join(parts)}."
 
 

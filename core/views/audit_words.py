@@ -14,7 +14,7 @@ from core.views.report import loss_sentence
 Document = Mapping[str, Any]
 
 TRAINED = "These weights are trained, so nothing is claimed about their initialization."
-SHRUNK = "Its widths were made small; the depth is its own."
+SHRUNK = "Widths are made small, the depth is as asked."
 IDENTITY_TITLES = {
     "proved": "Residual stream proved",
     "partial": "Residual stream proved in part",
@@ -23,15 +23,20 @@ IDENTITY_TITLES = {
 
 
 def model_sentence(document: Document) -> str:
-    """Class, size, depth, and where the weights come from."""
-    model = document["model"]
-    weights = {True: "trained weights", False: "fresh weights", None: "weights of unknown origin"}[model["trained"]]
-    additions = len(document["additions"])
-    stream = f"; {model['topology']}" if model["topology"] else ""
+    """Class, size and depth, and what `weights_sentence` says."""
+    model, additions = document["model"], len(document["additions"])
     return (
-        f"{model['class']} with {model['parameters']:,} parameters and {weights}: {model['blocks']} blocks, "
-        f"{additions} additions to the residual stream{stream}.{' ' + SHRUNK if model['shrunk'] else ''}"
+        f"{model['class']} with {model['parameters']:,} parameters, {model['blocks']} blocks and {additions} additions "
+        f"to the residual stream. {weights_sentence(document)}"
     )
+
+
+def weights_sentence(document: Document) -> str:
+    """Where the weights come from, what kind of stream it is, and whether widths were made small."""
+    model = document["model"]
+    weights = {True: "Trained weights", False: "Fresh weights", None: "Weights of unknown origin"}[model["trained"]]
+    stream = f"; {model['topology']}" if model["topology"] else ""
+    return f"{weights}{stream}.{' ' + SHRUNK if model['shrunk'] else ''}"
 
 
 def count_words(document: Document) -> str:

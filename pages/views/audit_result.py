@@ -61,7 +61,7 @@ def verdicts(document: Mapping[str, Any]) -> None:
     """What was audited, in numbers; whether its stream is proved, how its initialization is judged, its health."""
     model, identity = document["model"], document["identity"]
     st.subheader(panels.escaped(model["class"]))
-    st.markdown(panels.escaped(words.model_sentence(document)))
+    st.caption(panels.escaped(words.weights_sentence(document)))
     error = identity["worst_relative_error"]
     with st.container(horizontal=True, gap="large", key="audit-numbers"):
         for label, value in {
@@ -79,7 +79,7 @@ def verdicts(document: Mapping[str, Any]) -> None:
         }[identity["verdict"]]  # fmt: skip
         _box(box, icon, words.IDENTITY_TITLES[identity["verdict"]], words.identity_sentence(document))
     with right:
-        title, sentence = words.conformance_title(document), words.conformance_sentence(document)
+        title, sentence = words.conformance_title(document), words.base_sentence(document)
         if model["trained"]:
             _box(st.info, "🎓", "Trained weights", words.TRAINED)
         else:
@@ -95,17 +95,13 @@ def verdicts(document: Mapping[str, Any]) -> None:
 def findings(shown: Shown) -> None:
     """Every finding, worst first, beside the writers' scale over the blocks."""
     document = shown.document
-    st.markdown(panels.escaped(page_words(words.base_sentence(document))))
     left, right = st.columns([1, 1.15], gap="large")
     with left:
         for finding in findings_of(document):
             _finding(finding)
+        shown.sheet.files("findings", shown.tables["findings"])
     with right:
         _profile(shown)
-    st.subheader("All findings")
-    table = shown.tables["findings"]
-    view = table[["severity", "kind", "measured", "expected", "tensors", "sentence", "parameters"]]
-    shown.sheet.table("findings", table, view=view, alt="Every finding, worst first, with its parameters.")
 
 
 def matrices(shown: Shown) -> None:
