@@ -80,15 +80,23 @@ class Sheet:
         height: int | None = None,
     ) -> None:
         """Show a table (`view` of it where given) with its files, which hold the whole table exactly."""
-        self.tables[name] = table
         shown = table if view is None else view
         st.dataframe(
             shown, hide_index=True, width="stretch", alt=alt, column_config=columns(shown, formats),
             key=f"table-{name}", height=height or "auto",
         )  # fmt: skip
+        self.files(name, table)
+
+    def files(self, name: str, table: pd.DataFrame) -> None:
+        """The files of a table, which hold it exactly."""
+        self.tables[name] = table
         with st.container(horizontal=True, gap="xsmall", key=f"files-of-table-{name}"):
             self._download(f"{name}.csv", "text/csv", lambda: csv_text(table).encode())
             self._download(f"{name}.json", "application/json", lambda: json_text(table).encode())
+
+    def file(self, name: str, mime: str, data: Callable[[], bytes]) -> None:
+        """A further file of the page, made at a click."""
+        self._download(name, mime, data, kind="secondary")
 
     def exports(
         self,
