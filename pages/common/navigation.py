@@ -24,6 +24,7 @@ from pages.controls import (
     residual_health,
     residual_paths,
     signal_lab,
+    survey,
 )
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -66,6 +67,7 @@ ENTRIES = (
         controls=recipes.CONTROLS,
     ),
     Entry(script="pages/audit/model_audit.py", title="Audit a model", icon="🔎"),
+    Entry(script="pages/audit/survey.py", title="Survey", icon="🗂️", controls=survey.CONTROLS),
     Entry(
         script="pages/learn/published_fixtures.py", title="Published fixtures", icon="📚",
         controls=published_fixtures.CONTROLS,
