@@ -78,12 +78,17 @@ class Sheet:
         view: pd.DataFrame | None = None,
         formats: Mapping[str, str] | None = None,
         height: int | None = None,
+        select: Callable[[], None] | None = None,
     ) -> None:
-        """Show a table (`view` of it where given) with its files, which hold the whole table exactly."""
+        """Show a table (`view` of it where given) with its files, which hold the whole table exactly.
+
+        `select` is called after a row was chosen, which then stands in the session's entry `table-{name}`.
+        """
         shown = table if view is None else view
         st.dataframe(
             shown, hide_index=True, width="stretch", alt=alt, column_config=columns(shown, formats),
-            key=f"table-{name}", height=height or "auto",
+            key=f"table-{name}", height=height or "auto", placeholder="", on_select=select or "ignore",
+            selection_mode="single-row",
         )  # fmt: skip
         self.files(name, table)
 
