@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from core.audit.conformance.base import CONSTANT, LAWS, NAMED, Base
+from core.audit.conformance.base import CONSTANT, HARD_CODED, LAWS, NAMED, Base
 from core.audit.conformance.laws import CONVENTIONS, Place, stages_of
 from core.audit.conformance.matrices import Stored
 from core.audit.conformance.reading import Reading, visible
@@ -16,8 +16,6 @@ from core.audit.conformance.rules import Rule, close
 OK, UNSCALED, TWICE, FORWARD, CONVENTION, FAN, OWN_FAN, RANGE, FLAT, UNKNOWN = (
     "ok", "unscaled", "twice", "forward", "convention", "fan", "own fan", "range", "flat", "unknown",
 )  # fmt: skip
-# A standard deviation that code writes down instead of reading its configuration.
-HARD_CODED = 0.02
 FactorOf = Callable[[Reading, Stored], float]
 
 
@@ -146,7 +144,8 @@ def _fanned(rule: Rule, words: str, exponent: float) -> FactorOf:
 def other_fans(matrix: Stored, width: int) -> dict[str, int]:
     """Counts that code takes for a matrix's fan_in, by name; those equal to the fan_in are left out."""
     found = {"the width": width, "its fan_out": matrix.fan_out, "fan_in + fan_out": matrix.fan_in + matrix.fan_out}
-    for size in range(2, len(matrix.shape) + 1):
+    # A matrix has no other product of axes than the number of its values, which nobody takes for a fan.
+    for size in range(2, len(matrix.shape) + 1 if len(matrix.shape) > 2 else 2):
         for axes in combinations(range(len(matrix.shape)), size):
             product = math.prod(matrix.shape[axis] for axis in axes)
             found[" times ".join(f"axis {axis}" for axis in axes)] = product

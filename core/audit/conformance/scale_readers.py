@@ -13,7 +13,7 @@ from core.audit.conformance.reading import Reading, scaled_readers, visible
 from core.audit.conformance.rules import close
 from core.audit.conformance.scale_state import Scale, explain, median, names_of, places_of, shown
 from core.audit.conformance.settle import Settled, grouped
-from core.audit.conformance.spread import tolerance
+from core.audit.conformance.spread import ORTHOGONAL, tolerance
 
 
 def on_everything(scale: Scale) -> None:
@@ -149,6 +149,9 @@ def reader_fans(settled: Settled) -> list[Finding]:
     matrices = [*first.readers, *(() if settled.rule is not None else visible(first))]
     for group in grouped(usable(matrices)):
         factors = [first.stored(m) for m in group]
+        # Right angles, not a formula of fans, decide the size of an orthogonal matrix.
+        if all(m.spread.distribution == ORTHOGONAL for m in group):
+            continue
         if all(close(f, 1.0, first.margin(m)) for f, m in zip(factors, group, strict=True)):
             continue
         for words, count in other_fans(group[0], first.width).items():
