@@ -11,28 +11,28 @@ from core.audit.conformance.matrices import Stored
 from core.audit.conformance.spread import ORTHOGONAL, joint, tolerance
 
 # What a base std may be proportional to, by (fan_in, fan_out).
-CONSTANT = "constant"
+CONSTANT, FAN_IN, FAN_OUT = "constant", "1/sqrt(fan_in)", "1/sqrt(fan_out)"
 LAWS: Mapping[str, Callable[[int, int], float]] = {
     CONSTANT: lambda fan_in, fan_out: 1.0,
-    "1/sqrt(fan_in)": lambda fan_in, fan_out: 1 / math.sqrt(fan_in),
+    FAN_IN: lambda fan_in, fan_out: 1 / math.sqrt(fan_in),
     "sqrt(2/(fan_in+fan_out))": lambda fan_in, fan_out: math.sqrt(2 / (fan_in + fan_out)),
-    "1/sqrt(fan_out)": lambda fan_in, fan_out: 1 / math.sqrt(fan_out),
+    FAN_OUT: lambda fan_in, fan_out: 1 / math.sqrt(fan_out),
     # What orthogonal rows or columns come to; of other draws nobody means it.
     "1/sqrt(max(fan_in, fan_out))": lambda fan_in, fan_out: 1 / math.sqrt(max(fan_in, fan_out)),
 }
 # torch.nn.Linear's own, which is what stands where nobody drew.
-TORCH = ("1/sqrt(fan_in)", 1 / math.sqrt(3))
+TORCH = (FAN_IN, 1 / math.sqrt(3))
 # Constants that make a law one that everybody uses: LeCun, torch.nn.Linear's own, He, Xavier, and orthogonal.
 NAMED = (
-    ("1/sqrt(fan_in)", 1.0),
+    (FAN_IN, 1.0),
     TORCH,
-    ("1/sqrt(fan_in)", math.sqrt(2)),
+    (FAN_IN, math.sqrt(2)),
     ("sqrt(2/(fan_in+fan_out))", 1.0),
     ("1/sqrt(max(fan_in, fan_out))", 1.0),
 )
 # A standard deviation that code writes down instead of reading its configuration.
 HARD_CODED = 0.02
-TRANSPOSED = (("1/sqrt(fan_out)", 1.0), ("1/sqrt(fan_out)", 1 / math.sqrt(3)))
+TRANSPOSED = ((FAN_OUT, 1.0), (FAN_OUT, 1 / math.sqrt(3)))
 # How much worse, in chi-square, a usual law may fit than a constant made to fit: 4.5 standard errors.
 WORSE = 20.0
 # Configurations name the standard deviation of their draws in these ways.
@@ -115,7 +115,7 @@ def pooled_base(readers: Sequence[Stored]) -> Base | None:
     known = usable(readers)
     if not known:
         return None
-    fits = {law: _cluster(known, law) for law in LAWS if law != "1/sqrt(fan_out)" and _possible(known, law)}
+    fits = {law: _cluster(known, law) for law in LAWS if law != FAN_OUT and _possible(known, law)}
     most = max(len(cluster) for cluster in fits.values())
     for usual in named_bases(readers):
         agreeing = _agreeing(known, usual) if usual.law in fits else []

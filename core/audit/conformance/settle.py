@@ -93,7 +93,7 @@ def _explanations(readings: Sequence[Reading], rule: Rule | None) -> int:
         return sum(
             1 for group in groups if not all(r.fits(own := members(r, group), [1.0] * len(own)) for r in readings)
         )
-    found = [diagnosis for group in groups for diagnosis in diagnose(readings, rule, group)]
+    found = diagnose(readings, rule, groups)
     unexplained = sum(1 for diagnosis in found if diagnosis.label in (UNKNOWN, FLAT))
     return len({(diagnosis.label, diagnosis.words) for diagnosis in found}) + len(groups) * unexplained
 
