@@ -48,7 +48,13 @@ def setting_sentence(document: Mapping[str, Any]) -> str:
 
 def reduction_sentence(document: Mapping[str, Any]) -> str:
     """What every absolute value depends on: the loss's reduction and the number of valid targets."""
-    count = document["initialized"]["valid_positions"]
+    return loss_sentence(document["initialized"]["valid_positions"])
+
+
+def loss_sentence(count: int, reduction: str = "mean over valid targets") -> str:
+    """The same of any arm with that many valid targets."""
+    if not reduction.startswith("mean"):
+        return f"The loss is the model's own ({reduction}), in nats; another reduction scales every absolute adjoint."
     targets = "1 valid target" if count == 1 else f"{count} valid targets"
     return (
         f"The loss is the mean over {targets}, in nats. An adjoint is the derivative of that mean: another reduction "

@@ -119,15 +119,18 @@ def arm_table(document: Document) -> pd.DataFrame:
     return frame(rows, ARM_COLUMNS)
 
 
-def site_view(sites: pd.DataFrame) -> pd.DataFrame:
-    """The site table as people read it: one row a site, both arms side by side; arms of other graphs leave gaps."""
+def site_view(sites: pd.DataFrame, suffixes: Mapping[str, str] = VIEW_SUFFIXES) -> pd.DataFrame:
+    """The site table as people read it: one row a site, arms side by side; arms of other graphs leave gaps.
+
+    `suffixes` has what is written behind each arm's titles.
+    """
     rows: dict[tuple[int, str], dict[str, Any]] = {}
     columns = (sites[name] for name in ("arm", "site", "label", *VIEW_COLUMNS))
     for arm, site, label, *values in zip(*columns, strict=True):
         row = rows.setdefault((site, label), {"site": site, "label": label})
-        titles = (f"{title}{VIEW_SUFFIXES[arm]}" for title in VIEW_COLUMNS.values())
+        titles = (f"{title}{suffixes[arm]}" for title in VIEW_COLUMNS.values())
         row |= dict(zip(titles, values, strict=True))
-    names = [f"{title}{suffix}" for suffix in VIEW_SUFFIXES.values() for title in VIEW_COLUMNS.values()]
+    names = [f"{title}{suffix}" for suffix in suffixes.values() for title in VIEW_COLUMNS.values()]
     return frame([rows[key] for key in sorted(rows)], ["site", "label", *names])
 
 

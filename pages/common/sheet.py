@@ -78,17 +78,30 @@ class Sheet:
         view: pd.DataFrame | None = None,
         formats: Mapping[str, str] | None = None,
         height: int | None = None,
+        select: Callable[[], None] | None = None,
     ) -> None:
-        """Show a table (`view` of it where given) with its files, which hold the whole table exactly."""
-        self.tables[name] = table
+        """Show a table (`view` of it where given) with its files, which hold the whole table exactly.
+
+        `select` is called after a row was chosen, which then stands in the session's entry `table-{name}`.
+        """
         shown = table if view is None else view
         st.dataframe(
             shown, hide_index=True, width="stretch", alt=alt, column_config=columns(shown, formats),
-            key=f"table-{name}", height=height or "auto",
+            key=f"table-{name}", height=height or "auto", placeholder="", on_select=select or "ignore",
+            selection_mode="single-row",
         )  # fmt: skip
+        self.files(name, table)
+
+    def files(self, name: str, table: pd.DataFrame) -> None:
+        """The files of a table, which hold it exactly."""
+        self.tables[name] = table
         with st.container(horizontal=True, gap="xsmall", key=f"files-of-table-{name}"):
             self._download(f"{name}.csv", "text/csv", lambda: csv_text(table).encode())
             self._download(f"{name}.json", "application/json", lambda: json_text(table).encode())
+
+    def file(self, name: str, mime: str, data: Callable[[], bytes]) -> None:
+        """A further file of the page, made at a click."""
+        self._download(name, mime, data, kind="secondary")
 
     def exports(
         self,

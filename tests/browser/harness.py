@@ -109,6 +109,15 @@ def _await_health(address: str, process: subprocess.Popen[bytes]) -> None:
     raise AssertionError(f"the server did not answer within {START_SECONDS} s")
 
 
+def server_processor_seconds(address: str) -> float:
+    """User and system time so far of the process that serves an address; other work on the machine hardly moves it."""
+    wanted = f"server.port={urlsplit(address).port}"
+    found = subprocess.run(["pgrep", "-f", wanted], capture_output=True, check=True)
+    with open(f"/proc/{int(found.stdout.split()[0])}/stat") as stat:
+        fields = stat.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 class Visitor:
     """One browser tab on the app. `outside` collects every request that would leave the server."""
 

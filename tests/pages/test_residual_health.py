@@ -89,6 +89,8 @@ def test_a_link_sets_every_shared_control(open_app: Open) -> None:
         ({"seed64": "18446744073709551616"}, "outside 0 to 2^64 - 1"),
         ({"seed64": "![x](http://example.invalid/a.png)"}, "is not a whole number"),
         ({"recipe": "deepscalelm", "blocks": "1"}, "needs at least 2 blocks"),
+        ({"recipe": "<script>alert(1)</script>"}, "The recipe '<script>alert(1)</script>' is unknown; choose one of"),
+        ({"recipe": "peri-norm+post-norm"}, "both change the graph"),
         ({"width": "16384", "ff_width": "65536", "blocks": "128"}, "pass the budget"),
         ({"band_lower": "10", "band_upper": "1"}, "lower limit 10 is above its upper limit 1"),
         ({"batch": "uploaded"}, "a link does not carry"),
@@ -108,7 +110,7 @@ def test_a_setting_that_cannot_run_is_one_sentence(open_app: Open, link: dict[st
     [
         ("blocks", "1000000000"), ("blocks", "0"), ("blocks", "nan"), ("blocks", "1e400"), ("width", "1e999"),
         ("heads", "-inf"), ("band_lower", "inf"), ("band_upper", "nan"), ("seed", "-3"),
-        ("recipe", "<script>alert(1)</script>"), ("width", "99999999999999999999"), ("dtype", "float8"),
+        ("width", "99999999999999999999"), ("dtype", "float8"),
     ],
 )  # fmt: skip
 def test_a_link_that_no_control_can_take_is_named_and_the_default_used(open_app: Open, name: str, value: str) -> None:
@@ -171,3 +173,22 @@ def test_the_gpt2_small_preset_runs_to_its_end_on_request(open_app: Open) -> Non
     ratios = [site["activation_ratio"] for site in expected["initialized"]["sites"]]
     assert figures(app)[0]["data"][0]["y"] == pytest.approx(ratios, rel=1e-4)
     assert len(ratios) == 25
+
+
+def test_a_combination_is_observed_with_its_warnings(open_app: Open) -> None:
+    app = open_app(recipe="gpt2+peri-norm", blocks="4")
+    assert_no_trace(app)
+    assert len(figures(app)) == 2
+    warnings = " ".join(sentences(app, "warning"))
+    assert "no effect: gpt2 scales the output and down writers" in warnings
+    assert "a norm on the branch output divides their scale out" in warnings
+    app.selectbox(key="recipe").set_value("gpt2").run()
+    assert "no effect" not in " ".join(sentences(app, "warning"))
+
+
+def test_a_recipe_that_belongs_elsewhere_is_refused_with_its_reason(open_app: Open) -> None:
+    app = open_app(recipe="t-fixup")
+    assert_no_trace(app)
+    (sentence,) = sentences(app)
+    assert "T-Fixup sets encoder-decoder weights, and this is a decoder-only stack" in sentence
+    assert not figures(app)
