@@ -10,7 +10,7 @@ import pandas as pd
 
 from core.audit.conformance.kinds import MEANING
 from core.health.columns import TOKEN_STATISTICS
-from core.views.tables import frame, token_rows
+from core.views.tables import frame, tokens_of
 
 Document = Mapping[str, Any]
 
@@ -131,11 +131,6 @@ def site_table(document: Document) -> pd.DataFrame:
     return frame([{**head, **site} for head, arm in arms(document) for site in arm["sites"]], SITE_COLUMNS)
 
 
-def token_table(document: Document) -> pd.DataFrame:
-    """RMS of every site and the quantiles of its tokens' RMS, of both, activations and adjoints."""
-    return token_rows(arms(document), TOKEN_COLUMNS)
-
-
 def contribution_table(document: Document) -> pd.DataFrame:
     """What every branch adds to the stream, of both; `site` is the state after the addition."""
     rows = []
@@ -175,7 +170,7 @@ def audit_tables(document: Document) -> dict[str, pd.DataFrame]:
         "interventions": trial_table(document),
         "arms": arm_table(document),
         "sites": site_table(document),
-        "tokens": token_table(document),
+        "tokens": tokens_of(arms(document), TOKEN_COLUMNS),
         "contributions": contribution_table(document),
     }
 

@@ -69,11 +69,11 @@ def writer_view(writers: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "matrix": names,
-            "fan in × out": fans,
+            "fans": fans,
             "factor": writers["factor"],
             "base std": writers["base_std"],
             "stored std": writers["stored_std"],
-            "into site": writers["site"],
+            "site": writers["site"],
         }
     )
 

@@ -147,10 +147,10 @@ def arm_view(arms: pd.DataFrame) -> pd.DataFrame:
 
 def token_table(document: Document) -> pd.DataFrame:
     """RMS of every site and the quantiles of its tokens' RMS, both arms, activations and adjoints."""
-    return token_rows(head_of_arms(document), TOKEN_COLUMNS)
+    return tokens_of(head_of_arms(document), TOKEN_COLUMNS)
 
 
-def token_rows(arms: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]], columns: Sequence[str]) -> pd.DataFrame:
+def tokens_of(arms: Iterable[tuple[Document, Document]], columns: Sequence[str]) -> pd.DataFrame:
     """The token table of any arms, each with the columns that say whose row it is."""
     rows = [
         {

@@ -176,10 +176,10 @@ def absolute(shown: Shown) -> None:
                 alt=alternative_text(rows, "rms", RMS_TITLES[quantity]), undrawn=undrawn(rows, "rms"),
             )  # fmt: skip
     view = token_view(tokens)
+    formats = {name: "%.6g" for name in view.columns if name.startswith(("A ", "G "))}
     shown.sheet.table(
-        "tokens", tokens, view=view, formats=dict.fromkeys(view.columns[3:], "%.6g"),
-        alt="Absolute RMS of every site and of its tokens, model and twin.",
-    )  # fmt: skip
+        "tokens", tokens, view=view, formats=formats, alt="Absolute RMS of every site and its tokens, model and twin."
+    )
     _arms(shown)
 
 

@@ -79,8 +79,12 @@ def walk(tab: Visitor, outcome: Outcome, seconds: float) -> None:
         outcome.moves += 1
         blocks = min(128, max(1, blocks + step))
         title = tab.chart_title("activation-ratio")
-        if f"L = {blocks} blocks, seed {seed}" not in title:
-            outcome.faults.append(f"wanted L = {blocks}, seed {seed}; the title says {title!r}")
+        if not title.endswith(f"seed {seed}"):
+            outcome.faults.append(f"the session of seed {seed} sees {title!r}")
+        if not tab.until(
+            lambda wanted=f"L = {blocks} blocks, seed {seed}": wanted in tab.chart_title("activation-ratio")
+        ):
+            outcome.faults.append(f"L = {blocks} was asked for and never shown")
         if tab.page.locator("[data-testid=stException], [data-testid=stAlertContentError]").count():
             outcome.faults.append(f"an error stands on the page at L = {blocks}")
         if outcome.moves % CHECK_EVERY == 1:

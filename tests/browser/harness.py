@@ -11,7 +11,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -155,6 +155,13 @@ class Visitor:
         for _ in range(abs(steps)):
             self.page.keyboard.press("ArrowRight" if steps > 0 else "ArrowLeft")
         self.settle()
+
+    def until(self, holds: Callable[[], bool]) -> bool:
+        """Whether something comes to hold: a run that is about to begin looks like one that has ended."""
+        end = time.monotonic() + WAIT / 1000
+        while not (found := holds()) and time.monotonic() < end:
+            self.settle()
+        return found
 
     def chart_title(self, name: str) -> str:
         """The text of a figure's title."""

@@ -137,8 +137,9 @@ def test_the_first_link_to_a_fresh_server_opens_its_page_and_a_control_moves_its
         assert tab.page.get_by_role("heading", level=1).all_text_contents() == [title]
         if walk is not None:
             walk.move(tab)
+            expected, button = csv_text(walk.expected()), f"download-{walk.table}-csv"
+            assert tab.until(lambda: tab.download(button).read_text() == expected)
             assert walk.link in tab.page.url
-            assert tab.download(f"download-{walk.table}-csv").read_text() == csv_text(walk.expected())
         assert tab.outside == []
     assert_clean_log(log)
 

@@ -53,7 +53,8 @@ def assert_nothing_rendered(app: AppTest) -> None:
 def test_a_link_with_nonsense_for_every_control_is_told_and_nothing_breaks(
     open_app: Open, entry: navigation.Entry
 ) -> None:
-    controls = [control for control in entry.all_controls if control.linked]
+    # A recipe may be typed, which a page without a browser cannot carry; the landing page's tests link hostile ones.
+    controls = [control for control in entry.all_controls if control.linked and control.name != "recipe"]
     link = {control.name: LINKS[index % len(LINKS)] for index, control in enumerate(controls)}
     app = open_app(entry.script, **link)
     assert_no_trace(app)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from core.decoder.config import DecoderConfig
 from core.health.report import observe_document
 from core.health.request import ObserveRequest
+from core.views.manifest import SavedSetting
 from core.views.tables import site_table, site_view
+from pages.common import job, settings
 from tests.pages.conftest import Open
 from tests.pages.support import assert_no_trace, figures, sentences
 
@@ -148,6 +152,27 @@ def test_no_module_of_a_page_imports_torch_before_the_first_observation() -> Non
         "sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.heavy
+def test_the_gpt2_small_preset_runs_to_its_end_on_request(open_app: Open) -> None:
+    """The decoder of 124 million parameters, as a process of its own; its numbers are those of a direct call."""
+    name = "GPT-2-small shape, 12 blocks of width 768"
+    app = open_app()
+    app.selectbox(key="preset").set_value(name).run()
+    assert sentences(app, "info")[0].startswith("Nothing was run yet.")
+    app.button(key="run-it").click().run()
+    assert app.button(key="cancel-run").label == "Cancel"
+    deadline = time.monotonic() + job.LONGEST_SECONDS
+    while not figures(app) and time.monotonic() < deadline:
+        time.sleep(1)
+        app.run()
+    assert_no_trace(app)
+    assert len(figures(app)) == 2
+    expected = observe_document(settings.request_of(SavedSetting(setting=settings.PRESETS[name])))
+    ratios = [site["activation_ratio"] for site in expected["initialized"]["sites"]]
+    assert figures(app)[0]["data"][0]["y"] == pytest.approx(ratios, rel=1e-4)
+    assert len(ratios) == 25
 
 
 def test_a_combination_is_observed_with_its_warnings(open_app: Open) -> None:
