@@ -52,6 +52,8 @@ class GateCommand(click.Command):
 @click.option("--junit", type=opt.PATH, metavar="FILE", help="Write the findings as a JUnit report.")
 @click.option("--sarif", type=opt.PATH, metavar="FILE", help="Write the findings as a SARIF 2.1.0 log.")
 @click.option("--golden", type=opt.PATH, metavar="FILE", help="Write FILE, or show what changed against it.")
+@click.option("--csv", "csv_folder", type=opt.PATH, metavar="DIR", help="Write the page's tables.")
+@click.option("--html", "html_file", type=opt.PATH, metavar="FILE", help="Write the page's report.")
 @opt.json_option
 def command(**options: Any) -> int:
     """Find the residual stream of MODEL, prove it, judge its initialization, and show its health.
@@ -73,10 +75,27 @@ def command(**options: Any) -> int:
         sarif=options["sarif"],
         golden=options["golden"],
     )
+    _export(document, options["csv_folder"], options["html_file"])
     if options["golden"] is not None:
         document["golden"] = {"file": options["golden"], "changes": outcome.changes}
     opt.emit(document, options["as_json"], lambda found: "\n".join([readable(found), *outcome.lines()]))
     return GATE_FAILED if outcome.fails else DONE
+
+
+def _export(document: dict[str, Any], csv_folder: str | None, html_file: str | None) -> None:
+    """Write what the page would, where it is asked for."""
+    if csv_folder is None and html_file is None:
+        return
+    # Pandas and Plotly are kept out of the module, so that inputs are refused before they are imported.
+    from core.views.audit_report import audit_contents
+    from core.views.bundle import report_text
+    from core.views.export import write_tables, write_text
+
+    contents = audit_contents(document)
+    if csv_folder is not None:
+        write_tables(csv_folder, contents.tables)
+    if html_file is not None:
+        write_text(html_file, report_text(contents))
 
 
 def _batch(path: str | None) -> JsonValue:

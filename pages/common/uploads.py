@@ -74,7 +74,7 @@ def uploader() -> None:
     """Draw the uploader; a file that was taken leaves it, and with it the server's memory."""
     number = st.session_state.setdefault(ROUND, 0)
     st.file_uploader(
-        "Model: config.json or zipped folder", type=["json", "zip"], key=f"model-file-{number}", help=LIMITS,
+        "Model: config.json or zipped folder", type=["json", "zip"], key=f"model-file-{number}",
         max_upload_size=MAX_MEGABYTES, on_change=_take, args=(number,),
     )  # fmt: skip
 

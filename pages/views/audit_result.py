@@ -40,9 +40,8 @@ from pages.common.sheet import Sheet
 from pages.views.audit_form import page_words
 
 SIGNS = {"error": "⛔", "warning": "⚠️", "info": "ℹ️"}
-SHOWN_NAMES = 12
-FOUR = "%.4g"
-SIZES = dict.fromkeys(("std", "declared std", "state RMS", "contribution RMS", "contribution / stream"), FOUR)
+# Names up to which the list is open, and up to which it is shown without scrolling.
+FEW_NAMES, SHOWN_NAMES = 4, 12
 
 
 @dataclass(frozen=True)
@@ -116,7 +115,7 @@ def matrices(shown: Shown) -> None:
         rows = table[table["side"] == side]
         st.subheader(f"{side.capitalize()}s")
         shown.sheet.table(
-            f"{side}s", rows, view=matrix_view(rows), formats=SIZES, height=min(420, 38 + 35 * max(1, len(rows))),
+            f"{side}s", rows, view=matrix_view(rows), height=min(420, 38 + 35 * max(1, len(rows))),
             alt=f"Every {side} of the stream with its fans, distribution and scale.",
         )  # fmt: skip
     if len(shown.tables["depths"]):
@@ -131,9 +130,7 @@ def additions(shown: Shown) -> None:
         "and output norm, and not what a module returns."
     )
     table = shown.tables["additions"]
-    shown.sheet.table(
-        "additions", table, view=addition_view(table), formats=SIZES, alt="Every addition with its writers and readers."
-    )
+    shown.sheet.table("additions", table, view=addition_view(table), alt="Every addition with its writers and readers.")
     st.subheader("Interventions")
     st.markdown("The writers of an addition were set to zero and the model run again.")
     trials = shown.tables["interventions"]
@@ -145,9 +142,12 @@ def additions(shown: Shown) -> None:
 
 def health(shown: Shown) -> None:
     """Both ratios beside the band, the model beside its repaired twin."""
-    if not _healthy(shown):
+    if not _observed(shown):
         return
-    sites = shown.tables["sites"]
+    document, sites = shown.document, shown.tables["sites"]
+    good = document["health"]["within_band"]
+    sentence = " ".join([*words.health_sentences(document), words.twin_sentence(document)])
+    _box(st.success if good else st.warning, "✅" if good else "⚠️", words.health_title(document), sentence)
     for column, quantity in zip(st.columns(2), RATIO_TITLES, strict=True):
         with column:
             shown.sheet.figure(
@@ -163,8 +163,9 @@ def health(shown: Shown) -> None:
 
 def absolute(shown: Shown) -> None:
     """Absolute RMS of states and adjoints, with what they depend on."""
-    if not _healthy(shown):
+    if not _observed(shown):
         return
+    panels.notice(words.reduction_sentence(shown.document))
     tokens = shown.tables["tokens"]
     if (outsized := outsized_sentence(tokens)) is not None:
         st.warning(panels.escaped(outsized), icon="⚠️")
@@ -180,12 +181,11 @@ def absolute(shown: Shown) -> None:
     shown.sheet.table(
         "tokens", tokens, view=view, formats=formats, alt="Absolute RMS of every site and its tokens, model and twin."
     )
-    _arms(shown)
 
 
 def contributions(shown: Shown) -> None:
     """What every branch adds, beside the stream it is added to."""
-    if not _healthy(shown):
+    if not _observed(shown):
         return
     table = shown.tables["contributions"]
     for column, name in zip(st.columns(2), ("contribution_to_stream", "contribution_rms"), strict=True):
@@ -222,7 +222,7 @@ def _finding(finding: Mapping[str, Any]) -> None:
         names = finding["parameters"]
         if names:
             label = "1 parameter" if len(names) == 1 else f"{len(names)} parameters"
-            with st.expander(label):
+            with st.expander(label, expanded=len(names) <= FEW_NAMES):
                 # Code is shown as it is, so a name can neither be markup nor a link, and can be copied.
                 st.code("\n".join(names), language=None, height=300 if len(names) > SHOWN_NAMES else "content")
 
@@ -243,15 +243,11 @@ def _profile(shown: Shown) -> None:
     shown.sheet.files("profile", profile)
 
 
-def _healthy(shown: Shown) -> bool:
-    document = shown.document
-    if document["health"] is None:
-        panels.notice(f"No health: {document['health_refusal']}")
-        return False
-    sentence = " ".join([*words.health_sentences(document), words.twin_sentence(document)])
-    good = document["health"]["within_band"]
-    _box(st.success if good else st.warning, "✅" if good else "⚠️", words.health_title(document), sentence)
-    return True
+def _observed(shown: Shown) -> bool:
+    """Whether the model has a health; says why where it has none."""
+    if shown.document["health"] is None:
+        panels.notice(f"No health: {shown.document['health_refusal']}")
+    return shown.document["health"] is not None
 
 
 def _arms(shown: Shown) -> None:
