@@ -161,17 +161,16 @@ def test_an_experiment_keeps_its_setting_while_others_are_looked_at(visitor: Vis
 
 @pytest.mark.parametrize("name", TOURS)
 def test_a_tour_is_walked_and_every_stops_link_opens_the_same(visitor: Visit, name: str) -> None:
-    tab = visitor()
+    tab, other = visitor(), visitor()
     tab.open("/signal_lab", "Signal lab")
     tab.page.locator(f".st-key-tour-{name} button").click()
     steps = TOURS[name].steps
     for index, step in enumerate(steps):
         arrive(tab, step, index)
-        other = visitor()
+        # Going to an address is a new session.
         other.page.goto(tab.page.url)
         arrive(other, step, index)
         assert titles(other) == titles(tab)
-        other.page.close()
         if index < len(steps) - 1:
             tab.page.locator(".st-key-tour-next button").click()
     tab.page.locator(".st-key-tour-end button").click()
