@@ -17,17 +17,10 @@ from core.sweep.store import Store
 from pages.views.depth_sweep import VIEWS
 from tests.benchmarks.sweep_page_latency import LIMIT, cancelled, run_long
 from tests.browser.conftest import Visit
-from tests.browser.harness import Visitor
+from tests.browser.harness import BACKGROUNDS, Visitor
 
 NARROW = {"width": 390, "height": 844}
 SMALL = "sweep_blocks=1,2,4&sweep_seeds=0:6"
-OVERFLOW = """
-[...document.querySelectorAll('[data-testid=stMain] *')].filter(e => {
-  const r = e.getBoundingClientRect();
-  const inner = e.closest('[data-testid=stDataFrame], [role=tablist], pre');
-  return !inner && r.width > 0 && r.right > innerWidth + 1 && getComputedStyle(e).position !== 'absolute';
-}).map(e => e.tagName + '.' + String(e.className).slice(0, 60)).slice(0, 5)
-"""
 
 
 def opened(tab: Visitor, query: str) -> Visitor:
@@ -119,18 +112,14 @@ def test_two_visitors_at_once_see_their_own_numbers(visitor: Visit) -> None:
 @pytest.mark.heavy
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_view_is_accessible_and_fits_a_narrow_screen(visitor: Visit, scheme: str) -> None:
-    from axe_playwright_python.sync_playwright import Axe
-
     tab = run(opened(visitor(viewport=NARROW, color_scheme=scheme), SMALL))
     for view in VIEWS:
         opened(tab, f"{SMALL}&sweep_view={view.replace(' ', '+')}")
         tab.settle(800)
         assert tab.page.get_by_role("tab", name=view).get_attribute("aria-selected") == "true"
-        assert tab.page.evaluate(OVERFLOW) == [], view
-        found = [v for v in Axe().run(tab.page).response["violations"] if v["impact"] in ("serious", "critical")]
-        assert [(one["id"], one["nodes"][0]["html"][:160]) for one in found] == [], view
-    background = tab.page.evaluate("getComputedStyle(document.querySelector('[data-testid=stApp]')).backgroundColor")
-    assert background == {"light": "rgb(255, 255, 255)", "dark": "rgb(14, 17, 23)"}[scheme]
+        assert tab.overflowing() == [], view
+        assert tab.violations() == [], view
+    assert tab.background() == BACKGROUNDS[scheme]
 
 
 @pytest.mark.heavy

@@ -41,6 +41,25 @@ def test_the_depth_slider_changes_chart_table_and_verdict(open_app: Open) -> Non
     assert "leaves the band at" in sentences(app, "warning")[0]
 
 
+@pytest.mark.parametrize(
+    ("view", "drawn", "tables"),
+    [
+        ("Ratios", 2, 2), ("Absolute RMS", 2, 1), ("Contributions", 2, 1), ("Reference site", 2, 1),
+        ("The block", 1, 1), ("Mend it", 0, 1), ("Pins", 0, 0),
+    ],
+)  # fmt: skip
+def test_every_view_opens_from_a_link_with_its_figures_and_tables(
+    open_app: Open, view: str, drawn: int, tables: int
+) -> None:
+    app = open_app(view=view, blocks="32", recipe="unscaled", block="31", reference="previous site")
+    assert_no_trace(app)
+    assert not app.error
+    assert len(figures(app)) == drawn
+    assert len(app.dataframe) == tables
+    if view == "Absolute RMS":
+        assert "The loss is the mean over 4 valid targets" in sentences(app, "info")[0]
+
+
 def test_a_link_sets_every_shared_control(open_app: Open) -> None:
     link = {
         "blocks": "1", "seed": "7", "recipe": "gpt2", "width": "8", "heads": "2", "kv_heads": "1", "ff_width": "12",
@@ -85,7 +104,8 @@ def test_a_setting_that_cannot_run_is_one_sentence(open_app: Open, link: dict[st
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("blocks", "1000000000"), ("blocks", "0"), ("blocks", "nan"), ("blocks", "1e400"), ("seed", "-3"),
+        ("blocks", "1000000000"), ("blocks", "0"), ("blocks", "nan"), ("blocks", "1e400"), ("width", "1e999"),
+        ("heads", "-inf"), ("band_lower", "inf"), ("band_upper", "nan"), ("seed", "-3"),
         ("width", "99999999999999999999"), ("dtype", "float8"),
     ],
 )  # fmt: skip

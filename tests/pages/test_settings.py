@@ -72,16 +72,6 @@ def test_up_to_four_settings_are_pinned_and_overlaid_with_differences(open_app: 
     assert len(app.session_state["pins"]) == 3
 
 
-@pytest.mark.parametrize("view", ["Absolute RMS", "Contributions", "Reference site", "The block", "Pins"])
-def test_every_view_opens_from_a_link(open_app: Open, view: str) -> None:
-    app = open_app()
-    app.session_state["view"] = view
-    app.run()
-    assert_no_trace(app)
-    if view == "Absolute RMS":
-        assert "The loss is the mean over 4 valid targets" in sentences(app, "info")[0]
-
-
 def manifest(setting: dict[str, Any], **export: Any) -> bytes:
     saved = SavedSetting(setting=setting, batch=export.pop("batch", None))
     return manifest_text(Export(page=export.pop("page", "residual_health"), saved=saved, **export), {}).encode()

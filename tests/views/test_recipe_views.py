@@ -29,8 +29,7 @@ from core.sweep.grid import SweepGrid
 from core.sweep.process import settle
 from core.sweep.run import SweepRun
 from core.sweep.store import Store
-from core.views.block_figure import writer_table
-from core.views.graph_figure import graph_figure, graph_text
+from core.views.block_figure import block_figure, block_text, writer_table
 from core.views.lines import described, hidden_points, recipe_stroke
 from core.views.recipe_figures import (
     contribution_figure,
@@ -296,15 +295,15 @@ def test_theory_without_a_law_is_empty_and_still_drawn() -> None:
 def test_every_recipe_is_drawn_with_every_step_of_its_block(name: str) -> None:
     nodes, edges = drawing(recipe(name).graph(CONFIG), 2)
     writers = writer_table(CONFIG, name, 2)
-    figure = graph_figure(nodes, edges, writers, title=name)
+    figure = block_figure(nodes, edges, writers, title=name)
     go.Figure(figure.to_dict())
     texts = " ".join(note.text for note in figure.layout.annotations)
-    assert all(label in texts for label in nodes["label"])
+    assert all(label in texts for label in nodes["label"] if label != "x")
     assert len(figure.layout.annotations) == len(nodes)
-    scaled = [factor for factor in writers["factor"] if factor != 1.0]
-    assert texts.count(" times ") == sum(" times " in f" {label}" for label in nodes["label"]) + len(scaled)
-    assert all(f"times {factor:.4g}" in texts for factor in scaled)
-    assert "attention" in graph_text(nodes)
+    for end, factor in zip(("attention.output", "ffn.down"), writers["factor"], strict=True):
+        assert texts.count(f"{end}, factor {factor:.4g}<") == 1
+    assert all(f"<b>site {site}</b>" in texts for site in nodes["site"].dropna())
+    assert "attention" in block_text(nodes)
 
 
 @pytest.mark.parametrize("name", [known.name for known in RECIPES])
