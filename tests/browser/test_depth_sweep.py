@@ -24,8 +24,6 @@ SMALL = "sweep_blocks=1,2,4&sweep_seeds=0:6"
 
 
 def opened(tab: Visitor, query: str) -> Visitor:
-    # A sweep and a browser share the cores with whatever else the machine does.
-    tab.page.set_default_timeout(120_000)
     return tab.open(f"/depth_sweep?{query}", "Depth sweep")
 
 
@@ -75,7 +73,6 @@ def test_cancel_answers_within_a_second_and_partial_results_stay(visitor: Visit)
     """By the server's processor, which other work hardly moves; `tests.benchmarks.sweep_page_latency` has the clock."""
     spent = []
     tab = visitor()
-    tab.page.set_default_timeout(120_000)
     for attempt in range(3):
         run_long(tab, attempt)
         spent.append(cancelled(tab)[1])
