@@ -9,7 +9,8 @@ from typing import Any
 import pandas as pd
 
 from core.audit.conformance.kinds import MEANING
-from core.views.tables import frame
+from core.health.columns import TOKEN_STATISTICS
+from core.views.tables import frame, token_rows
 
 Document = Mapping[str, Any]
 
@@ -31,6 +32,7 @@ SITE_COLUMNS = (
     "arm", "blocks", "site", "label", "activation_rms", "activation_ratio", "activation_band", "adjoint_rms",
     "adjoint_ratio", "adjoint_band",
 )  # fmt: skip
+TOKEN_COLUMNS = ("arm", "blocks", "site", "label", "quantity", "rms", *TOKEN_STATISTICS)
 CONTRIBUTION_COLUMNS = (
     "arm", "blocks", "site", "label", "block", "branch", "raw_rms", "contribution_rms", "stream_rms",
     "contribution_to_stream", "cosine",
@@ -129,6 +131,11 @@ def site_table(document: Document) -> pd.DataFrame:
     return frame([{**head, **site} for head, arm in arms(document) for site in arm["sites"]], SITE_COLUMNS)
 
 
+def token_table(document: Document) -> pd.DataFrame:
+    """RMS of every site and the quantiles of its tokens' RMS, of both, activations and adjoints."""
+    return token_rows(arms(document), TOKEN_COLUMNS)
+
+
 def contribution_table(document: Document) -> pd.DataFrame:
     """What every branch adds to the stream, of both; `site` is the state after the addition."""
     rows = []
@@ -168,6 +175,7 @@ def audit_tables(document: Document) -> dict[str, pd.DataFrame]:
         "interventions": trial_table(document),
         "arms": arm_table(document),
         "sites": site_table(document),
+        "tokens": token_table(document),
         "contributions": contribution_table(document),
     }
 

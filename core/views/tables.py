@@ -6,7 +6,7 @@ An undefined number is NaN here and empty in a CSV; units stand in the column na
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -147,6 +147,11 @@ def arm_view(arms: pd.DataFrame) -> pd.DataFrame:
 
 def token_table(document: Document) -> pd.DataFrame:
     """RMS of every site and the quantiles of its tokens' RMS, both arms, activations and adjoints."""
+    return token_rows(head_of_arms(document), TOKEN_COLUMNS)
+
+
+def token_rows(arms: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]], columns: Sequence[str]) -> pd.DataFrame:
+    """The token table of any arms, each with the columns that say whose row it is."""
     rows = [
         {
             **head,
@@ -156,11 +161,11 @@ def token_table(document: Document) -> pd.DataFrame:
             "rms": site[f"{quantity}_rms"],
             **site[f"{quantity}_tokens"],
         }
-        for head, arm in head_of_arms(document)
+        for head, arm in arms
         for quantity in QUANTITIES
         for site in arm["sites"]
     ]
-    return frame(rows, TOKEN_COLUMNS).astype({WITHOUT_LARGEST: float})
+    return frame(rows, columns).astype({WITHOUT_LARGEST: float})
 
 
 def token_view(tokens: pd.DataFrame) -> pd.DataFrame:

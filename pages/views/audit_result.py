@@ -29,11 +29,12 @@ from core.views.figures import (
     alternative_text,
     contribution_figure,
     ratio_figure,
-    rms_figure,
     undrawn,
 )
 from core.views.lines import described
-from core.views.tables import site_view
+from core.views.report import outsized_sentence
+from core.views.tables import site_view, token_view
+from core.views.token_figures import token_figure
 from pages.common import panels
 from pages.common.sheet import Sheet
 from pages.views.audit_form import page_words
@@ -164,17 +165,21 @@ def absolute(shown: Shown) -> None:
     """Absolute RMS of states and adjoints, with what they depend on."""
     if not _healthy(shown):
         return
-    sites = shown.tables["sites"]
+    tokens = shown.tables["tokens"]
+    if (outsized := outsized_sentence(tokens)) is not None:
+        st.warning(panels.escaped(outsized), icon="⚠️")
     for column, quantity in zip(st.columns(2), RMS_TITLES, strict=True):
+        rows = tokens[tokens["quantity"] == quantity]
         with column:
             shown.sheet.figure(
-                f"{quantity}-rms", partial(rms_figure, sites, quantity),
-                alt=alternative_text(sites, f"{quantity}_rms", RMS_TITLES[quantity]),
-                undrawn=undrawn(sites, f"{quantity}_rms"),
+                f"{quantity}-rms", partial(token_figure, tokens, quantity),
+                alt=alternative_text(rows, "rms", RMS_TITLES[quantity]), undrawn=undrawn(rows, "rms"),
             )  # fmt: skip
-    view = sites[["arm", "site", "label", "activation_rms", "adjoint_rms"]]
-    rms = dict.fromkeys(("activation_rms", "adjoint_rms"), "%.6g")
-    shown.sheet.table("sites", sites, view=view, formats=rms, alt="Absolute RMS of every site, model and twin.")
+    view = token_view(tokens)
+    shown.sheet.table(
+        "tokens", tokens, view=view, formats=dict.fromkeys(view.columns[3:], "%.6g"),
+        alt="Absolute RMS of every site and of its tokens, model and twin.",
+    )  # fmt: skip
     _arms(shown)
 
 
