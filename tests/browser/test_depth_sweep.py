@@ -24,8 +24,6 @@ SMALL = "sweep_blocks=1,2,4&sweep_seeds=0:6"
 
 
 def opened(tab: Visitor, query: str) -> Visitor:
-    # A sweep and a browser share the cores with whatever else the machine does.
-    tab.page.set_default_timeout(120_000)
     return tab.open(f"/depth_sweep?{query}", "Depth sweep")
 
 
@@ -33,6 +31,11 @@ def run(tab: Visitor) -> Visitor:
     """Press Run where anything is missing, and wait until nothing is."""
     if tab.page.locator(".st-key-sweep-run").count():
         tab.page.locator(".st-key-sweep-run button").click()
+    return finished(tab)
+
+
+def finished(tab: Visitor) -> Visitor:
+    """Wait until no cell is missing."""
     tab.page.get_by_text("Complete:").wait_for()
     tab.settle()
     return tab
@@ -70,7 +73,6 @@ def test_cancel_answers_within_a_second_and_partial_results_stay(visitor: Visit)
     """By the server's processor, which other work hardly moves; `tests.benchmarks.sweep_page_latency` has the clock."""
     spent = []
     tab = visitor()
-    tab.page.set_default_timeout(120_000)
     for attempt in range(3):
         run_long(tab, attempt)
         spent.append(cancelled(tab)[1])
@@ -95,7 +97,7 @@ def test_two_visitors_at_once_see_their_own_numbers(visitor: Visit) -> None:
     for tab in tabs:
         tab.page.locator(".st-key-sweep-run button").click()
     for tab, start in zip(tabs, (0, 300), strict=True):
-        run(tab)
+        finished(tab)
         tab.page.get_by_role("tab", name="Depth by seed").click()
         tab.page.locator(".st-key-figure-heat-largest-activation .gtitle").wait_for()
         tab.settle()

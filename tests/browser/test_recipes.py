@@ -45,7 +45,6 @@ def assert_medians(file: Path) -> None:
 def test_six_recipes_at_five_depths_and_32_seeds_come_to_the_screen_by_themselves(visitor: Visit) -> None:
     """How soon they do is measured by `tests.benchmarks.recipe_page_latency`."""
     tab = visitor()
-    tab.page.set_default_timeout(120_000)
     time_to_depths(tab, 0)
     assert "32 seeds" in tab.chart_title("share-within")
     for name in SIX:
