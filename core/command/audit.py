@@ -7,18 +7,17 @@ from typing import Any
 import click
 
 from core.audit.confine import DEFAULT_MEMORY, DEFAULT_SECONDS
-from core.audit.conformance.request import AUTO, checked_rule, checked_sigma
+from core.audit.conformance.request import AUTO
 from core.audit.gate import readable_conformance
 from core.audit.gate_outputs import write_outputs
+from core.audit.request import AuditRequest
 from core.audit.target import called, names_callable, screened_task
 from core.cli import DONE, GATE_FAILED
 from core.command import options as opt
 from core.decoder.batch import Batch
 from core.decoder.config import Budget
-from core.errors import BatchError, DtypeError
+from core.errors import BatchError
 from core.strict_json import JsonValue, read_json
-
-DTYPES = ("float32", "float64", "bfloat16")
 
 
 class GateCommand(click.Command):
@@ -59,13 +58,14 @@ def command(**options: Any) -> int:
 
     MODEL is a Hugging Face config.json, a folder with config.json and safetensors, or package.module:callable.
     """
-    if options["dtype"] not in DTYPES:
-        raise DtypeError(f"The dtype {options['dtype'][:40]!r} is not offered; choose one of {', '.join(DTYPES)}.")
-    opt.seed(options["seed"])
-    checked_sigma(options["sigma"])
-    checked_rule(options["rule"])
+    request = AuditRequest(
+        rule=options["rule"], sigma=options["sigma"], seed=opt.seed(options["seed"]), dtype=options["dtype"],
+        max_parameters=options["max_parameters"],
+    )  # fmt: skip
+    request.check()
     batch = _batch(options["batch_file"])
-    document = (_audit_callable if names_callable(options["model"]) else _audit_path)(options, batch)
+    audit = _audit_callable if names_callable(options["model"]) else _audit_path
+    document = audit(options, request, batch)
     outcome = write_outputs(
         document,
         gate=options["gate"],
@@ -87,23 +87,15 @@ def _batch(path: str | None) -> JsonValue:
     return document
 
 
-def _audit_path(options: dict[str, Any], batch: JsonValue) -> dict[str, Any]:
-    budget = Budget(max_parameters=options["max_parameters"])
-    with screened_task(options["model"], budget, shrink=options["shrink"]) as task:
+def _audit_path(options: dict[str, Any], request: AuditRequest, batch: JsonValue) -> dict[str, Any]:
+    with screened_task(options["model"], request.budget, shrink=options["shrink"]) as model:
         from core.audit.isolation import run_isolated
 
-        task |= {
-            "seed": int(options["seed"]),
-            "dtype": options["dtype"],
-            "batch": batch,
-            "max_parameters": budget.max_parameters,
-            "rule": options["rule"],
-            "sigma": options["sigma"],
-        }
+        task = request.task(model, batch)
         return run_isolated(task, memory=options["max_memory"], seconds=options["max_seconds"])
 
 
-def _audit_callable(options: dict[str, Any], batch: JsonValue) -> dict[str, Any]:
+def _audit_callable(options: dict[str, Any], request: AuditRequest, batch: JsonValue) -> dict[str, Any]:
     """The user's own code runs in this process, as in any script of theirs."""
     if options["shrink"]:
         raise BatchError("--shrink changes a config; a callable decides its own sizes, so leave it out.")
@@ -114,7 +106,7 @@ def _audit_callable(options: dict[str, Any], batch: JsonValue) -> dict[str, Any]
     from core.audit.result import ModelFacts
     from core.audit.run import audit
 
-    torch.manual_seed(int(options["seed"]))
+    torch.manual_seed(request.seed)
     model, example = called(options["model"])
     opt.use_threads(sum(parameter.numel() for parameter in model.parameters()))
     given = Batch.from_document(batch) if batch is not None else example
@@ -126,7 +118,7 @@ def _audit_callable(options: dict[str, Any], batch: JsonValue) -> dict[str, Any]
 
     source = Source(build=build, deep=own.deep, settings=own.settings)
     result = audit(model, given, facts=facts)
-    return judged_document(result, rule=options["rule"], sigma=options["sigma"], source=source)
+    return judged_document(result, rule=request.rule, sigma=request.sigma, source=source)
 
 
 def readable(document: dict[str, Any]) -> str:

@@ -6,6 +6,7 @@ then work on them without further code. A value set for a name in a callback (`a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -51,6 +52,7 @@ class Control:
         if self.width is not None:
             common["width"] = self.width
         if self.linked:
+            self._refuse_nonfinite()
             self._enter_link()
         if self.kind == "slider":
             return st.slider(self.label, self.lower, self.upper, self.default, self.step, **common)
@@ -65,6 +67,17 @@ class Control:
         if self.kind == "segments":
             return st.segmented_control(self.label, self.options, default=self.default, required=True, **common)
         return st.toggle(self.label, self.default, **common)
+
+    def _refuse_nonfinite(self) -> None:
+        """Take an infinite or undefined number out of the URL; Streamlit drops others, and fails at these."""
+        if self.kind not in ("slider", "whole", "number"):
+            return
+        for text in st.query_params.get_all(self.name):
+            with suppress(ValueError):
+                if not math.isfinite(float(text)):
+                    with suppress(StreamlitAPIException):
+                        del st.query_params[self.name]
+                    return
 
     def _enter_link(self) -> None:
         """Put a value that was assigned before the widget's first run into the URL; afterwards Streamlit does."""

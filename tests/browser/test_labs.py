@@ -62,6 +62,22 @@ def test_a_link_in_dark_on_a_telephone_shows_its_numbers_and_gives_them_as_files
     assert file.read_text(encoding="utf-8") == csv_text(result.tables[table])
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("page", [signal_lab.PAGE, norm_lab.PAGE, residual_paths.PAGE], ids=lambda page: page.name)
+def test_every_experiment_is_accessible(visitor: Visit, page: LabPage, scheme: str) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    tab = visitor(color_scheme=scheme)
+    tab.page.set_default_timeout(120_000)
+    tab.open(f"/{page.name}", page.title)
+    for bench in page.benches:
+        tab.page.get_by_role("radio", name=bench.label, exact=True).click()
+        tab.page.get_by_role("heading", level=3, name=bench.experiment.title, exact=True).wait_for()
+        tab.settle()
+        found = [one for one in Axe().run(tab.page).response["violations"] if one["impact"] in ("serious", "critical")]
+        assert [(one["id"], one["nodes"][0]["html"][:160]) for one in found] == [], bench.label
+
+
 @pytest.mark.parametrize(("page", "name", "given", "table"), CASES)
 def test_the_zip_holds_the_experiment_and_its_manifest_brings_it_back(
     visitor: Visit, page: LabPage, name: str, given: dict[str, Any], table: str
