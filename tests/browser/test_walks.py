@@ -165,7 +165,10 @@ def test_the_files_of_a_page_are_whole_and_its_manifest_brings_it_back(visitor: 
     assert {"report.html", "manifest.json"} <= set(files)
     assert {f"tables/{table}.{kind}" for table in tables for kind in ("csv", "json")} <= set(files)
     assert {f"figures/{figure}.{kind}" for figure in figures for kind in ("html", "json")} <= set(files)
-    for table in tables:
+    # A table behind a fold has its files in the zip all the same.
+    within_reach = [table for table in tables if tab.page.locator(f".st-key-download-{table}-csv button").is_visible()]
+    assert within_reach
+    for table in within_reach:
         assert tab.download(f"download-{table}-csv").read_bytes() == files[f"tables/{table}.csv"]
     if figures:
         assert_an_image_with_colours(tab, sorted(figures)[0])
