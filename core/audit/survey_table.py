@@ -1,49 +1,60 @@
-"""The survey as files: written where it is asked for, and shipped for the pinned version of the library."""
+"""The survey as a table: the state of a row, counts, the manifest, and what ships for the pinned library."""
 
 from __future__ import annotations
 
 import csv
 import datetime
 import json
-import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from core import __version__
-from core.audit.survey import COLUMNS, DEPTHS
-from core.errors import StorageError, shown
+from core.audit.survey import DEPTHS
 
 SHIPPED = Path(__file__).with_name("survey_data")
 TABLE, MANIFEST = "survey.csv", "manifest.json"
+# What can become of a family, best first.
+STATES = {
+    "proved": "Every addition holds to rounding, and silencing writers changes exactly what it should, at both depths",
+    "partial": "A stream was found, and at one place at least it could not be proved",
+    "failed": "No residual stream was found",
+    "not run": "Built, but its forward does not run on token ids alone",
+    "not built": "The library could not build a small member",
+}
 
 
-def write_survey(
-    folder: str | os.PathLike[str], rows: Sequence[Mapping[str, Any]], versions: Mapping[str, str]
-) -> Path:
-    """Write survey.csv, families in order, and a manifest with versions and date; raises `StorageError`."""
-    place = Path(folder)
-    ordered = sorted(rows, key=lambda row: str(row["family"]))
-    manifest = {
+def survey_state(row: Mapping[str, Any]) -> str:
+    """What became of a family: its identity verdict, else `not run` or `not built`."""
+    return str(row["identity"] or ("not run" if row["built"] else "not built"))
+
+
+def survey_counts(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """How many families there are, how many were built, and how many proved."""
+    return {
+        "families": len(rows),
+        "built": sum(bool(row["built"]) for row in rows),
+        "proved": sum(row["identity"] == "proved" for row in rows),
+    }
+
+
+def state_counts(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """Families a state, every state in its order, also those that none is in."""
+    found = Counter(map(survey_state, rows))
+    return {state: found[state] for state in STATES}
+
+
+def survey_manifest(rows: Sequence[Mapping[str, Any]], versions: Mapping[str, str]) -> dict[str, Any]:
+    """What stands beside the table: versions, the date of today, depths and counts."""
+    return {
         "schema": "depthscope.survey/1",
         "version": __version__,
         "versions": dict(versions),
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "depths": list(DEPTHS),
-        "families": len(ordered),
-        "built": sum(bool(row["built"]) for row in ordered),
-        "proved": sum(row["identity"] == "proved" for row in ordered),
+        **survey_counts(rows),
     }
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-        with open(place / TABLE, "w", newline="", encoding="utf-8") as stream:
-            writer = csv.writer(stream, lineterminator="\n")
-            writer.writerow(COLUMNS)
-            writer.writerows([_cell(row.get(column)) for column in COLUMNS] for row in ordered)
-        (place / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise StorageError(f"The survey cannot be written to {shown(str(place))}: {error.strerror}.") from error
-    return place / TABLE
 
 
 def shipped_survey() -> tuple[list[dict[str, Any]], dict[str, Any]]:
@@ -52,18 +63,6 @@ def shipped_survey() -> tuple[list[dict[str, Any]], dict[str, Any]]:
         rows = [{key: _value(key, text) for key, text in row.items()} for row in csv.DictReader(stream)]
     manifest: dict[str, Any] = json.loads((SHIPPED / MANIFEST).read_text(encoding="utf-8"))
     return rows, manifest
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    text = repr(value) if isinstance(value, float) else str(value)
-    # A spreadsheet must not take a reason for a formula.
-    return (
-        f"'{text}" if text[:1] in ("=", "+", "@") or (text[:1] == "-" and not isinstance(value, int | float)) else text
-    )
 
 
 def _value(key: str, text: str) -> Any:

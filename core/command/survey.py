@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import os
 import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -12,9 +15,11 @@ import click
 from core.audit.confine import OFFLINE
 from core.audit.hub import families
 from core.audit.survey import FAMILY_BYTES, FAMILY_SECONDS, survey
-from core.audit.survey_table import write_survey
+from core.audit.survey_table import MANIFEST, TABLE, survey_counts, survey_manifest, survey_state
 from core.command import options as opt
 from core.errors import ModelFileError, shown
+from core.views.export import write_tables, write_text
+from core.views.survey_tables import ordered, survey_table
 
 
 @click.command(name="survey")
@@ -33,9 +38,17 @@ def command(**options: Any) -> None:
     for row in survey(chosen, workers=options["workers"] or os.cpu_count() or 1, **limits):
         rows.append(row)
         _progress(row, len(rows), len(chosen))
-    path = write_survey(options["out"], rows, _versions())
-    document = {"out": str(path), "rows": sorted(rows, key=lambda row: str(row["family"])), "versions": _versions()}
+    in_order = ordered(rows, "family")
+    path = write_survey(options["out"], in_order, _versions())
+    document = {"out": str(path), "rows": in_order, "versions": _versions()}
     opt.emit(document, options["as_json"], readable)
+
+
+def write_survey(folder: str, rows: Sequence[Mapping[str, Any]], versions: Mapping[str, str]) -> Path:
+    """Write survey.csv and a manifest with versions, date and counts; raises `StorageError`."""
+    (path,) = write_tables(folder, {TABLE.removesuffix(".csv"): survey_table(rows)})
+    write_text(path.with_name(MANIFEST), json.dumps(survey_manifest(rows, versions), indent=1) + "\n")
+    return path
 
 
 def _chosen(text: str) -> list[str]:
@@ -64,10 +77,7 @@ def _progress(row: dict[str, Any], done: int, total: int) -> None:
 def readable(document: dict[str, Any]) -> str:
     """Counts, and every family that is not proved with its reason."""
     rows = document["rows"]
-    built, proved = (sum(bool(row["built"]) for row in rows), sum(row["identity"] == "proved" for row in rows))
-    lines = [f"{len(rows)} families: {built} built, {proved} proved; the table is {document['out']}"]
-    for row in rows:
-        if row["reason"]:
-            state = row["identity"] or ("not run" if row["built"] else "not built")
-            lines.append(f"{row['family']}: {state}; {row['reason']}")
+    counts = survey_counts(rows)
+    lines = [f"{counts['families']} families: {counts['built']} built, {counts['proved']} proved; {document['out']}"]
+    lines += [f"{row['family']}: {survey_state(row)}; {row['reason']}" for row in rows if row["reason"]]
     return "\n".join(lines)

@@ -15,8 +15,9 @@ from core.views.audit_figures import writer_profile_figure
 from core.views.audit_tables import audit_tables
 from core.views.audit_words import audit_paragraphs
 from core.views.bundle import Contents
-from core.views.figures import RATIO_TITLES, RMS_TITLES, contribution_figure, ratio_figure, rms_figure
+from core.views.figures import RATIO_TITLES, RMS_TITLES, contribution_figure, ratio_figure
 from core.views.manifest import package_version
+from core.views.token_figures import token_figure
 
 TITLE = "Audit a model"
 # The files of the command line's --json, --junit and --sarif, with their types.
@@ -64,6 +65,6 @@ def _figures(document: Mapping[str, Any], tables: Mapping[str, pd.DataFrame]) ->
     if document["health"] is not None:
         sites = tables["sites"]
         found |= {f"{quantity}-ratio": ratio_figure(sites, quantity=quantity) for quantity in RATIO_TITLES}
-        found |= {f"{quantity}-rms": rms_figure(sites, quantity) for quantity in RMS_TITLES}
+        found |= {f"{quantity}-rms": token_figure(tables["tokens"], quantity) for quantity in RMS_TITLES}
         found["contribution-to-stream"] = contribution_figure(tables["contributions"])
     return found

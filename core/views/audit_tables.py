@@ -9,7 +9,8 @@ from typing import Any
 import pandas as pd
 
 from core.audit.conformance.kinds import MEANING
-from core.views.tables import frame
+from core.health.columns import TOKEN_STATISTICS
+from core.views.tables import frame, tokens_of
 
 Document = Mapping[str, Any]
 
@@ -31,6 +32,7 @@ SITE_COLUMNS = (
     "arm", "blocks", "site", "label", "activation_rms", "activation_ratio", "activation_band", "adjoint_rms",
     "adjoint_ratio", "adjoint_band",
 )  # fmt: skip
+TOKEN_COLUMNS = ("arm", "blocks", "site", "label", "quantity", "rms", *TOKEN_STATISTICS)
 CONTRIBUTION_COLUMNS = (
     "arm", "blocks", "site", "label", "block", "branch", "raw_rms", "contribution_rms", "stream_rms",
     "contribution_to_stream", "cosine",
@@ -168,6 +170,7 @@ def audit_tables(document: Document) -> dict[str, pd.DataFrame]:
         "interventions": trial_table(document),
         "arms": arm_table(document),
         "sites": site_table(document),
+        "tokens": tokens_of(arms(document), TOKEN_COLUMNS),
         "contributions": contribution_table(document),
     }
 

@@ -9,6 +9,7 @@ import plotly.graph_objects as go
 
 from core.health.band import DEFAULT_BAND, Band
 from core.views.figures import log_range, whole_ticks
+from core.views.row_figures import bar_figure
 from core.views.style import PALETTES, Theme, figure, layout, legend_entry, level, plain, strip, stroke
 
 PATTERNS = ("", "/", "x")
@@ -65,20 +66,10 @@ def propagation_figure(table: pd.DataFrame, *, theme: Theme = "light") -> go.Fig
 
 def role_figure(table: pd.DataFrame, *, theme: Theme = "light") -> go.Figure:
     """Coordinates of every name pattern as horizontal bars, in draw order from the top."""
-    rows = table.iloc[::-1]
-    chart = layout("Parameters by tensor", "coordinates", "", theme=theme, height=140 + 24 * len(rows))
-    chart["yaxis"] |= {"type": "category", "automargin": True}
-    chart["margin"] = {"l": 8, "r": 16, "t": 48, "b": 56}
-    trace: dict[str, Any] = {
-        "type": "bar",
-        "orientation": "h",
-        "x": rows["coordinates"].tolist(),
-        "y": [plain(name) for name in rows["pattern"]],
-        "customdata": rows["share"].tolist(),
-        "marker": {"color": stroke(0, theme).color},
-        "hovertemplate": "%{y}<br>%{x:,} coordinates, %{customdata:.2%}",
-    }
-    return figure([trace], {**chart, "showlegend": False})
+    return bar_figure(
+        table["pattern"].tolist(), table["coordinates"].tolist(), title="Parameters by tensor", axis="coordinates",
+        beside=table["share"].tolist(), hover="%{y}<br>%{x:,} coordinates, %{customdata:.2%}", theme=theme,
+    )  # fmt: skip
 
 
 def judged_figure(

@@ -1,6 +1,6 @@
-"""Figures with one row a name: growth exponents with their intervals, and what code bases do under a recipe's name.
+"""Figures with one row a name: bars, growth exponents with their intervals, and what code bases do under a name.
 
-Names stand above their rows, so that long ones need no margin and a telephone shows them whole.
+The names of points stand above their rows, so that long ones need no margin and a telephone shows them whole.
 """
 
 from __future__ import annotations
@@ -13,13 +13,38 @@ import plotly.graph_objects as go
 
 from core.views.figures import Quantity
 from core.views.lines import log_axis, recipe_stroke
-from core.views.style import PALETTES, Theme, figure, layout, plain
+from core.views.style import PALETTES, Theme, figure, layout, plain, stroke
 
 ROW_PIXELS = 48
 GROWTH_TITLES = {
     "largest_activation_ratio": "Growth of the largest activation ratio",
     "input_adjoint_ratio": "Growth of the input's adjoint ratio",
 }
+
+
+def bar_figure(
+    names: Sequence[str],
+    values: Sequence[float],
+    *,
+    title: str,
+    axis: str,
+    beside: Sequence[float],
+    hover: str,
+    written: str = "",
+    theme: Theme = "light",
+) -> go.Figure:
+    """A horizontal bar a name, the first on top. `hover` and `written` are templates that may use `beside`."""
+    chart = layout(title, axis, "", theme=theme, height=140 + 24 * len(names))
+    chart["yaxis"] |= {"type": "category", "automargin": True, "autorange": "reversed"}
+    chart["margin"] = {"l": 8, "r": 16, "t": 48, "b": 56}
+    trace: dict[str, Any] = {
+        "type": "bar", "orientation": "h", "x": list(values), "y": [plain(name) for name in names],
+        "customdata": list(beside), "marker": {"color": stroke(0, theme).color}, "hovertemplate": hover,
+    }  # fmt: skip
+    if written:
+        trace |= {"texttemplate": written, "textposition": "outside", "cliponaxis": False}
+        chart["margin"] |= {"r": 72}
+    return figure([trace], {**chart, "showlegend": False})
 
 
 def growth_figure(
@@ -81,6 +106,8 @@ def _rows_layout(names: Sequence[str], title: str, x_title: str, theme: Theme) -
         {
             "xref": "paper", "x": 0, "xanchor": "left", "y": -index, "yshift": 19, "text": plain(name),
             "showarrow": False, "align": "left", "font": {"size": 12, "color": PALETTES[theme].muted},
+            # No line of the grid strikes a name through.
+            "bgcolor": PALETTES[theme].paper, "borderpad": 1,
         }
         for index, name in enumerate(names)
     ]  # fmt: skip

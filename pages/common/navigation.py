@@ -25,6 +25,7 @@ from pages.controls import (
     residual_health,
     residual_paths,
     signal_lab,
+    survey,
 )
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -67,6 +68,7 @@ ENTRIES = (
         controls=recipes.CONTROLS,
     ),
     Entry(script="pages/audit/model_audit.py", title="Audit a model", icon="🔎", controls=model_audit.CONTROLS),
+    Entry(script="pages/audit/survey.py", title="Survey", icon="🗂️", controls=survey.CONTROLS),
     Entry(
         script="pages/learn/published_fixtures.py", title="Published fixtures", icon="📚",
         controls=published_fixtures.CONTROLS,

@@ -29,11 +29,12 @@ from core.views.figures import (
     alternative_text,
     contribution_figure,
     ratio_figure,
-    rms_figure,
     undrawn,
 )
 from core.views.lines import described
-from core.views.tables import site_view
+from core.views.report import outsized_sentence
+from core.views.tables import site_view, token_view
+from core.views.token_figures import token_figure
 from pages.common import panels
 from pages.common.sheet import Sheet
 from pages.views.audit_form import page_words
@@ -165,17 +166,21 @@ def absolute(shown: Shown) -> None:
     if not _observed(shown):
         return
     panels.notice(words.reduction_sentence(shown.document))
-    sites = shown.tables["sites"]
+    tokens = shown.tables["tokens"]
+    if (outsized := outsized_sentence(tokens)) is not None:
+        st.warning(panels.escaped(outsized), icon="⚠️")
     for column, quantity in zip(st.columns(2), RMS_TITLES, strict=True):
+        rows = tokens[tokens["quantity"] == quantity]
         with column:
             shown.sheet.figure(
-                f"{quantity}-rms", partial(rms_figure, sites, quantity),
-                alt=alternative_text(sites, f"{quantity}_rms", RMS_TITLES[quantity]),
-                undrawn=undrawn(sites, f"{quantity}_rms"),
+                f"{quantity}-rms", partial(token_figure, tokens, quantity),
+                alt=alternative_text(rows, "rms", RMS_TITLES[quantity]), undrawn=undrawn(rows, "rms"),
             )  # fmt: skip
-    view = sites[["arm", "site", "label", "activation_rms", "adjoint_rms"]]
-    rms = dict.fromkeys(("activation_rms", "adjoint_rms"), "%.6g")
-    shown.sheet.table("sites", sites, view=view, formats=rms, alt="Absolute RMS of every site, model and twin.")
+    view = token_view(tokens)
+    formats = {name: "%.6g" for name in view.columns if name.startswith(("A ", "G "))}
+    shown.sheet.table(
+        "tokens", tokens, view=view, formats=formats, alt="Absolute RMS of every site and its tokens, model and twin."
+    )
 
 
 def contributions(shown: Shown) -> None:

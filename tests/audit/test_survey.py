@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import importlib.metadata
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +13,12 @@ import torch
 
 from core.audit import survey as module
 from core.audit.family import family_settings
+from core.audit.hub import families
 from core.audit.shrink import small_settings, varied
-from core.audit.survey import COLUMNS, survey, survey_row
-from core.audit.survey_table import write_survey
+from core.audit.survey import COLUMNS, FAMILY_SECONDS, survey, survey_row
+from core.audit.survey_table import SHIPPED, shipped_survey, state_counts, survey_counts, survey_manifest
 from core.cli import run
+from core.command.survey import write_survey
 from core.errors import ModelFileError
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -88,13 +92,53 @@ def test_small_settings_keep_depth_unless_told() -> None:
 
 def test_the_table_is_written_and_defused(tmp_path: Path) -> None:
     row = {**dict.fromkeys(COLUMNS), "family": "b", "built": True, "worst_relative_error": 1.3e-8, "reason": "=1+1"}
-    path = write_survey(tmp_path / "out", [row, {**row, "family": "a", "reason": "-x"}], {"torch": "1"})
+    path = write_survey(str(tmp_path / "out"), [{**row, "family": "a", "reason": "-x"}, row], {"torch": "1"})
     with open(path, newline="") as stream:
         rows = list(csv.DictReader(stream))
     assert [r["family"] for r in rows] == ["a", "b"]
     assert rows[1]["worst_relative_error"] == "1.3e-08"
     assert [r["reason"] for r in rows] == ["'-x", "'=1+1"]
     assert list(rows[0]) == list(COLUMNS)
+    manifest = json.loads((path.parent / "manifest.json").read_text())
+    assert (manifest["families"], manifest["built"], manifest["proved"]) == (2, 2, 0)
+
+
+class TestShipped:
+    """The table that ships: of the pinned library, whole, and as good as was asked."""
+
+    def test_it_covers_exactly_the_mapping_of_the_pinned_library(self) -> None:
+        rows, manifest = shipped_survey()
+        assert {row["family"]: row["class"] for row in rows} == dict(families())
+        assert [row["family"] for row in rows] == sorted(families())
+        for name in ("transformers", "torch"):
+            assert manifest["versions"][name] == importlib.metadata.version(name)
+
+    def test_nine_tenths_are_built_and_nine_tenths_proved_to_a_hundred_thousandth(self) -> None:
+        rows, _ = shipped_survey()
+        counts = survey_counts(rows)
+        proved = [row for row in rows if row["identity"] == "proved"]
+        assert counts["families"] == len(families()) == 196
+        assert counts["built"] >= 0.9 * len(rows)
+        assert len(proved) >= 0.9 * len(rows)
+        assert all(row["built"] and row["worst_relative_error"] <= 1e-5 for row in proved)
+        assert all(row["reason"] for row in rows if row["identity"] != "proved")
+        assert not any(row["reason"] for row in proved)
+
+    def test_no_family_took_longer_than_its_time(self) -> None:
+        rows, _ = shipped_survey()
+        assert max(row["seconds"] for row in rows) <= FAMILY_SECONDS
+        assert not [row["family"] for row in rows if "Not finished" in row["reason"] or "killed" in row["reason"]]
+
+    def test_the_manifest_counts_its_table(self) -> None:
+        rows, manifest = shipped_survey()
+        fresh = survey_manifest(rows, manifest["versions"])
+        assert manifest | {"date": None, "version": None} == fresh | {"date": None, "version": None}
+        assert sum(state_counts(rows).values()) == len(rows)
+
+    def test_writing_what_was_read_gives_the_same_bytes(self, tmp_path: Path) -> None:
+        rows, manifest = shipped_survey()
+        path = write_survey(str(tmp_path), rows, manifest["versions"])
+        assert path.read_bytes() == (SHIPPED / "survey.csv").read_bytes()
 
 
 @pytest.mark.heavy

@@ -168,7 +168,8 @@ def test_every_view_is_the_document(open_app: Open, child: type[Answering], faul
         assert activation["data"][place]["y"] == [site["activation_ratio"] for site in arm["sites"]]
         assert adjoint["data"][place]["y"] == [site["adjoint_ratio"] for site in arm["sites"]]
     assert [trace["name"] for trace in activation["data"][:2]] == ["model", "repaired twin"]
-    assert figures(views["Absolute RMS"])[1]["data"][0]["y"] == [s["adjoint_rms"] for s in faulty["health"]["sites"]]
+    adjoint = next(trace for trace in figures(views["Absolute RMS"])[1]["data"] if trace["name"] == "model, RMS")
+    assert adjoint["y"] == [site["adjoint_rms"] for site in faulty["health"]["sites"]]
     (reduction,) = sentences(views["Absolute RMS"], "info")
     assert f"mean over {faulty['health']['valid_positions']} valid targets" in reduction
     assert table(views["Health"], "reduction")["loss, nats"].tolist() == [
