@@ -20,15 +20,15 @@ GROUP = "layers.#.<b>down</b>.weight"
 
 
 def tokens(rms: float) -> dict[str, float]:
-    return {name: rms for name in TOKEN_STATISTICS}
+    return dict.fromkeys(TOKEN_STATISTICS, rms)
 
 
 def arm(factor: float) -> dict[str, Any]:
     sites = [
         {
             "site": site, "label": "input" if site == 0 else f"block.0.{site}", "activation_rms": factor * (1 + site),
-            "activation_ratio": 1.0 + site, "activation_band": "within", "activation_tokens": tokens(factor * (1 + site)),
-            "adjoint_rms": 2e-4 * (3 - site), "adjoint_tokens": tokens(2e-4 * (3 - site)),
+            "activation_ratio": 1.0 + site, "activation_band": "within",
+            "activation_tokens": tokens(factor * (1 + site)), "adjoint_rms": 2e-4 * (3 - site), "adjoint_tokens": tokens(2e-4 * (3 - site)),
             "adjoint_ratio": factor * (3.0 - site), "adjoint_band": "within",
         }
         for site in range(3)
