@@ -20,8 +20,7 @@ from core.views.export import csv_text
 from pages.views.audit_result import VIEWS
 from tests.audit.families import GPT2
 from tests.browser.conftest import Visit, assert_clean_log
-from tests.browser.harness import Visitor, running_server, visit
-from tests.browser.test_depth_sweep import OVERFLOW
+from tests.browser.harness import BACKGROUNDS, Visitor, running_server, visit
 
 NARROW = {"width": 390, "height": 844}
 TITLE = "Audit a model"
@@ -124,14 +123,10 @@ def test_a_running_audit_can_be_cancelled(visitor: Visit) -> None:
 @pytest.mark.heavy
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_view_is_accessible_and_fits_a_narrow_screen(visitor: Visit, scheme: str) -> None:
-    from axe_playwright_python.sync_playwright import Axe
-
     tab = audited(opened(visitor(viewport=NARROW, color_scheme=scheme), "family=nanochat&rule=gpt2"))
     for view in VIEWS:
         tab.page.get_by_role("tab", name=view, exact=True).click()
         tab.settle(800)
-        assert tab.page.evaluate(OVERFLOW) == [], view
-        found = [v for v in Axe().run(tab.page).response["violations"] if v["impact"] in ("serious", "critical")]
-        assert [(one["id"], one["nodes"][0]["html"][:160]) for one in found] == [], view
-    background = tab.page.evaluate("getComputedStyle(document.querySelector('[data-testid=stApp]')).backgroundColor")
-    assert background == {"light": "rgb(255, 255, 255)", "dark": "rgb(14, 17, 23)"}[scheme]
+        assert tab.overflowing() == [], view
+        assert tab.violations() == [], view
+    assert tab.background() == BACKGROUNDS[scheme]
