@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from core.health.columns import TOKEN_STATISTICS
 from core.views.audit_figures import writer_profile_figure
 from core.views.audit_report import FILES, audit_contents, gate_file
 from core.views.audit_tables import audit_tables, matrix_view, undrawn_ratios
@@ -18,12 +19,18 @@ from core.views.bundle import report_text
 GROUP = "layers.#.<b>down</b>.weight"
 
 
+def tokens(rms: float) -> dict[str, float]:
+    return dict.fromkeys(TOKEN_STATISTICS, rms)
+
+
 def arm(factor: float) -> dict[str, Any]:
     sites = [
         {
             "site": site, "label": "input" if site == 0 else f"block.0.{site}", "activation_rms": factor * (1 + site),
-            "activation_ratio": 1.0 + site, "activation_band": "within", "adjoint_rms": 2e-4 * (3 - site),
-            "adjoint_ratio": factor * (3.0 - site), "adjoint_band": "within",
+            "activation_ratio": 1.0 + site, "activation_band": "within",
+            "activation_tokens": tokens(factor * (1 + site)), "adjoint_rms": 2e-4 * (3 - site),
+            "adjoint_tokens": tokens(2e-4 * (3 - site)), "adjoint_ratio": factor * (3.0 - site),
+            "adjoint_band": "within",
         }
         for site in range(3)
     ]  # fmt: skip
