@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from core.decoder.config import DecoderConfig
+from core.health.columns import TOKEN_STATISTICS
 from core.health.report import observe_document
 from core.health.request import ObserveRequest
 from core.views.tables import (
@@ -19,6 +20,8 @@ from core.views.tables import (
     observe_tables,
     site_table,
     site_view,
+    token_table,
+    token_view,
 )
 
 SWEEP_HEADER = (
@@ -37,9 +40,22 @@ def test_every_site_value_of_both_arms_is_in_the_site_table_unchanged(document: 
     for arm, key in ARM_KEYS.items():
         rows = table[table["arm"] == arm].to_dict("records")
         for row, site in zip(rows, document[key]["sites"], strict=True):
-            assert {name: row[name] for name in site} == site
+            single = {name: value for name, value in site.items() if not isinstance(value, dict)}
+            assert {name: row[name] for name in single} == single
             assert row["loss_nats"] == document[key]["loss_nats"]
             assert (row["seed"], row["blocks"], row["status"], row["reason"]) == ("4701", 8, "observed", "")
+
+
+def test_every_token_value_of_both_arms_is_in_the_token_table_unchanged(document: dict[str, Any]) -> None:
+    table = token_table(document)
+    assert len(table) == 2 * 2 * 17
+    for (arm, quantity), part in table.groupby(["arm", "quantity"]):
+        for row, site in zip(part.to_dict("records"), document[ARM_KEYS[arm]]["sites"], strict=True):
+            assert row["rms"] == site[f"{quantity}_rms"]
+            assert {name: row[name] for name in TOKEN_STATISTICS} == site[f"{quantity}_tokens"]
+    view = token_view(table)
+    assert len(view) == 2 * 17
+    assert view["G median token"].tolist() == table[table["quantity"] == "adjoint"]["median"].tolist()
 
 
 def test_a_seed_beyond_every_float_keeps_its_digits() -> None:
