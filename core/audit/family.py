@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from core.audit.hub import allowed, config_class_of, families
@@ -10,19 +11,31 @@ from core.audit.shrink import HEADS, WIDTH, Settings, small_settings
 from core.errors import ModelFileError, shown
 
 ROPE = {"rope_type": "default", "rope_theta": 10000.0}
-INDEXER = {
-    "indexer_n_heads": 2,
-    "indexer_kv_heads": 1,
-    "indexer_head_dim": 8,
-    "indexer_budget": 8,
-    "indexer_compress_ratio": 4,
-}
+
+
+@dataclass(frozen=True)
+class Wide:
+    """A size, or a list of sizes, in proportion to the width."""
+
+    sizes: tuple[int, ...]
+
+    def of(self, scale: int) -> int | list[int]:
+        """The size at that multiple of the width."""
+        found = [size * scale for size in self.sizes]
+        return found if len(found) > 1 else found[0]
 
 
 def _layers(*kinds: str) -> Callable[[int], list[str]]:
     return lambda blocks: [kinds[block % len(kinds)] for block in range(blocks)]
 
 
+INDEXER = {
+    "indexer_n_heads": 2,
+    "indexer_kv_heads": 1,
+    "indexer_head_dim": Wide((8,)),
+    "indexer_budget": 8,
+    "indexer_compress_ratio": 4,
+}
 _QWEN4 = {**INDEXER, "layer_types": _layers("linear_attention", "indexed_attention")}
 
 # What patterns over names cannot decide, a family at a time. A callable is given the depth.
@@ -38,8 +51,9 @@ EXTRA_SETTINGS: Mapping[str, Mapping[str, Any]] = {
         "layer_types": lambda blocks: _layers("sliding_attention", "full_attention")(blocks + 2),
     },
     "dots1": {"n_routed_experts": 4, "num_experts_per_tok": 2, "n_shared_experts": 1},
-    "dots3_note": {"text_config": {"head_dim": 16}},
-    "dots3_note_text": {"head_dim": 16},
+    "dots3_note": {"text_config": {"head_dim": Wide((16,))}},
+    "dots3_note_text": {"head_dim": Wide((16,))},
+    "falcon_h1": {"mamba_d_head": "auto"},
     "gemma4_assistant": {
         "text_config": {
             "hidden_size_per_layer_input": 0,
@@ -50,7 +64,7 @@ EXTRA_SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "gpt_neo": {"attention_types": lambda blocks: [[["global", "local"], blocks // 2]]},
     "granitemoehybrid": {"layer_types": _layers("linear_attention", "full_attention")},
     "lfm2_moe": {"layer_types": _layers("conv", "full_attention")},
-    "mamba2": {"num_heads": 8, "head_dim": 8},
+    "mamba2": {"num_heads": 8, "head_dim": Wide((8,))},
     "musicgen": {"num_codebooks": 1},
     "musicgen_melody": {"num_codebooks": 1},
     # Its list of layers decides the depth; four kinds need four layers.
@@ -63,8 +77,8 @@ EXTRA_SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "reformer": {
         "is_decoder": True,
         "axial_pos_shape": [8, 8],
-        "axial_pos_embds_dim": [8, 24],
-        "feed_forward_size": 64,
+        "axial_pos_embds_dim": Wide((8, 24)),
+        "feed_forward_size": Wide((64,)),
         "attn_layers": _layers("local", "lsh"),
     },
     "xmod": {"default_language": "en_XX"},
@@ -72,8 +86,8 @@ EXTRA_SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "zamba": {
         "num_hidden_layers": lambda blocks: 2 * blocks,
         "layer_types": lambda blocks: _layers("linear_attention", "hybrid")(2 * blocks),
-        "attention_hidden_size": 2 * WIDTH,
-        "attention_head_dim": 2 * WIDTH // HEADS,
+        "attention_hidden_size": Wide((2 * WIDTH,)),
+        "attention_head_dim": Wide((2 * WIDTH // HEADS,)),
     },
     "zamba2": {
         "num_hidden_layers": lambda blocks: 2 * blocks,
@@ -84,24 +98,30 @@ EXTRA_SETTINGS: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-def family_settings(family: str, blocks: int) -> Settings:
-    """The settings of a small member of `family` with `blocks` blocks; raises `ModelFileError` for an unknown one."""
+def family_settings(family: str, blocks: int, width: int = WIDTH) -> Settings:
+    """The settings of a small member of `family` with `blocks` blocks; raises `ModelFileError` for an unknown one.
+
+    `width` is a multiple of `WIDTH`; what stands in proportion to it follows, as far as the family's own sizes allow.
+    """
     if family not in families():
         raise ModelFileError(
             f"The family {shown(family)} is not among the {len(families())} causal language models of the installed "
             "transformers; see `python -m core survey --families all`."
         )
     config_class = config_class_of(family)
-    settings = small_settings(config_class().to_dict(), blocks)
-    return allowed(config_class, _merged(settings, EXTRA_SETTINGS.get(family, {}), blocks))[0]
+    scale = max(1, width // WIDTH)
+    settings = small_settings(config_class().to_dict(), blocks, scale)
+    return allowed(config_class, _merged(settings, EXTRA_SETTINGS.get(family, {}), blocks, scale))[0]
 
 
-def _merged(settings: Settings, extra: Mapping[str, Any], blocks: int) -> Settings:
-    """`extra` laid over `settings`, nested parts too, with the depth filled in."""
+def _merged(settings: Settings, extra: Mapping[str, Any], blocks: int, scale: int) -> Settings:
+    """`extra` laid over `settings`, nested parts too, with depth and widths filled in."""
     merged = dict(settings)
     for key, value in extra.items():
         if isinstance(value, Mapping) and isinstance(merged.get(key), Mapping):
-            merged[key] = _merged(merged[key], value, blocks)
+            merged[key] = _merged(merged[key], value, blocks, scale)
+        elif isinstance(value, Wide):
+            merged[key] = value.of(scale)
         else:
             merged[key] = value(blocks) if callable(value) else value
     return merged

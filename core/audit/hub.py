@@ -14,12 +14,9 @@ from typing import Any
 import torch
 from torch import nn
 
+from core.audit.request import MISSING
 from core.errors import BudgetError, MissingExtra, ModelFileError, shown
 
-MISSING = (
-    "This needs the transformers library, which is not installed; get it with `pip install transformers==5.24.0` and "
-    "try again."
-)
 # Older files spell rotary settings this way; the library reads them into `rope_parameters`.
 LEGACY_KEYS = frozenset({"rope_theta", "rope_scaling", "partial_rotary_factor", "rope_local_base_freq"})
 # Of the fields every configuration has, those that choose no architecture.

@@ -7,7 +7,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import core.errors
@@ -16,6 +18,77 @@ from core.errors import BuildError, DepthscopeError
 
 Task = Mapping[str, Any]
 Document = dict[str, Any]
+# How a line begins that tells a stage; the last line is the reply.
+STAGE_LINE = b'{"stage"'
+
+
+class Child:
+    """One task in a process of its own, from its start on.
+
+    `stage` is what it said last that it is at, `seconds` of one core what it took in the end, 0 where it did not say.
+    """
+
+    def __init__(self, task: Task, *, memory: int, seconds: int, threads: int | None = None) -> None:
+        self.stage: str | None = None
+        self.seconds = 0.0
+        self._memory, self._limit, self._expired = memory, seconds, False
+        self._message = json.dumps({"task": dict(task), "memory": memory, "seconds": seconds}).encode()
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "core.audit.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=child_environment(threads or os.cpu_count() or 1),
+            start_new_session=True,
+        )
+
+    def result(self) -> Document:
+        """Wait for the document; raises the child's refusal, or `BuildError` where it passed its limits or died.
+
+        The child is gone when this returns or raises; to be called once, from any thread.
+        """
+        clock = threading.Timer(self._limit, self._expire)
+        clock.daemon = True
+        clock.start()
+        try:
+            output = self._talk()
+        finally:
+            clock.cancel()
+            self.end()
+        if self._expired:
+            raise BuildError(
+                f"The model was not built and audited within {self._limit} seconds; make it smaller or use --shrink."
+            )
+        with suppress(ValueError):
+            self.seconds = float(json.loads(output).get("seconds", 0.0))
+        return answer(output, self._process.returncode, self._memory)
+
+    def end(self) -> None:
+        """End the child and whatever it started, at once."""
+        if self._process.poll() is None:
+            with suppress(OSError, AttributeError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.kill()
+        self._process.wait()
+
+    def _talk(self) -> bytes:
+        """Hand over the task and read lines until the last, the reply."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        with suppress(BrokenPipeError), self._process.stdin:
+            self._process.stdin.write(self._message)
+        last = b""
+        with self._process.stdout:
+            for last in self._process.stdout:
+                if last.startswith(STAGE_LINE):
+                    self.stage = json.loads(last)["stage"]
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=self._limit)
+        return last
+
+    def _expire(self) -> None:
+        self._expired = True
+        self.end()
 
 
 def run_isolated(
@@ -25,27 +98,7 @@ def run_isolated(
 
     Raises the child's own refusal, or `BuildError` where it passed its limits or died.
     """
-    command = [sys.executable, "-m", "core.audit.worker"]
-    message = json.dumps({"task": dict(task), "memory": memory, "seconds": seconds})
-    with subprocess.Popen(
-        command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env=child_environment(threads or os.cpu_count() or 1),
-        start_new_session=True,
-    ) as child:
-        try:
-            output, _ = child.communicate(message.encode(), timeout=seconds)
-        except subprocess.TimeoutExpired as error:
-            _end(child)
-            raise BuildError(
-                f"The model was not built and audited within {seconds} seconds; make it smaller or use --shrink."
-            ) from error
-        except BaseException:
-            _end(child)
-            raise
-    return answer(output, child.returncode, memory)
+    return Child(task, memory=memory, seconds=seconds, threads=threads).result()
 
 
 def answer(output: bytes, status: int, memory: int) -> Document:
@@ -71,11 +124,3 @@ def died(status: int, memory: int) -> str:
         f"The process that built the model ended ({name}), most likely for want of memory within "
         f"{memory // 2**20:,} MiB; make the model smaller or use --shrink."
     )
-
-
-def _end(child: subprocess.Popen[bytes]) -> None:
-    try:
-        os.killpg(child.pid, signal.SIGKILL)
-    except (OSError, AttributeError):
-        child.kill()
-    child.wait()

@@ -96,7 +96,7 @@ def observed(discovery: Discovery, tape: Tape | None) -> tuple[Observation | Non
     if tape is None:
         return None, "The residual stream could not be read, so it has no health."
     try:
-        return measure(tape), None
+        return measure(tape, tokens=True), None
     except DepthscopeError as error:
         return None, str(error)
 

@@ -17,10 +17,11 @@ Settings = dict[str, Any]
 
 @dataclass(frozen=True)
 class Sizes:
-    """What the rules may read: the configuration's own heads, and the depth to set, None to keep it."""
+    """What the rules may read: the depth to set (None keeps it), the configuration's heads, multiples of the width."""
 
     blocks: int | None
     heads: int | None
+    scale: int
 
 
 Rule = Callable[[int, Sizes], int]
@@ -28,6 +29,10 @@ Rule = Callable[[int, Sizes], int]
 
 def _to(size: int) -> Rule:
     return lambda old, _: min(old, size)
+
+
+def _wide(size: int) -> Rule:
+    return lambda old, sizes: min(old, size * sizes.scale)
 
 
 def _key_value_heads(old: int, sizes: Sizes) -> int:
@@ -42,6 +47,10 @@ def _blocks(old: int, sizes: Sizes) -> int:
 
 def _exactly(size: int) -> Rule:
     return lambda old, _: size if old else old
+
+
+def _exactly_wide(size: int) -> Rule:
+    return lambda old, sizes: size * sizes.scale if old else old
 
 
 # The first pattern that matches a whole key decides.
@@ -59,20 +68,20 @@ RULES: tuple[tuple[str, Rule], ...] = (
     (r"(index_n_heads|n_mamba_heads|linear_num_heads)", _to(2)),
     (r"linear_num_key_heads", _to(2)),
     (r"linear_num_value_heads", _to(4)),
-    (r"qk_head_dim", _to(2 * HEAD_DIM)),
+    (r"qk_head_dim", _wide(2 * HEAD_DIM)),
     (r"rotary_dim", _to(4)),
     (r"mamba_n_heads", _exactly(8)),
-    (r"(mamba_d_head|mamba_head_dim|mamba_headdim)", _exactly(8)),
-    (r"(mamba_d_ssm|time_step_rank|mamba_dt_rank)", _to(8)),
-    (r"(.*head_dim|d_kv|dim_head|kv_channels|.*state_size|.*d_state|global_head_dim)", _to(HEAD_DIM)),
-    (r".*(moe|expert).*(intermediate|ffn|hidden)_(hidden_)?size", _to(16)),
-    (r"(.*intermediate_size.*|.*ffn_dim|.*ffn_hidden_size|d_?ff|dim_ff|n_inner|mlp_dim|ff_dim)", _to(FF_WIDTH)),
+    (r"(mamba_d_head|mamba_head_dim|mamba_headdim)", _exactly_wide(8)),
+    (r"(mamba_d_ssm|time_step_rank|mamba_dt_rank)", _wide(8)),
+    (r"(.*head_dim|d_kv|dim_head|kv_channels|.*state_size|.*d_state|global_head_dim)", _wide(HEAD_DIM)),
+    (r".*(moe|expert).*(intermediate|ffn|hidden)_(hidden_)?size", _wide(16)),
+    (r"(.*intermediate_size.*|.*ffn_dim|.*ffn_hidden_size|d_?ff|dim_ff|n_inner|mlp_dim|ff_dim)", _wide(FF_WIDTH)),
     (r".*rank", _to(8)),
     (r"(num_experts_per_tok(en)?|moe_top_?k|top_k_experts|num_selected_experts|moe_k)", _to(2)),
     (r"(num_experts|n_routed_experts|num_local_experts|moe_num_experts|zero_expert_num)", _to(4)),
     (r"(n_group|topk_group|num_expert_group|o_groups)", _to(1)),
     (r"(mamba_n_groups|n_groups|mamba_ngroups)", _to(2)),
-    (r"(hidden_size|d_model|n_embd|emb(ed)?_dim|word_embed_proj_dim|embedding_size|dim|.*hidden_size.*)", _to(WIDTH)),
+    (r"(hidden_size|d_model|n_embd|emb(ed)?_dim|word_embed_proj_dim|embedding_size|dim|.*hidden_size.*)", _wide(WIDTH)),
     (
         r"(unpadded_)?(.*vocab_size.*|encoder_hash_byte_group_vocab|codebook_size|ngram_vocab_size_base)",
         _to(VOCABULARY),
@@ -87,18 +96,19 @@ _COMPILED = tuple((re.compile(pattern), rule) for pattern, rule in RULES)
 HEAD_KEYS = ("num_attention_heads", "n_head", "n_heads", "num_heads", "decoder_attention_heads", "attention_heads")
 DEPTH_KEYS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "decoder_layers", "num_decoder_layers")
 TOKEN_KEY = re.compile(r".*(_token_id|_token_index|_token_ids)$")
-# Where a configuration leaves these open, width and heads above decide them.
-OPEN_SIZES = {"head_dim": HEAD_DIM, "num_key_value_heads": HEADS // 2}
+# Where a configuration leaves these open, width and heads above decide them; `head_dim` is another.
+OPEN_SIZES = {"num_key_value_heads": HEADS // 2}
 
 
-def small_settings(current: Mapping[str, Any], blocks: int | None = None) -> Settings:
+def small_settings(current: Mapping[str, Any], blocks: int | None = None, scale: int = 1) -> Settings:
     """The settings to change in a configuration whose values are `current`; nested mappings are descended into.
 
-    `blocks` is the depth to set; None keeps it. A list with an entry a block is cut so that every kind of entry stays.
+    `blocks` is the depth to set; None keeps it. Widths become `scale` times `WIDTH`, and what stands in proportion to
+    them likewise. A list with an entry a block is cut so that every kind of entry stays.
     """
     heads = next((current[key] for key in HEAD_KEYS if isinstance(current.get(key), int)), None)
     depth = next((current[key] for key in DEPTH_KEYS if isinstance(current.get(key), int)), None)
-    sizes = Sizes(blocks, heads)
+    sizes = Sizes(blocks, heads, scale)
     changed: Settings = {}
     for key, value in current.items():
         if blocks is not None and depth is not None and isinstance(value, list) and len(value) == depth:
@@ -123,13 +133,13 @@ def varied(entries: list[Any], count: int) -> list[Any]:
 def _small(key: str, value: Any, sizes: Sizes) -> Any:
     if key == "per_layer_config" and isinstance(value, Mapping):
         kept = {place: inner for place, inner in value.items() if sizes.blocks is None or int(place) < sizes.blocks}
-        return {place: {**inner, **small_settings(inner)} for place, inner in kept.items()}
+        return {place: {**inner, **small_settings(inner, scale=sizes.scale)} for place, inner in kept.items()}
     if isinstance(value, Mapping):
-        return {**value, **small_settings(value, sizes.blocks)} if _holds_sizes(value) else value
+        return {**value, **small_settings(value, sizes.blocks, sizes.scale)} if _holds_sizes(value) else value
     if isinstance(value, list) and value and all(type(entry) is int for entry in value):
         return [_small(key.removesuffix("_per_layer"), entry, sizes) for entry in value]
     if value is None:
-        return OPEN_SIZES.get(key)
+        return HEAD_DIM * sizes.scale if key == "head_dim" else OPEN_SIZES.get(key)
     if isinstance(value, bool) or not isinstance(value, int):
         return value
     if TOKEN_KEY.fullmatch(key):

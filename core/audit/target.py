@@ -1,4 +1,4 @@
-"""What the command line may be given to audit: a config, a folder, an archive, or a callable of the user's own.
+"""What may be given to audit: a family, a config, a folder, an archive; on the command line alone, a callable too.
 
 Everything is screened here, before torch or transformers is imported.
 """
@@ -12,14 +12,15 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
+from pathlib import Path, PurePath
+from typing import IO, Any
 
 from core.audit.archive import unpack_model
 from core.audit.config_file import read_config, screen_config
 from core.audit.weight_files import CONFIG, screen_folder
 from core.decoder.config import Budget
 from core.errors import AuditError, ModelFileError, shown
+from core.strict_json import MAX_BYTES
 
 CALLABLE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
@@ -35,13 +36,9 @@ def screened_task(model: str, budget: Budget, *, shrink: bool) -> Iterator[dict[
     path = Path(model)
     if path.suffix.lower() == ".zip" and path.is_file():
         with tempfile.TemporaryDirectory(prefix="depthscope-") as folder:
-            yield _folder_task(unpack_model(path, Path(folder)), budget, shrink=shrink, source=path.name)
-    elif path.is_dir():
-        yield _folder_task(path, budget, shrink=shrink, source=str(path))
-    elif path.is_file():
-        settings = read_config(path)
-        screen_config(settings, budget, shrink=shrink)
-        yield {"kind": "config", "settings": settings, "source": str(path), "shrink": shrink}
+            yield path_task(unpack_model(path, Path(folder)), budget, shrink=shrink, source=path.name)
+    elif path.exists():
+        yield path_task(path, budget, shrink=shrink, source=str(path))
     else:
         raise ModelFileError(
             f"{shown(model)} is neither a config.json, a folder with one, nor package.module:callable; give one of "
@@ -49,13 +46,48 @@ def screened_task(model: str, budget: Budget, *, shrink: bool) -> Iterator[dict[
         )
 
 
-def _folder_task(folder: Path, budget: Budget, *, shrink: bool, source: str) -> dict[str, Any]:
-    if not (folder / CONFIG).exists():
-        raise ModelFileError(f"{folder} holds no {CONFIG}; give the folder that a model was saved to.")
+def path_task(path: Path, budget: Budget, *, shrink: bool, source: str) -> dict[str, Any]:
+    """The task of a config file or of a model's folder, screened; `source` is its name for people."""
+    if not path.is_dir():
+        settings = read_config(path)
+        screen_config(settings, budget, shrink=shrink)
+        return {"kind": "config", "settings": settings, "source": source, "shrink": shrink}
+    if not (path / CONFIG).exists():
+        raise ModelFileError(f"{path} holds no {CONFIG}; give the folder that a model was saved to.")
     if not shrink:
-        screen_folder(folder, budget)
-    screen_config(read_config(folder / CONFIG), budget, shrink=shrink)
-    return {"kind": "folder", "folder": str(folder), "source": source, "shrink": shrink}
+        screen_folder(path, budget)
+    screen_config(read_config(path / CONFIG), budget, shrink=shrink)
+    return {"kind": "folder", "folder": str(path), "source": source, "shrink": shrink}
+
+
+def family_task(family: str, blocks: int, width: int) -> dict[str, Any]:
+    """The task of a small member of a family of the library."""
+    return {
+        "kind": "family", "family": family, "blocks": blocks, "width": width, "source": family, "shrink": True,
+    }  # fmt: skip
+
+
+def received(name: str, stream: IO[bytes], folder: Path, *, max_bytes: int) -> Path:
+    """Write an uploaded config.json, or the members of an uploaded zip, into `folder`; the config or model's folder.
+
+    Everything is screened but sizes, which are the budget's, so `path_task` screens again. `max_bytes` is what a zip
+    may unpack to. Raises `ModelFileError` or `StorageError`; what was written by then is the caller's to remove.
+    """
+    suffix = PurePath(name).suffix.lower()
+    unbounded = Budget(max_parameters=2**62)
+    if suffix == ".zip":
+        path = unpack_model(stream, folder, max_bytes=max_bytes)
+        screen_folder(path, unbounded)
+        path_task(path, unbounded, shrink=True, source=name)
+        return path
+    if suffix != ".json":
+        raise ModelFileError(
+            f"{shown(name)} is neither a config.json nor a zip of a model's folder; upload one of them."
+        )
+    path = folder / CONFIG
+    path.write_bytes(stream.read(MAX_BYTES + 1))
+    path_task(path, unbounded, shrink=True, source=name)
+    return path
 
 
 def called(text: str) -> tuple[Any, Any]:

@@ -1,12 +1,13 @@
 """What a child process of the audit does: build a model from a description, audit it, and return the document.
 
-A task is JSON: `kind` (`config`, `folder` or `family`) with `settings`, `folder` or `family` and `blocks`, and `seed`,
-`dtype`, `shrink`, `max_parameters`, `batch`, `source`, and optionally `rule` and `sigma`. It was screened before.
+A task is JSON: `kind` (`config`, `folder` or `family`) with `settings`, `folder` or `family`, `blocks` and `width`, and
+`seed`, `dtype`, `shrink`, `max_parameters`, `batch`, `source`, and optionally `rule` and `sigma`. It was screened
+before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -45,12 +46,20 @@ class Target:
     missing: tuple[str, ...] = ()
 
 
-def run_task(task: Task, *, memory: int, seconds: int) -> dict[str, Any]:
-    """Build, audit and describe; the limits hold from the moment the library is loaded."""
+def run_task(
+    task: Task, *, memory: int, seconds: int, stage: Callable[[str], None] = lambda name: None
+) -> dict[str, Any]:
+    """Build, audit and describe; the limits hold from the moment the library is loaded.
+
+    `stage` is told the keys of `core.audit.request.STAGES` behind the first as their work begins.
+    """
     library()
     confine(memory, seconds)
+    stage("build")
     target = build_target(task)
+    stage("stream")
     result = audit(target.model, target.batch, facts=target.facts)
+    stage("conformance")
     source = replace(source_of(target.model), missing=target.missing)
     return judged_document(result, rule=task.get("rule", AUTO), sigma=task.get("sigma"), source=source)
 
@@ -60,7 +69,7 @@ def build_target(task: Task) -> Target:
     budget = Budget(max_parameters=task["max_parameters"])
     others: list[str] = []
     if task["kind"] == "family":
-        family, settings = task["family"], family_settings(task["family"], task["blocks"])
+        family, settings = task["family"], family_settings(task["family"], task["blocks"], task["width"])
     else:
         given = task["settings"] if task["kind"] == "config" else read_config(f"{task['folder']}/config.json")
         family = screen_config(given, budget, shrink=task["shrink"])

@@ -1,6 +1,6 @@
-"""The child's own program: read one task from standard input, run it within limits, write one reply.
+"""The child's own program: read one task from standard input, run it within limits, write its stages and one reply.
 
-Standard output belongs to the reply; whatever a library prints goes nowhere.
+Standard output belongs to these lines of JSON; whatever a library prints goes nowhere.
 """
 
 from __future__ import annotations
@@ -8,18 +8,21 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 from core.errors import BuildError, DepthscopeError
 
 
-def reply_to(task: dict[str, Any], memory: int, seconds: int) -> dict[str, Any]:
+def reply_to(task: dict[str, Any], memory: int, seconds: int, stage: Callable[[str], None]) -> dict[str, Any]:
     """The document, or the refusal as its kind and sentence; never an exception."""
+    stage("library")
     from core.audit.tasks import run_task
 
     try:
-        return {"document": run_task(task, memory=memory, seconds=seconds)}
+        return {"document": run_task(task, memory=memory, seconds=seconds, stage=stage)}
     except DepthscopeError as error:
         return {"kind": type(error).__name__, "sentence": str(error)}
     except MemoryError:
@@ -44,9 +47,14 @@ def main() -> None:
     os.dup2(quiet, 1)
     os.dup2(quiet, 2)
     warnings.simplefilter("ignore")
-    reply = reply_to(message["task"], message["memory"], message["seconds"])
-    with os.fdopen(channel, "wb") as stream:
-        stream.write(json.dumps(reply, allow_nan=False).encode())
+    with os.fdopen(channel, "w", encoding="utf-8") as stream:
+
+        def write(line: dict[str, Any]) -> None:
+            stream.write(json.dumps(line, allow_nan=False) + "\n")
+            stream.flush()
+
+        reply = reply_to(message["task"], message["memory"], message["seconds"], lambda name: write({"stage": name}))
+        write({**reply, "seconds": time.process_time()})
 
 
 if __name__ == "__main__":

@@ -7,18 +7,17 @@ from typing import Any
 import click
 
 from core.audit.confine import DEFAULT_MEMORY, DEFAULT_SECONDS
-from core.audit.conformance.request import AUTO, checked_rule, checked_sigma
+from core.audit.conformance.request import AUTO
 from core.audit.gate import readable_conformance
 from core.audit.gate_outputs import write_outputs
+from core.audit.request import AuditRequest
 from core.audit.target import called, names_callable, screened_task
 from core.cli import DONE, GATE_FAILED
 from core.command import options as opt
 from core.decoder.batch import Batch
 from core.decoder.config import Budget
-from core.errors import BatchError, DtypeError
+from core.errors import BatchError
 from core.strict_json import JsonValue, read_json
-
-DTYPES = ("float32", "float64", "bfloat16")
 
 
 class GateCommand(click.Command):
@@ -53,19 +52,22 @@ class GateCommand(click.Command):
 @click.option("--junit", type=opt.PATH, metavar="FILE", help="Write the findings as a JUnit report.")
 @click.option("--sarif", type=opt.PATH, metavar="FILE", help="Write the findings as a SARIF 2.1.0 log.")
 @click.option("--golden", type=opt.PATH, metavar="FILE", help="Write FILE, or show what changed against it.")
+@click.option("--csv", "csv_folder", type=opt.PATH, metavar="DIR", help="Write the page's tables.")
+@click.option("--html", "html_file", type=opt.PATH, metavar="FILE", help="Write the page's report.")
 @opt.json_option
 def command(**options: Any) -> int:
     """Find the residual stream of MODEL, prove it, judge its initialization, and show its health.
 
     MODEL is a Hugging Face config.json, a folder with config.json and safetensors, or package.module:callable.
     """
-    if options["dtype"] not in DTYPES:
-        raise DtypeError(f"The dtype {options['dtype'][:40]!r} is not offered; choose one of {', '.join(DTYPES)}.")
-    opt.seed(options["seed"])
-    checked_sigma(options["sigma"])
-    checked_rule(options["rule"])
+    request = AuditRequest(
+        rule=options["rule"], sigma=options["sigma"], seed=opt.seed(options["seed"]), dtype=options["dtype"],
+        max_parameters=options["max_parameters"],
+    )  # fmt: skip
+    request.check()
     batch = _batch(options["batch_file"])
-    document = (_audit_callable if names_callable(options["model"]) else _audit_path)(options, batch)
+    audit = _audit_callable if names_callable(options["model"]) else _audit_path
+    document = audit(options, request, batch)
     outcome = write_outputs(
         document,
         gate=options["gate"],
@@ -73,10 +75,27 @@ def command(**options: Any) -> int:
         sarif=options["sarif"],
         golden=options["golden"],
     )
+    _export(document, options["csv_folder"], options["html_file"])
     if options["golden"] is not None:
         document["golden"] = {"file": options["golden"], "changes": outcome.changes}
     opt.emit(document, options["as_json"], lambda found: "\n".join([readable(found), *outcome.lines()]))
     return GATE_FAILED if outcome.fails else DONE
+
+
+def _export(document: dict[str, Any], csv_folder: str | None, html_file: str | None) -> None:
+    """Write what the page would, where it is asked for."""
+    if csv_folder is None and html_file is None:
+        return
+    # Pandas and Plotly are kept out of the module, so that inputs are refused before they are imported.
+    from core.views.audit_report import audit_contents
+    from core.views.bundle import report_text
+    from core.views.export import write_tables, write_text
+
+    contents = audit_contents(document)
+    if csv_folder is not None:
+        write_tables(csv_folder, contents.tables)
+    if html_file is not None:
+        write_text(html_file, report_text(contents))
 
 
 def _batch(path: str | None) -> JsonValue:
@@ -87,23 +106,15 @@ def _batch(path: str | None) -> JsonValue:
     return document
 
 
-def _audit_path(options: dict[str, Any], batch: JsonValue) -> dict[str, Any]:
-    budget = Budget(max_parameters=options["max_parameters"])
-    with screened_task(options["model"], budget, shrink=options["shrink"]) as task:
+def _audit_path(options: dict[str, Any], request: AuditRequest, batch: JsonValue) -> dict[str, Any]:
+    with screened_task(options["model"], request.budget, shrink=options["shrink"]) as model:
         from core.audit.isolation import run_isolated
 
-        task |= {
-            "seed": int(options["seed"]),
-            "dtype": options["dtype"],
-            "batch": batch,
-            "max_parameters": budget.max_parameters,
-            "rule": options["rule"],
-            "sigma": options["sigma"],
-        }
+        task = request.task(model, batch)
         return run_isolated(task, memory=options["max_memory"], seconds=options["max_seconds"])
 
 
-def _audit_callable(options: dict[str, Any], batch: JsonValue) -> dict[str, Any]:
+def _audit_callable(options: dict[str, Any], request: AuditRequest, batch: JsonValue) -> dict[str, Any]:
     """The user's own code runs in this process, as in any script of theirs."""
     if options["shrink"]:
         raise BatchError("--shrink changes a config; a callable decides its own sizes, so leave it out.")
@@ -114,7 +125,7 @@ def _audit_callable(options: dict[str, Any], batch: JsonValue) -> dict[str, Any]
     from core.audit.result import ModelFacts
     from core.audit.run import audit
 
-    torch.manual_seed(int(options["seed"]))
+    torch.manual_seed(request.seed)
     model, example = called(options["model"])
     opt.use_threads(sum(parameter.numel() for parameter in model.parameters()))
     given = Batch.from_document(batch) if batch is not None else example
@@ -126,7 +137,7 @@ def _audit_callable(options: dict[str, Any], batch: JsonValue) -> dict[str, Any]
 
     source = Source(build=build, deep=own.deep, settings=own.settings)
     result = audit(model, given, facts=facts)
-    return judged_document(result, rule=options["rule"], sigma=options["sigma"], source=source)
+    return judged_document(result, rule=request.rule, sigma=request.sigma, source=source)
 
 
 def readable(document: dict[str, Any]) -> str:

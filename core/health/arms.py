@@ -57,8 +57,9 @@ def observe_arms(
     dtype: str = "float64",
     device: str = "cpu",
     contributions: bool = True,
+    tokens: bool = False,
 ) -> list[Arm]:
-    """Measure every recipe on every seed of `draw`, in the order of `recipes`."""
+    """Measure every recipe on every seed of `draw`, in the order of `recipes`; `tokens` is that of `measure`."""
     groups: dict[object, list[int]] = {}
     for index, recipe in enumerate(recipes):
         # A profile step measures its own members, so such a recipe runs by itself.
@@ -67,7 +68,7 @@ def observe_arms(
     arms: dict[int, Arm] = {}
     for indices in groups.values():
         together = [recipes[index] for index in indices]
-        observation = _run(draw, together, batch, dtype, device, contributions)
+        observation = _run(draw, together, batch, dtype, device, contributions, tokens)
         for position, index in enumerate(indices):
             arms[index] = Arm(recipes[index], observation, position, len(indices))
     return [arms[index] for index in range(len(recipes))]
@@ -84,11 +85,11 @@ def profile_scalars(draw: BaseDraw, recipe: Recipe, batch: Batch, device: str = 
 
 
 def _run(
-    draw: BaseDraw, recipes: Sequence[Recipe], batch: Batch, dtype: str, device: str, contributions: bool
+    draw: BaseDraw, recipes: Sequence[Recipe], batch: Batch, dtype: str, device: str, contributions: bool, tokens: bool
 ) -> Observation:
     graphs = [recipe.graph(draw.config) for recipe in recipes]
     kind, place = torch_dtype(dtype), checked_device(device)
     with recording(place):
         scalars = profile_scalars(draw, recipes[0], batch, device)
         weights = DrawnWeights(draw, recipes, kind, place, scalars)
-        return measure(forward(graphs[0], weights, batch, contributions=contributions))
+        return measure(forward(graphs[0], weights, batch, contributions=contributions), tokens=tokens)

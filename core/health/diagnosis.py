@@ -112,16 +112,22 @@ def diagnose_arm(arm: Mapping[str, Any], recipe: str, band: Sequence[float]) -> 
 
 def comparison(document: Mapping[str, Any]) -> str:
     """One sentence on how the largest ratios of both arms stand to each other."""
-    scaled, control = diagnose(document).largest, diagnose_control(document).largest
+    return compared(diagnose(document), diagnose_control(document), "the unscaled control", "this arm")
+
+
+def compared(one: Diagnosis, other: Diagnosis, beside: str, subject: str) -> str:
+    """One sentence on how the largest ratios of two arms of the same base draw stand to each other, in words."""
     parts = []
     for quantity in QUANTITIES:
-        ours, theirs = scaled[quantity][0], control[quantity][0]
+        ours, theirs = one.largest[quantity][0], other.largest[quantity][0]
+        times = f"{max(ours, theirs) / min(ours, theirs):.3g}"
         if ours == theirs:
             parts.append(f"the same largest {quantity} ratio")
+        elif times == "1":
+            parts.append(f"nearly the same largest {quantity} ratio")
         else:
-            relation = "smaller" if ours < theirs else "larger"
-            parts.append(f"a largest {quantity} ratio {max(ours, theirs) / min(ours, theirs):.3g} times {relation}")
-    return f"Beside the unscaled control of the same base draw, this arm has {' and '.join(parts)}."
+            parts.append(f"a largest {quantity} ratio {times} times {'smaller' if ours < theirs else 'larger'}")
+    return f"Beside {beside} of the same base draw, {subject} has {' and '.join(parts)}."
 
 
 def _finding(sites: Sequence[Mapping[str, Any]], quantity: Quantity, side: str, limit: float) -> Finding | None:

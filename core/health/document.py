@@ -9,6 +9,7 @@ import numpy as np
 
 from core.decoder.splitmix64 import FloatArray
 from core.health.band import DEFAULT_BAND, Band, classify
+from core.health.columns import TOKEN_STATISTICS
 from core.health.observe import ContributionStatistics, Observation
 
 Document = dict[str, Any]
@@ -17,6 +18,7 @@ Document = dict[str, Any]
 def arm_document(observation: Observation, member: int, band: Band = DEFAULT_BAND) -> Document:
     """One member's `ARM`: loss, normalizers, sites, branches, contributions and gains; undefined values are None.
 
+    A site has the quantiles of its tokens' RMS, `activation_tokens` and `adjoint_tokens`, where they were measured.
     Raises the member's refusal where it has no finite ratios.
     """
     refusal = observation.refusal(member)
@@ -42,6 +44,7 @@ def arm_document(observation: Observation, member: int, band: Band = DEFAULT_BAN
 def _site(observation: Observation, member: int, site: int, band: Band) -> Document:
     activation = float(observation.activation_ratio[member, site])
     adjoint = float(observation.adjoint_ratio[member, site])
+    tokens = {"activation_tokens": observation.activation_tokens, "adjoint_tokens": observation.adjoint_tokens}
     return {
         "site": site,
         "label": observation.labels[site],
@@ -51,7 +54,12 @@ def _site(observation: Observation, member: int, site: int, band: Band) -> Docum
         "adjoint_rms": float(observation.adjoint_rms[member, site]),
         "adjoint_ratio": adjoint,
         "adjoint_band": classify(adjoint, band),
+        **{name: _tokens(found[member, site]) for name, found in tokens.items() if found is not None},
     }
+
+
+def _tokens(statistics: FloatArray) -> Document:
+    return {name: _finite(float(value)) for name, value in zip(TOKEN_STATISTICS, statistics, strict=True)}
 
 
 def _contribution(statistics: ContributionStatistics, member: int) -> Document:

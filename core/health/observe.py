@@ -24,6 +24,7 @@ from core.errors import (
     NormalizerError,
     ObservationError,
 )
+from core.health.token_rms import token_statistics
 from core.health.valid_rms import cosine_of_rows, rms_of_rows
 
 # Values stacked for one statistics call; more are taken site by site, so that memory stays flat.
@@ -49,7 +50,8 @@ class ContributionStatistics:
 class Observation:
     """Scalars of E members at S sites; the only thing that outlives a forward.
 
-    `activation_rms` and `adjoint_rms` are `[E, S]`, `loss_nats` is `[E]`. `width` is D.
+    `activation_rms` and `adjoint_rms` are `[E, S]`, `loss_nats` is `[E]`. `width` is D. `activation_tokens` and
+    `adjoint_tokens` are `[E, S, len(TOKEN_STATISTICS)]` where they were asked for.
     """
 
     labels: list[str]
@@ -62,6 +64,8 @@ class Observation:
     owns_final_gain: bool = False
     final_gain: FloatArray | None = None
     parameter_gradients: dict[str, torch.Tensor] = field(default_factory=dict)
+    activation_tokens: FloatArray | None = None
+    adjoint_tokens: FloatArray | None = None
 
     @property
     def members(self) -> int:
@@ -118,9 +122,10 @@ class Observation:
         return None
 
 
-def measure(tape: Tape, *, parameter_gradients: bool = False) -> Observation:
+def measure(tape: Tape, *, parameter_gradients: bool = False, tokens: bool = False) -> Observation:
     """Statistics of every member from one reverse pass; refuses only what makes the tape itself unusable.
 
+    `tokens` adds the quantiles of single tokens' RMS, which a sweep has no use for.
     Raises `GeometryError` where shapes do not belong together and `MissingAdjoint`, naming the site, where the loss
     does not depend on a state, or where the forward ran without gradients. The reverse pass frees the tape's graph, so
     a tape is measured once.
@@ -138,10 +143,12 @@ def measure(tape: Tape, *, parameter_gradients: bool = False) -> Observation:
             )
         adjoints.append(adjoint)
     found = gradients[len(tape.states) :]
+    activation_rms, activation_tokens = _site_statistics(tape.states, tape.valid, tokens)
+    adjoint_rms, adjoint_tokens = _site_statistics(adjoints, tape.valid, tokens)
     return Observation(
         labels=list(tape.labels),
-        activation_rms=_site_rms(tape.states, tape.valid),
-        adjoint_rms=_site_rms(adjoints, tape.valid),
+        activation_rms=activation_rms,
+        adjoint_rms=adjoint_rms,
         loss_nats=tape.loss.detach().to("cpu", torch.float64).numpy(),
         valid_positions=int(tape.valid.sum()),
         width=int(tape.states[0].shape[-1]),
@@ -151,6 +158,8 @@ def measure(tape: Tape, *, parameter_gradients: bool = False) -> Observation:
         parameter_gradients={
             name: grad for name, grad in zip(tape.parameters, found, strict=False) if grad is not None
         },
+        activation_tokens=activation_tokens,
+        adjoint_tokens=adjoint_tokens,
     )
 
 
@@ -193,16 +202,21 @@ def observe(tape: Tape, *, parameter_gradients: bool = False) -> Observation:
     return observation
 
 
-def _site_rms(sites: Sequence[torch.Tensor], valid: npt.NDArray[np.bool_]) -> FloatArray:
-    """RMS `[E, S]` of every site; small sites are stacked into few calls."""
-    members = sites[0].shape[0]
+def _site_statistics(
+    sites: Sequence[torch.Tensor], valid: npt.NDArray[np.bool_], tokens: bool
+) -> tuple[FloatArray, FloatArray | None]:
+    """RMS `[E, S]` of every site, and its tokens' statistics where asked for; small sites are stacked in few calls."""
+    members, width = sites[0].shape[0], sites[0].shape[-1]
     group = max(1, STACKED_VALUES // sites[0].numel())
-    columns = []
+    columns, quantiles = [], []
     for start in range(0, len(sites), group):
         part = sites[start : start + group]
         values = select_valid(torch.cat([site.detach() for site in part]), valid)
         columns.append(rms_of_rows(values).view(len(part), members))
-    return torch.cat(columns).T.contiguous().cpu().numpy()
+        if tokens:
+            quantiles.append(token_statistics(values, width).reshape(len(part), members, -1))
+    rms = torch.cat(columns).T.contiguous().cpu().numpy()
+    return rms, np.concatenate(quantiles).transpose(1, 0, 2) if tokens else None
 
 
 def _contributions(tape: Tape) -> list[ContributionStatistics]:

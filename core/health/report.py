@@ -41,6 +41,7 @@ def observe_document(request: ObserveRequest, *, contributions: bool = True) -> 
         dtype=request.dtype,
         device=request.device,
         contributions=contributions,
+        tokens=True,
     )
     record = construction_record(draw, chosen)
     documents = [arm_document(arm.observation, arm.member(0), request.band) for arm in arms]
@@ -83,7 +84,7 @@ def _observe_stored(decoders: list[Decoder], name: str, dtype: str, batch: Batch
         if shortcuts is not None and recipe(name).profile is not None:
             scalars = [{k: torch.tensor([v], dtype=torch.float64) for k, v in block.items()} for block in shortcuts]
         weights = StoredWeights(config, [decoder.arrays() for decoder in decoders], kind, place, scalars)
-        return measure(forward(recipe(name).graph(config), weights, batch))
+        return measure(forward(recipe(name).graph(config), weights, batch), tokens=True)
 
 
 def _document(record: ConstructionRecord, dtype: str, arms: list[Document], band: Band) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """One block of a graph as two tables, nodes on a grid and the edges between them, for whoever draws it.
 
-The stream runs along row 0 from left to right; the branches of an addition leave it upwards (row 1, and row -1 for the
-second branch of a parallel addition) and return at the sum.
+The stream runs along row 0, one step a column; the branches of an addition leave it for row 1, the second branch of a
+parallel addition for row -1, and return at the sum.
 """
 
 from __future__ import annotations
@@ -13,19 +13,21 @@ import pandas as pd
 from core.decoder.graph import Addition, Branch, Coefficient, Graph, Norm
 from core.recipes.equations import MODULES, WORDS
 
-NODE_COLUMNS = ("node", "kind", "label", "column", "row")
+NODE_COLUMNS = ("node", "kind", "label", "column", "row", "site")
 EDGE_COLUMNS = ("source", "target", "path")
 BRANCH_ROWS = (1, -1)
 
 
 @dataclass
 class _Sheet:
-    nodes: list[tuple[str, str, str, int, int]] = field(default_factory=list)
+    site: int
+    nodes: list[tuple[str, str, str, int, int, int | None]] = field(default_factory=list)
     edges: list[tuple[str, str, str]] = field(default_factory=list)
 
     def put(self, kind: str, label: str, column: int, row: int, after: str | None, path: str) -> str:
         name = f"{kind} {len(self.nodes)}"
-        self.nodes.append((name, kind, label, column, row))
+        self.nodes.append((name, kind, label, column, row, self.site if kind == "state" else None))
+        self.site += kind == "state"
         if after is not None:
             self.edges.append((after, name, path))
         return name
@@ -35,16 +37,16 @@ def drawing(graph: Graph, block: int) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Nodes (`NODE_COLUMNS`) and edges (`EDGE_COLUMNS`) of one block, with the numbers of that block.
 
     `kind` is state, norm, branch, coefficient or sum; `path` is stream or branch; columns count from 0, rows are -1, 0
-    and 1. The last block ends in the final norm, where the graph has one.
+    and 1; a state has the number of its residual site. The last block ends in the final norm, where the graph has one.
     """
-    sheet = _Sheet()
+    sheet = _Sheet(site=sum(len(earlier) for earlier in graph.blocks[:block]))
     here, column = sheet.put("state", "x", 0, 0, None, "stream"), 0
     for addition in graph.blocks[block]:
         here, column = _draw_addition(sheet, addition, here, column)
     if block == len(graph.blocks) - 1 and graph.final_norm is not None:
         sheet.put("norm", f"final {_norm_label(graph.final_norm)}", column + 1, 0, here, "stream")
     return (
-        pd.DataFrame(sheet.nodes, columns=list(NODE_COLUMNS)),
+        pd.DataFrame(sheet.nodes, columns=list(NODE_COLUMNS)).astype({"site": "Int64"}),
         pd.DataFrame(sheet.edges, columns=list(EDGE_COLUMNS)),
     )
 
@@ -85,7 +87,7 @@ def _draw_branch(sheet: _Sheet, branch: Branch, start: str, column: int, row: in
 
 
 def _coefficient(value: Coefficient) -> str:
-    return "times w (measured)" if isinstance(value, str) else f"times {value:.4g}"
+    return "w, measured" if isinstance(value, str) else f"times {value:.4g}"
 
 
 def _norm_label(norm: Norm) -> str:

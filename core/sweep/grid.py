@@ -75,6 +75,8 @@ class SweepGrid:
             if not getattr(self, axis):
                 raise GridError(f"The sweep has no {axis}; give at least one.")
         object.__setattr__(self, "seeds", tuple(checked_seed(seed) for seed in self.seeds))
+        # A combination is written in several ways; its cells have one identity.
+        object.__setattr__(self, "recipes", tuple(recipe(name).name for name in self.recipes))
         object.__setattr__(self, "sizes", tuple(replace(size, blocks=1) for size in self.sizes))
         for axis, values in (*self._plain_axes(), ("batches", [batch.digest() for batch in self.batches])):
             seen: set[Any] = set()
@@ -85,8 +87,6 @@ class SweepGrid:
                 seen.add(value)
         for blocks in self.blocks:
             replace(self.sizes[0], blocks=blocks)
-        for name in self.recipes:
-            recipe(name)
         for dtype in self.dtypes:
             checked_names(dtype, self.device)
         if self.cells > MAX_CELLS:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from threading import Lock, Semaphore
@@ -115,9 +115,12 @@ class InteractiveSweep:
 
     @property
     def refusal(self) -> str | None:
-        """Why a page does not compute what is missing; None where it does."""
+        """Why a page does not compute what is missing; None where it does.
+
+        By arithmetic alone: a sweep that was granted may be gone on with on a machine that turned out busy.
+        """
         try:
-            self.allowance.check_work(self._cost, self._longest)
+            self.allowance.check_work(replace(self._cost, seconds=self._left), self._longest)
         except BudgetError as error:
             return str(error)
         return None

@@ -23,12 +23,13 @@ STAMP = (1980, 1, 1, 0, 0, 0)
 
 @dataclass(frozen=True, kw_only=True)
 class Contents:
-    """What a page shows: a title, paragraphs, and tables and figures by the names of their files."""
+    """What a page shows: a title, paragraphs, and tables, figures and further files by their names."""
 
     title: str
     paragraphs: Sequence[str] = ()
     tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     figures: Mapping[str, go.Figure] = field(default_factory=dict)
+    files: Mapping[str, bytes] = field(default_factory=dict)
 
 
 def report_text(contents: Contents) -> str:
@@ -46,6 +47,7 @@ def bundle_files(contents: Contents, export: Export) -> dict[str, bytes]:
         title = name.replace("-", " ")
         files[f"figures/{name}.html"] = html_report(title, {}, {title: figure}, script=f"../{LIBRARY}").encode()
         files[f"figures/{name}.json"] = figure_json(figure).encode()
+    files |= contents.files
     if contents.figures:
         files[LIBRARY] = get_plotlyjs().encode()
     files[MANIFEST] = manifest_text(export, files).encode()

@@ -84,15 +84,6 @@ def ratio_figure(
     return assembled(traces, chart)
 
 
-def rms_figure(
-    table: pd.DataFrame, quantity: Quantity = "activation", *, log: bool = True, theme: Theme = "light"
-) -> go.Figure:
-    """Absolute RMS of every site and arm; a page says the loss reduction and the number of valid targets beside it."""
-    return site_figure(
-        table, f"{quantity}_rms", title=RMS_TITLES[quantity], y_title=RMS_AXES[quantity], log=log, theme=theme
-    )
-
-
 def contribution_figure(
     table: pd.DataFrame, column: str = "contribution_to_stream", *, log: bool = True, theme: Theme = "light"
 ) -> go.Figure:

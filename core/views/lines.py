@@ -15,7 +15,6 @@ import pandas as pd
 from core.health.band import Band
 from core.views.figures import log_range, whole_ticks
 from core.views.style import (
-    HEIGHT,
     MARKED_POINTS,
     PALETTES,
     Stroke,
@@ -35,6 +34,7 @@ FILL_OPACITY = 0.13
 FEW_DECADES = 2
 # Below the axes: the axis title, then the legend, which has room for two entries a row on a telephone.
 AXIS_PIXELS, LEGEND_ROW_PIXELS, ENTRIES_A_ROW = 68, 20, 2
+PLOT_PIXELS = 336
 
 
 def lines_layout(
@@ -43,9 +43,9 @@ def lines_layout(
     """The common layout with the legend at the foot and as much room as `entries` need on a narrow screen."""
     chart = layout(title, x_title, y_title, theme=theme, log_y=log_y)
     foot = AXIS_PIXELS + LEGEND_ROW_PIXELS * math.ceil(entries / ENTRIES_A_ROW)
-    chart["height"] = HEIGHT - 104 + foot
+    chart["height"] = PLOT_PIXELS + foot
     chart["margin"] |= {"b": foot}
-    chart["legend"] |= {"yref": "container", "y": 0.01, "yanchor": "bottom", "tracegroupgap": 0}
+    chart["legend"] |= {"yref": "container", "y": (foot - AXIS_PIXELS) / chart["height"], "tracegroupgap": 0}
     return chart
 
 
@@ -157,6 +157,15 @@ def log_axis(values: Iterable[float]) -> dict[str, Any]:
     if axis and axis["range"][1] - axis["range"][0] < FEW_DECADES:
         axis["dtick"] = "D2"
     return axis
+
+
+def near_range(values: Iterable[float], band: Band) -> dict[str, Any]:
+    """The logarithmic range around the values; a limit of the band stands in it where it is within a decade."""
+    seen = [value for value in values if 0 < value < math.inf]
+    if not seen:
+        return {}
+    near = [limit for limit in (band.lower, band.upper) if min(seen) / 10 <= limit <= max(seen) * 10]
+    return log_axis([*seen, *near])
 
 
 def depth_ticks(depths: pd.Series[int]) -> dict[str, Any]:

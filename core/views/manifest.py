@@ -75,7 +75,7 @@ def manifest_text(export: Export, files: Mapping[str, bytes]) -> str:
         "batch": export.saved.batch,
         "pins": [pin.document() for pin in export.pins],
         "record": dict(export.record),
-        "versions": {name: _version(name) for name in PACKAGES},
+        "versions": {name: package_version(name) for name in PACKAGES},
         "files": {name: hashlib.sha256(files[name]).hexdigest() for name in sorted(files)},
     }
     return json.dumps(document, allow_nan=False, indent=1, ensure_ascii=False) + "\n"
@@ -129,7 +129,8 @@ def _known(source: str, document: Mapping[str, JsonValue], keys: Sequence[str]) 
             raise StorageError(f"{source} has the unknown key {shown(key)}; it may hold {', '.join(keys)}.")
 
 
-def _version(package: str) -> str:
+def package_version(package: str) -> str:
+    """The installed version of a package, or that there is none."""
     try:
         return version(package)
     except PackageNotFoundError:

@@ -21,6 +21,7 @@ from core.views.lines import (
     line,
     lines_layout,
     log_axis,
+    near_range,
     quantile_lines,
     recipe_stroke,
     titled,
@@ -57,7 +58,7 @@ def profile_figure(
     title = titled(RATIO_TITLES[quantity], rows, spread)
     chart = lines_layout(title, SITE_AXIS, RATIO_AXES[quantity], _recipes(rows) + 2, theme=theme)
     chart["xaxis"] |= whole_ticks(rows["site"])
-    chart["yaxis"] |= log_axis([*extent(rows, spread), band.lower, band.upper])
+    chart["yaxis"] |= near_range(extent(rows, spread), band)
     chart["shapes"] = [*band_shapes(band, theme), level(1.0, muted, "longdash")]
     lines = quantile_lines(rows, "site", order, spread=spread, theme=theme)
     return figure([*lines, band_entry(band, theme), legend_entry(REFERENCE_NAMES[quantity], muted, "longdash")], chart)
@@ -77,7 +78,7 @@ def depth_figure(
     title, y_title = DEPTH_TITLES[quantity]
     chart = lines_layout(titled(title, rows, spread), DEPTH_AXIS, y_title, _recipes(rows) + 1, theme=theme)
     chart["xaxis"] |= depth_ticks(rows["blocks"])
-    chart["yaxis"] |= log_axis([*extent(rows, spread), band.lower, band.upper])
+    chart["yaxis"] |= near_range(extent(rows, spread), band)
     chart["shapes"] = band_shapes(band, theme)
     lines = quantile_lines(rows, "blocks", order, spread=spread, theme=theme)
     return figure([*lines, band_entry(band, theme)], chart)

@@ -16,6 +16,9 @@ from core.views.tables import frame
 
 QUANTITIES = ("activation", "adjoint")
 LEVELS = {"median": 0.5, "q05": 0.05, "q25": 0.25, "q75": 0.75, "q95": 0.95}
+# How people read the columns of quantiles.
+LEVEL_TITLES = {"median": "median", "q05": "5 %", "q25": "25 %", "q75": "75 %", "q95": "95 %"}
+SHARE_TITLE = "share within the band"
 SITE = ("recipe", "blocks", "site", "label")
 PROFILE_SUMMARY_COLUMNS = (*SITE, "quantity", *LEVELS, "share_within", "seeds")
 CONTRIBUTION_MEASURES = ("contribution_to_stream", "cosine", "contribution_rms", "raw_rms")
@@ -41,6 +44,15 @@ def profile_summary(rows: pd.DataFrame, shares: pd.DataFrame) -> pd.DataFrame:
     return joined[list(PROFILE_SUMMARY_COLUMNS)]
 
 
+def profile_view(summary: pd.DataFrame) -> pd.DataFrame:
+    """The quantiles of every site as people read them."""
+    titles = {
+        "recipe": "recipe", "site": "site", "label": "label", "quantity": "ratio", **LEVEL_TITLES,
+        "share_within": SHARE_TITLE,
+    }  # fmt: skip
+    return summary[list(titles)].rename(columns=titles)
+
+
 def contribution_summary(contributions: pd.DataFrame) -> pd.DataFrame:
     """What every branch adds, over seeds (`CONTRIBUTION_SUMMARY_COLUMNS`); `seeds` counts those where it is defined."""
     keys = (*SITE, "block", "branch")
@@ -54,7 +66,14 @@ def contribution_summary(contributions: pd.DataFrame) -> pd.DataFrame:
 
 def contribution_view(summary: pd.DataFrame, measure: str) -> pd.DataFrame:
     """One measure as people read it."""
-    return summary.loc[summary["measure"] == measure, ["recipe", "block", "branch", *LEVELS, "seeds"]]
+    rows = summary.loc[summary["measure"] == measure, ["recipe", "block", "branch", *LEVELS, "seeds"]]
+    return rows.assign(branch=rows["branch"].str.replace("_", "-")).rename(columns=LEVEL_TITLES)
+
+
+def token_view(tokens: pd.DataFrame) -> pd.DataFrame:
+    """Quantiles over the tokens of one recipe as people read them."""
+    rows = tokens[["block", "branch", *LEVELS, "tokens", "undefined"]]
+    return rows.assign(branch=rows["branch"].str.replace("_", "-")).rename(columns=LEVEL_TITLES)
 
 
 def overlay_summary(overlay: pd.DataFrame) -> pd.DataFrame:
@@ -69,6 +88,22 @@ def overlay_summary(overlay: pd.DataFrame) -> pd.DataFrame:
     joined = medians.merge(_levels(overlay, keys, "relative_error"), on=keys, sort=False)
     joined["evidence"] = overlay["evidence"].iloc[0]
     return joined[[*keys, *OVERLAY_SUMMARY_COLUMNS]]
+
+
+def error_view(errors: pd.DataFrame) -> pd.DataFrame:
+    """How far each law is off, as people read it."""
+    titles = {
+        "recipe": "recipe", "law": "law", "median_error": "median error", "largest_error": "largest error",
+        "evidence": "evidence",
+    }  # fmt: skip
+    return errors[list(titles)].rename(columns=titles)
+
+
+def depth_theory_view(summary: pd.DataFrame) -> pd.DataFrame:
+    """Measured and derived values at every depth, and the quantiles of the error, as people read them."""
+    errors = {name: "error, median" if name == "median" else f"error, {LEVEL_TITLES[name]}" for name in LEVELS}
+    titles = {"blocks": "L, blocks", "law": "law", "measured": "measured", "predicted": "derived", **errors}
+    return summary[[*titles]].rename(columns=titles)
 
 
 def overview_table(rows: pd.DataFrame, largest: pd.DataFrame, laws: Mapping[str, str]) -> pd.DataFrame:
@@ -121,14 +156,13 @@ def depth_view(summary: pd.DataFrame, quantity: str) -> pd.DataFrame:
 
 
 def growth_view(growth: pd.DataFrame) -> pd.DataFrame:
-    """Fitted exponents beside derived ones, a row a recipe and quantity."""
+    """Fitted exponents beside derived ones, a row a recipe and quantity; `derived_sentences` says why those hold."""
     keys = ["recipe", "quantity"]
     fits = growth[growth["kind"] == "fit"].set_index(keys)[["exponent", "lower95", "upper95", "depths", "seeds"]]
-    laws = growth[growth["kind"] == "derived"].set_index(keys)[["exponent", "note"]]
-    joined = fits.join(laws.rename(columns={"exponent": "derived", "note": "derived because"})).reset_index()
+    laws = growth[growth["kind"] == "derived"].set_index(keys)[["exponent"]]
+    joined = fits.join(laws.rename(columns={"exponent": "derived"})).reset_index()
     joined[["depths", "seeds"]] = joined[["depths", "seeds"]].astype("Int64")
     joined["quantity"] = joined["quantity"].str.replace("_", " ")
-    joined["derived because"] = joined["derived because"].fillna("no law without a free parameter")
     return joined.rename(columns={"exponent": "fitted", "lower95": "95 % from", "upper95": "95 % to"})
 
 

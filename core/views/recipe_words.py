@@ -39,6 +39,32 @@ def verdict_sentences(overview: pd.DataFrame, band: tuple[float, float]) -> tupl
     return (f"{depth} {keeps} {inside}.", f"The band is left by {_listed(left)}.")
 
 
+def twin_sentences(overview: pd.DataFrame) -> list[str]:
+    """Which recipes give the same numbers at this depth, to nine digits, so that their lines hide each other."""
+    twins: dict[tuple[str, ...], list[str]] = {}
+    columns = ("largest_activation_ratio", "largest_adjoint_ratio", "loss_nats")
+    for row in overview[overview["seeds"] > 0].to_dict("records"):
+        twins.setdefault(tuple(f"{row[name]:.8e}" for name in columns), []).append(str(row["recipe"]))
+    where = _counted(int(overview["blocks"].iloc[0]), "block") if len(overview) else ""
+    return [
+        f"{_listed(names)} give the same numbers at {where}: their lines lie on each other."
+        for names in twins.values()
+        if len(names) > 1
+    ]
+
+
+def derived_sentences(growth: pd.DataFrame) -> list[str]:
+    """Why each derived exponent holds and for whom, and that the others have no law without a free parameter."""
+    laws = growth[growth["kind"] == "derived"]
+    found = []
+    for (note, exponent, quantity), rows in laws.groupby(["note", "exponent", "quantity"], sort=False):
+        names = _listed([str(name) for name in dict.fromkeys(rows["recipe"])])
+        found.append(f"Derived, {str(quantity).replace('_', ' ')} of {names}: exponent {exponent:g}, for {note}.")
+    if len(laws) < int((growth["kind"] == "fit").sum()):
+        found.append("Where nothing is derived, no law without a free parameter is known here.")
+    return found
+
+
 def comparison_sentence(request: ComparisonRequest) -> str:
     """What a comparison observes: sizes, seeds, floating type and recipes."""
     config = request.config

@@ -106,6 +106,8 @@ def _rows_layout(names: Sequence[str], title: str, x_title: str, theme: Theme) -
         {
             "xref": "paper", "x": 0, "xanchor": "left", "y": -index, "yshift": 19, "text": plain(name),
             "showarrow": False, "align": "left", "font": {"size": 12, "color": PALETTES[theme].muted},
+            # No line of the grid strikes a name through.
+            "bgcolor": PALETTES[theme].paper, "borderpad": 1,
         }
         for index, name in enumerate(names)
     ]  # fmt: skip

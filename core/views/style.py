@@ -106,7 +106,7 @@ def layout(
         "yaxis": y_axis,
         "legend": {"orientation": "h", "yanchor": "top", "y": -0.22, "x": 0, "font": {"size": 12}},
         "height": height,
-        "margin": {"l": 68, "r": 12, "t": 56, "b": 104, "autoexpand": False},
+        "margin": {"l": 68, "r": 12, "t": 64, "b": 104, "autoexpand": False},
         "hovermode": "closest",
         "hoverlabel": {"bgcolor": colors.paper, "bordercolor": colors.muted, "font": {"color": colors.ink}},
         "shapes": [],
@@ -161,9 +161,10 @@ def strip(low: float, high: float, color: str) -> dict[str, Any]:
 
 
 def legend_entry(name: str, color: str, dash: str, fill: str | None = None) -> dict[str, Any]:
-    """A trace without points, so that a shape has its name in the legend."""
-    filled = {} if fill is None else {"fill": "toself", "fillcolor": fill}
-    return {
-        "type": "scatter", "x": [None], "y": [None], "mode": "lines", "name": name, "hoverinfo": "skip",
-        "line": {"color": color, "dash": dash, "width": 1.5}, **filled,
-    }  # fmt: skip
+    """A trace without points, so that a shape has its name in the legend: a line as a line, a strip as a square."""
+    entry = {"type": "scatter", "x": [None], "y": [None], "name": name, "hoverinfo": "skip"}
+    if fill is not None:
+        # A square is no series, whatever colours and dashes the series have.
+        edge = {"color": color, "width": 1.5}
+        return {**entry, "mode": "markers", "marker": {"symbol": "square", "size": 13, "color": fill, "line": edge}}
+    return {**entry, "mode": "lines", "line": {"color": color, "dash": dash, "width": 1.5}}

@@ -23,7 +23,7 @@ from core.views.lines import (
     fill,
     line,
     lines_layout,
-    log_axis,
+    near_range,
     recipe_stroke,
 )
 from core.views.recipe_figures import DEPTH_AXIS, DEPTH_TITLES
@@ -41,7 +41,6 @@ STEP_OPACITY = 0.1
 BOTH, HALF = "medians over {} seeds, 25 to 75 and 5 to 95 % filled", "medians over {} seeds, 25 to 75 % filled"
 # With more series the wide ribbons lie over everything, and only the middle halves are drawn.
 MOST_WIDE = 4
-MORE_HEIGHT = 60
 # Blue below 1, red above, and a jump at each limit of the band: (below, within below 1, 1, within above 1, above).
 HEAT_COLORS: dict[Theme, tuple[tuple[str, str], tuple[str, str], tuple[str, str], tuple[str, str]]] = {
     "light": (("#053061", "#2E77B5"), ("#9CC8E2", "#F4F6F8"), ("#F4F6F8", "#F6B795"), ("#D9583F", "#67001F")),
@@ -63,9 +62,8 @@ def ribbon_figure(
     rows = summary[(summary["quantity"] == quantity) & (summary["seeds"] > 0)]
     title, y_title = TITLES[quantity]
     chart = lines_layout(_headed(title, rows, spread), DEPTH_AXIS, y_title, rows["recipe"].nunique() + 1, theme=theme)
-    chart["height"] += MORE_HEIGHT
     chart["xaxis"] |= depth_ticks(rows["blocks"])
-    chart["yaxis"] |= _near_range(rows[_levels(rows, spread)].to_numpy(dtype=float).ravel().tolist(), band)
+    chart["yaxis"] |= near_range(rows[_levels(rows, spread)].to_numpy(dtype=float).ravel().tolist(), band)
     chart["shapes"] = band_shapes(band, theme)
     return figure([*_ribbons(rows, order, spread, theme, log=True), band_entry(band, theme)], chart)
 
@@ -82,7 +80,6 @@ def difference_figure(
     rows = differences[differences["quantity"] == quantity]
     title = _headed(f"{TITLES[quantity][0]}, recipe minus control", rows, spread)
     chart = lines_layout(title, DEPTH_AXIS, "difference, same seed", rows["recipe"].nunique(), theme=theme, log_y=False)
-    chart["height"] += MORE_HEIGHT
     levels = ["median", "q05", "q25", "q75", "q95"]
     drawn = rows.assign(
         label=[f"L {blocks}: {value:.6g}" for blocks, value in zip(rows["blocks"], rows["median"], strict=True)],
@@ -145,9 +142,8 @@ def distribution_figure(
     chart = lines_layout(
         heading(title, blocks), axis, "share of seeds", distribution["recipe"].nunique() + 1, theme=theme, log_y=False
     )
-    chart["height"] += MORE_HEIGHT
     edges = [*distribution["lower"], *distribution["upper"]]
-    chart["xaxis"] |= {"type": "log", "exponentformat": "power", **_near_range(edges, band)}
+    chart["xaxis"] |= {"type": "log", "exponentformat": "power", **near_range(edges, band)}
     chart["yaxis"] |= {"tickformat": ".0%", "rangemode": "tozero"}
     chart["shapes"] = [_upright(shape) for shape in band_shapes(band, theme)]
     traces = []
@@ -292,15 +288,6 @@ def _closed(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(
         {"centre": [ends[0], *rows["centre"], ends[1]], "share": [0.0, *rows["share"], 0.0], "label": ["", *labels, ""]}
     )
-
-
-def _near_range(values: Sequence[float], band: Band) -> dict[str, Any]:
-    """The logarithmic range around the values; a limit of the band stands in it where it is within a decade."""
-    seen = [value for value in values if 0 < value < math.inf]
-    if not seen:
-        return {}
-    near = [limit for limit in (band.lower, band.upper) if min(seen) / 10 <= limit <= max(seen) * 10]
-    return log_axis([*seen, *near])
 
 
 def _upright(shape: dict[str, Any]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from core.health.columns import INITIALIZED, OBSERVED, REFUSED
 from core.sweep.grid import SweepGrid
 from core.sweep.quantities import RATIOS
 from core.sweep.summary import ALL_RATIOS, MINUS_CONTROL
+from core.views.recipe_tables import LEVEL_TITLES, SHARE_TITLE
 from core.views.tables import frame
 
 # What is looked at, and the activation and adjoint quantity that it means.
@@ -118,6 +119,15 @@ def _edges(values: FloatArray, wanted: int) -> FloatArray:
     return np.asarray(edges)
 
 
+def distribution_view(distribution: pd.DataFrame) -> pd.DataFrame:
+    """The bins that hold a seed as people read them."""
+    titles = {
+        "recipe": "series", "quantity": "ratio", "lower": "from", "upper": "to", "seeds": "seeds", "share": "share",
+    }  # fmt: skip
+    rows = distribution.loc[distribution["seeds"] > 0, list(titles)]
+    return rows.assign(quantity=rows["quantity"].str.replace("_", " ")).rename(columns=titles)
+
+
 def difference_table(summary: pd.DataFrame) -> pd.DataFrame:
     """The rows of a summary that pair a recipe with the control of the same seed, `quantity` without its ending."""
     rows = summary[summary["quantity"].str.endswith(MINUS_CONTROL) & (summary["seeds"] > 0)]
@@ -145,13 +155,13 @@ def stem(quantity: str) -> str:
 def quantile_view(table: pd.DataFrame, quantities: Sequence[str]) -> pd.DataFrame:
     """Quantiles of some quantities as people read them, a row a series and depth."""
     titles = {
-        "recipe": "series", "blocks": "L, blocks", "quantity": "quantity", "median": "median", "q05": "5 %",
-        "q25": "25 %", "q75": "75 %", "q95": "95 %", "share_within": "share within the band", "seeds": "seeds",
+        "recipe": "series", "blocks": "L, blocks", "quantity": "quantity", **LEVEL_TITLES,
+        "share_within": SHARE_TITLE, "seeds": "seeds",
     }  # fmt: skip
     rows = table[table["quantity"].isin(quantities) & (table["seeds"] > 0)]
     view = rows[list(titles)].assign(quantity=rows["quantity"].str.replace("_", " "))
     view = view.rename(columns=titles)
-    return view if view["share within the band"].notna().any() else view.drop(columns="share within the band")
+    return view if view[SHARE_TITLE].notna().any() else view.drop(columns=SHARE_TITLE)
 
 
 def share_view(summary: pd.DataFrame) -> pd.DataFrame:

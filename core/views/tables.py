@@ -6,14 +6,21 @@ An undefined number is NaN here and empty in a CSV; units stand in the column na
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from core.decoder.recipes import CONTROL
-from core.health.columns import INITIALIZED, OBSERVED, SAME_BASE_CONTROL, SITE_COLUMNS
+from core.health.columns import (
+    INITIALIZED,
+    OBSERVED,
+    SAME_BASE_CONTROL,
+    SITE_COLUMNS,
+    TOKEN_STATISTICS,
+    WITHOUT_LARGEST,
+)
 
 if TYPE_CHECKING:
     from core.health.mend import Mending
@@ -33,8 +40,10 @@ ARM_COLUMNS = (
     "largest_activation_ratio", "smallest_activation_ratio", "largest_adjoint_ratio", "smallest_adjoint_ratio",
     "within_band",
 )  # fmt: skip
+TOKEN_COLUMNS = ("arm", "recipe", "seed", "blocks", "site", "label", "quantity", "rms", *TOKEN_STATISTICS)
 TRIAL_COLUMNS = ("recipe", "title", "within", "largest_activation_ratio", "largest_adjoint_ratio", "reason")
 
+QUANTITIES = {"activation": "A", "adjoint": "G"}
 # Arm names of the tables and the keys that hold them in an observe document.
 ARM_KEYS = {INITIALIZED: "initialized", SAME_BASE_CONTROL: "same_base_unscaled_control"}
 VIEW_COLUMNS = {
@@ -62,6 +71,16 @@ def contribution_table(document: Document) -> pd.DataFrame:
         labels = [site["label"] for site in arm["sites"]]
         rows += [{**head, "label": labels[row["site"]], **row} for row in arm["contributions"]]
     return frame(rows, CONTRIBUTION_COLUMNS)
+
+
+def contribution_view(contributions: pd.DataFrame) -> pd.DataFrame:
+    """The contribution table as people read it: without what the setting says, in words."""
+    titles = {
+        "arm": "arm", "site": "site", "label": "label", "branch": "branch", "raw_rms": "raw RMS",
+        "contribution_rms": "contribution RMS", "stream_rms": "stream RMS", "contribution_to_stream": "to stream",
+        "cosine": "cosine",
+    }  # fmt: skip
+    return contributions[list(titles)].rename(columns=titles)
 
 
 def branch_table(document: Document) -> pd.DataFrame:
@@ -100,15 +119,18 @@ def arm_table(document: Document) -> pd.DataFrame:
     return frame(rows, ARM_COLUMNS)
 
 
-def site_view(sites: pd.DataFrame) -> pd.DataFrame:
-    """The site table as people read it: one row a site, both arms side by side; arms of other graphs leave gaps."""
+def site_view(sites: pd.DataFrame, suffixes: Mapping[str, str] = VIEW_SUFFIXES) -> pd.DataFrame:
+    """The site table as people read it: one row a site, arms side by side; arms of other graphs leave gaps.
+
+    `suffixes` has what is written behind each arm's titles.
+    """
     rows: dict[tuple[int, str], dict[str, Any]] = {}
     columns = (sites[name] for name in ("arm", "site", "label", *VIEW_COLUMNS))
     for arm, site, label, *values in zip(*columns, strict=True):
         row = rows.setdefault((site, label), {"site": site, "label": label})
-        titles = (f"{title}{VIEW_SUFFIXES[arm]}" for title in VIEW_COLUMNS.values())
+        titles = (f"{title}{suffixes[arm]}" for title in VIEW_COLUMNS.values())
         row |= dict(zip(titles, values, strict=True))
-    names = [f"{title}{suffix}" for suffix in VIEW_SUFFIXES.values() for title in VIEW_COLUMNS.values()]
+    names = [f"{title}{suffix}" for suffix in suffixes.values() for title in VIEW_COLUMNS.values()]
     return frame([rows[key] for key in sorted(rows)], ["site", "label", *names])
 
 
@@ -121,6 +143,45 @@ def arm_view(arms: pd.DataFrame) -> pd.DataFrame:
     }  # fmt: skip
     view = arms[list(titles)].rename(columns=titles)
     return view.assign(**{"within the band": ["yes" if inside else "no" for inside in arms["within_band"]]})
+
+
+def token_table(document: Document) -> pd.DataFrame:
+    """RMS of every site and the quantiles of its tokens' RMS, both arms, activations and adjoints."""
+    return tokens_of(head_of_arms(document), TOKEN_COLUMNS)
+
+
+def tokens_of(arms: Iterable[tuple[Document, Document]], columns: Sequence[str]) -> pd.DataFrame:
+    """The token table of any arms, each with the columns that say whose row it is."""
+    rows = [
+        {
+            **head,
+            "site": site["site"],
+            "label": site["label"],
+            "quantity": quantity,
+            "rms": site[f"{quantity}_rms"],
+            **site[f"{quantity}_tokens"],
+        }
+        for head, arm in arms
+        for quantity in QUANTITIES
+        for site in arm["sites"]
+    ]
+    return frame(rows, columns).astype({WITHOUT_LARGEST: float})
+
+
+def token_view(tokens: pd.DataFrame) -> pd.DataFrame:
+    """The table as people read it: both quantities of a site side by side, the widest quantiles."""
+    titles = {
+        "rms": "RMS", "median": "median token", "q05": "5 %", "q95": "95 %", WITHOUT_LARGEST: "without largest",
+    }  # fmt: skip
+    keys = ["arm", "site", "label"]
+    parts = [
+        tokens[tokens["quantity"] == quantity]
+        .set_index(keys)[list(titles)]
+        .rename(columns=titles)
+        .add_prefix(f"{sign} ")
+        for quantity, sign in QUANTITIES.items()
+    ]
+    return pd.concat(parts, axis=1).reset_index()
 
 
 def trial_table(mending: Mending) -> pd.DataFrame:
@@ -137,6 +198,7 @@ def observe_tables(document: Document) -> dict[str, pd.DataFrame]:
     return {
         "arms": arm_table(document),
         "sites": site_table(document),
+        "tokens": token_table(document),
         "contributions": contribution_table(document),
         "branches": branch_table(document),
         "gains": gain_table(document),

@@ -18,24 +18,35 @@ ALLOWED_SECONDS = 30.0
 SPENT = "computing spent"
 
 
-def spent(now: float) -> list[tuple[float, float]]:
+def spent(now: float, ledger: str = SPENT) -> list[tuple[float, float]]:
     """(when it ended, seconds) of this session's work within the window."""
-    return [(end, cost) for end, cost in st.session_state.get(SPENT, []) if now - end < WINDOW_SECONDS]
+    return [(end, cost) for end, cost in st.session_state.get(ledger, []) if now - end < WINDOW_SECONDS]
+
+
+def check(ledger: str = SPENT, what: str = "change a control") -> None:
+    """Raise `BudgetError` where the session's share is used up; `what` is to be done after waiting."""
+    now = time.monotonic()
+    recent = spent(now, ledger)
+    if sum(cost for _, cost in recent) > ALLOWED_SECONDS:
+        wait = WINDOW_SECONDS - (now - recent[0][0])
+        raise BudgetError(
+            f"This session has computed for more than {ALLOWED_SECONDS:.0f} s within a minute; wait {wait:.0f} s, then "
+            f"{what}."
+        )
+
+
+def charge(seconds: float, ledger: str = SPENT) -> None:
+    """Note work that has just ended."""
+    now = time.monotonic()
+    st.session_state[ledger] = [*spent(now, ledger), (now, seconds)]
 
 
 @contextmanager
 def charged() -> Iterator[None]:
     """Charge what is computed inside to the session; refuses with a `BudgetError` where its share is used up."""
-    now = time.monotonic()
-    recent = spent(now)
-    if sum(cost for _, cost in recent) > ALLOWED_SECONDS:
-        wait = WINDOW_SECONDS - (now - recent[0][0])
-        raise BudgetError(
-            f"This session has computed for more than {ALLOWED_SECONDS:.0f} s within a minute; wait {wait:.0f} s, then "
-            "change a control."
-        )
+    check()
     start = time.thread_time()
     try:
         yield
     finally:
-        st.session_state[SPENT] = [*recent, (time.monotonic(), time.thread_time() - start)]
+        charge(time.thread_time() - start)

@@ -6,6 +6,7 @@ then work on them without further code. A value set for a name in a callback (`a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from streamlit.errors import StreamlitAPIException
 
 from core.errors import ConfigError, shown
 
+# Session entry: names of controls that are not bound to the URL.
+LOOSE = "loose controls"
 Kind = Literal["slider", "whole", "number", "text", "choice", "segments", "toggle"]
 
 
@@ -40,11 +43,12 @@ class Control:
 
     def draw(self, *, disabled: bool = False, label_visibility: Literal["visible", "collapsed"] = "visible") -> Any:
         """Draw the widget where Streamlit stands now, bound to the URL and kept over page switches; its value."""
+        loose = self.linked and self._is_loose()
         common: dict[str, Any] = {
             "key": self.name,
             "help": self.help,
             "persist_state": "session",
-            "bind": "query-params" if self.linked else None,
+            "bind": "query-params" if self.linked and not loose else None,
             "disabled": disabled,
             "label_visibility": label_visibility,
         }
@@ -52,6 +56,12 @@ class Control:
             common["width"] = self.width
         if self.linked:
             self._enter_link()
+        value = self._widget(common)
+        if loose:
+            self._write_link(value)
+        return value
+
+    def _widget(self, common: Mapping[str, Any]) -> Any:
         if self.kind == "slider":
             return st.slider(self.label, self.lower, self.upper, self.default, self.step, **common)
         if self.kind in ("whole", "number"):
@@ -65,6 +75,24 @@ class Control:
         if self.kind == "segments":
             return st.segmented_control(self.label, self.options, default=self.default, required=True, **common)
         return st.toggle(self.label, self.default, **common)
+
+    def _is_loose(self) -> bool:
+        """Whether the URL asked for an infinite or undefined number, once in this session.
+
+        Streamlit drops what a control cannot take, but fails at these; such a control writes the URL itself.
+        """
+        loose: set[str] = st.session_state.setdefault(LOOSE, set())
+        if self.kind in ("slider", "whole", "number") and not all(map(_finite, st.query_params.get_all(self.name))):
+            with suppress(StreamlitAPIException):
+                del st.query_params[self.name]
+                loose.add(self.name)
+        return self.name in loose
+
+    def _write_link(self, value: Any) -> None:
+        if value != self.default:
+            st.query_params[self.name] = linked(value)
+        elif self.name in st.query_params:
+            del st.query_params[self.name]
 
     def _enter_link(self) -> None:
         """Put a value that was assigned before the widget's first run into the URL; afterwards Streamlit does."""
@@ -107,6 +135,14 @@ class Control:
         if self.kind == "toggle":
             return "true or false"
         return "text" if self.kind == "text" else f"a number from {self.lower:g} to {self.upper:g}"
+
+
+def _finite(text: str) -> bool:
+    """False for a number that is infinite or undefined; what is no number is for Streamlit to drop."""
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return True
 
 
 def linked(value: Any) -> str | list[str]:

@@ -7,15 +7,17 @@ positions, seed64, dtype, band_lower, band_upper and batch. What is typed or upl
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import streamlit as st
 
 from core.decoder.batch import Batch, chapter_batch, parse_rows
 from core.decoder.config import DecoderConfig
+from core.decoder.recipe_type import JOINT
 from core.decoder.recipes import DEFAULT, RECIPES, recipe
 from core.decoder.splitmix64 import checked_seed
-from core.errors import BatchError, DepthscopeError
+from core.errors import BatchError, DepthscopeError, RecipeError
 from core.health.band import DEFAULT_BAND, Band
 from core.health.request import CHAPTER_SEED, DTYPE_NAMES, ObserveRequest
 from core.strict_json import parse_json
@@ -26,6 +28,30 @@ BATCHES = ("chapter", "rows", "text", "uploaded")
 # Session entries: the batch that was uploaded last, or the sentence why it was refused.
 UPLOADED, UPLOAD_REFUSAL = "uploaded batch", "upload refusal"
 
+
+@dataclass(frozen=True, kw_only=True)
+class OneRecipe(Control):
+    """A recipe of the list, or a combination typed with a plus sign between its parts."""
+
+    def draw(self, *, disabled: bool = False, label_visibility: Literal["visible", "collapsed"] = "visible") -> Any:
+        """Draw the widget; a name as it was chosen, typed or linked, not yet checked."""
+        self._enter_link()
+        return st.selectbox(
+            self.label, self.options, self.options.index(self.default), key=self.name, help=self.help,
+            disabled=disabled, label_visibility=label_visibility, accept_new_options=True, persist_state="session",
+            bind="query-params",
+        )  # fmt: skip
+
+    def checked(self, value: object) -> Any:
+        """A name from a file; raises `RecipeError`."""
+        return recipe(str(value)).name
+
+    @property
+    def rule(self) -> str:
+        """What a link may ask for."""
+        return f"a recipe, or several joined by {JOINT}"
+
+
 DEPTH_AND_SEED = (
     Control(
         name="blocks", label="Depth L, blocks", kind="slider", default=8, lower=1, upper=128, step=1,
@@ -35,9 +61,10 @@ DEPTH_AND_SEED = (
         name="seed", label="Seed", kind="slider", default=CHAPTER_SEED, lower=0, upper=9999, step=1,
         help="The SplitMix64 state before the first draw.",
     ),
-    Control(
+    OneRecipe(
         name="recipe", label="Recipe", kind="choice", default=DEFAULT, options=RUNNABLE,
-        help="The law that sets the stored weights once, at initialization. The unscaled control is always beside it.",
+        help="The law that sets the stored weights once, at initialization. The unscaled control is always beside it. "
+        f"Type two names with a {JOINT} between them, such as lns{JOINT}gpt2, to combine them.",
     ),
 )  # fmt: skip
 SIZES = (
@@ -128,7 +155,7 @@ def request_of(values: Mapping[str, Any], batch: Batch | None = None) -> Observe
         config=DecoderConfig(blocks=full["blocks"], **sizes),
         # A typed 64-bit seed goes before the slider's.
         seed=checked_seed(full["seed64"].strip() or full["seed"]),
-        recipe=full["recipe"],
+        recipe=recipe(full["recipe"]).name,
         dtype=full["dtype"],
         batch=batch,
         band=Band(full["band_lower"], full["band_upper"]),
@@ -193,6 +220,9 @@ def _draw_input(kind: str) -> None:
 
 
 def _recipe_caption() -> str:
-    chosen = recipe(_BY_NAME["recipe"].value)
+    try:
+        chosen = recipe(_BY_NAME["recipe"].value)
+    except RecipeError:
+        return "The page says what is wrong with this name."
     formulas = list(dict.fromkeys(law.formula for law in chosen.laws.values()))
     return f"{chosen.title}{': ' if formulas else ''}{', '.join(formulas)}".replace("*", "\\*")

@@ -36,7 +36,7 @@ def observed(request: ObserveRequest) -> dict[str, Any] | None:
     if running is None:
         _offer(request)
     else:
-        _progress(running)
+        progress(running)
     return None
 
 
@@ -58,11 +58,10 @@ def _start(request: ObserveRequest) -> None:
 
 
 @st.fragment(run_every=POLL_SECONDS)
-def _progress(running: job.Job) -> None:
+def progress(running: job.Job) -> None:
+    """How far a job is, with Cancel; the page runs again when it has ended."""
     if running.ended:
         st.rerun()
-    left = running.expected - running.elapsed
-    words = f"about {left:.0f} s left" if left > 0 else "longer than estimated, a moment more"
-    share = min(0.98, running.elapsed / running.expected)
-    st.progress(share, text=f"Running for {running.elapsed:.0f} s, {words}")
+    share, words = running.progress()
+    st.progress(share, text=words)
     st.button("Cancel", key="cancel-run", on_click=running.cancel)

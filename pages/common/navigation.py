@@ -18,6 +18,7 @@ from pages.controls import (
     depth_sweep,
     initialization,
     laptop_plan,
+    model_audit,
     norm_lab,
     published_fixtures,
     recipes,
@@ -66,7 +67,7 @@ ENTRIES = (
         script="pages/explore/recipes.py", title="Recipes", icon="🧪", decoder=True, one_recipe=False,
         controls=recipes.CONTROLS,
     ),
-    Entry(script="pages/audit/model_audit.py", title="Audit a model", icon="🔎"),
+    Entry(script="pages/audit/model_audit.py", title="Audit a model", icon="🔎", controls=model_audit.CONTROLS),
     Entry(script="pages/audit/survey.py", title="Survey", icon="🗂️", controls=survey.CONTROLS),
     Entry(
         script="pages/learn/published_fixtures.py", title="Published fixtures", icon="📚",

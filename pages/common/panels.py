@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -54,8 +55,12 @@ def outcome(sentence: str, *, good: bool) -> None:
 
 
 def formula(tex: str) -> None:
-    """A formula on a line of its own that wraps on a narrow screen, where a display formula would need scrolling."""
-    st.markdown(f"$\\displaystyle {tex}$")
+    """Formulas on a line that wraps between them on a narrow screen, where a display formula would need scrolling.
+
+    Where one ends and the next begins stands a comma with `\\qquad`.
+    """
+    parts = re.split(r",\\qquad ?", tex)
+    st.markdown(",\u2003".join(f"$\\displaystyle {part}$" for part in parts))
 
 
 def escaped(text: str) -> str:

@@ -84,16 +84,24 @@ class Sheet:
 
         `select` is called after a row was chosen, which then stands in the session's entry `table-{name}`.
         """
-        self.tables[name] = table
         shown = table if view is None else view
         st.dataframe(
             shown, hide_index=True, width="stretch", alt=alt, column_config=columns(shown, formats),
             key=f"table-{name}", height=height or "auto", placeholder="", on_select=select or "ignore",
             selection_mode="single-row",
         )  # fmt: skip
+        self.files(name, table)
+
+    def files(self, name: str, table: pd.DataFrame) -> None:
+        """The files of a table, which hold it exactly."""
+        self.tables[name] = table
         with st.container(horizontal=True, gap="xsmall", key=f"files-of-table-{name}"):
             self._download(f"{name}.csv", "text/csv", lambda: csv_text(table).encode())
             self._download(f"{name}.json", "application/json", lambda: json_text(table).encode())
+
+    def file(self, name: str, mime: str, data: Callable[[], bytes]) -> None:
+        """A further file of the page, made at a click."""
+        self._download(name, mime, data, kind="secondary")
 
     def exports(
         self,
@@ -149,10 +157,17 @@ class Sheet:
 
 
 def columns(table: pd.DataFrame, formats: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Column settings: six decimals for floats unless `formats` gives another format by column."""
-    chosen = formats or {}
-    return {
-        str(name): st.column_config.NumberColumn(format=chosen.get(str(name), SIX_DECIMALS))
-        for name in table.columns
-        if str(name) in chosen or pd.api.types.is_float_dtype(table[name])
-    }
+    """Column settings: titles in words, six decimals for floats unless `formats` gives another format by column."""
+    chosen, found = formats or {}, {}
+    for name in map(str, table.columns):
+        if name in chosen or pd.api.types.is_float_dtype(table[name]):
+            found[name] = st.column_config.NumberColumn(in_words(name), format=chosen.get(name, SIX_DECIMALS))
+        elif in_words(name) != name:
+            found[name] = st.column_config.Column(in_words(name))
+    return found
+
+
+def in_words(name: str) -> str:
+    """A column's name as a title: `adjoint_rms` is "adjoint RMS"; what is no such name stays as it is."""
+    words = name.split("_")
+    return " ".join("RMS" if word == "rms" else word for word in words) if len(words) > 1 else name

@@ -144,7 +144,7 @@ def _control(name: str, field: Field, option: Option, default: Any) -> Control:
     number: Callable[[float], Any] = int if whole else float
     lower, upper = (0, LARGEST_SEED) if option.kind == "seed" else (option.low, option.high)
     step = number(field.step) if field.step is not None else (1 if whole else None)
-    form = None if whole or kind == "slider" else "%g"
+    form = None if whole or kind == "slider" else "%.6g"
     limits = {"lower": number(lower), "upper": number(upper), "step": step, "format": form}
     return Control(**common, default=number(default), **limits)
 

@@ -80,7 +80,10 @@ PAGE = lab_page(
         ),
         "norm-epsilon": (
             "Epsilon",
-            _moment_norm(FACTOR, Field(option="constant", label="Entry of the constant row", step=1.0)),
+            _moment_norm(
+                Field(option="factor", label="Factor on the row", step=1e-4),
+                Field(option="constant", label="Entry of the constant row", step=1.0),
+            ),
         ),
         "epsilon-placement": (
             "Epsilon's place",

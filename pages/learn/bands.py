@@ -12,7 +12,7 @@ from core.views.lab_figures import judged_figure
 from core.views.lab_tables import classifier_table, judged_table, parsed_ratios
 from pages.common import panels
 from pages.common.sheet import Sheet
-from pages.controls.bands import LOWER, RATIOS, UPPER
+from pages.controls.bands import LOWER, RATIOS, UPPER, keep_edits
 
 st.title("Bands")
 st.markdown(
@@ -40,12 +40,14 @@ with panels.refusals():
 
     st.subheader("Your own ratios")
     RATIOS.draw()
-    judged = judged_table(parsed_ratios(RATIOS.value), band)
-    edited = st.data_editor(
-        judged[["ratio"]], num_rows="dynamic", key=f"ratio-editor-{RATIOS.value}", width="stretch",
+    ratios = parsed_ratios(RATIOS.value)
+    own = judged_table(ratios, band)
+    # A new text gets a new editor: the edits of the old one are in the text already.
+    editor = f"ratio-editor-{RATIOS.value}"
+    st.data_editor(
+        own[["ratio"]], num_rows="dynamic", key=editor, width="stretch", on_change=keep_edits, args=(editor, ratios),
         column_config={"ratio": st.column_config.NumberColumn("ratio", format="%.6g", required=True)},
     )  # fmt: skip
-    own = judged_table(edited["ratio"].dropna().tolist(), band)
     sheet.figure(
         "own", partial(judged_figure, own, band, title="Your ratios"), alt=f"Your ratios: {', '.join(own['band'])}."
     )

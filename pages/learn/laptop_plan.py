@@ -116,4 +116,4 @@ with panels.refusals():
     )
     with panels.refusals():
         run(request.config)
-    sheet.exports()
+    sheet.exports(record={"config": plan["config"], "tied": plan["tied"]})

@@ -9,6 +9,7 @@ import streamlit as st
 from core.decoder.fixtures import FIXTURES
 from core.health.request import ObserveRequest
 from core.views.figures import RATIO_TITLES, alternative_text, ratio_figure
+from core.views.manifest import record_of
 from core.views.published import agreement_sentence, compared_table
 from core.views.tables import site_table
 from pages.common import cached, navigation, panels, settings
@@ -45,4 +46,7 @@ with panels.refusals():
         alt=f"Published and computed values of {name}.", formats={"computed": "%.12f"},
     )  # fmt: skip
     st.caption("The file holds all four fixtures; the table shows the one chosen above.")
-    sheet.exports(paragraphs=[agreement_sentence(compared)])
+    sheet.exports(
+        record={name: record_of(document) for name, document in documents.items()},
+        paragraphs=[agreement_sentence(compared)],
+    )

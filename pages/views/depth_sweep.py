@@ -13,7 +13,8 @@ from core.sweep.interactive import InteractiveSweep
 from core.sweep.output import PARQUET, ROWS, SUMMARY
 from core.views.lines import described, hidden_points
 from core.views.recipe_figures import share_figure
-from core.views.recipe_tables import growth_view
+from core.views.recipe_tables import SHARE_TITLE, growth_view
+from core.views.recipe_words import derived_sentences
 from core.views.row_figures import GROWTH_TITLES, growth_figure
 from core.views.sweep_figures import (
     TITLES,
@@ -30,6 +31,7 @@ from core.views.sweep_tables import (
     cell_view,
     difference_table,
     distribution_table,
+    distribution_view,
     heat_table,
     quantile_view,
     refusal_table,
@@ -97,7 +99,7 @@ def against_depth(shown: Shown) -> None:
             )
     shown.sheet.table(
         "summary", shown.sweep.table("summary"), view=quantile_view(shown.summary, shown.quantities),
-        alt="Quantiles over seeds, one row a series, depth and ratio.", formats={"share within the band": PERCENT},
+        alt="Quantiles over seeds, one row a series, depth and ratio.", formats={SHARE_TITLE: PERCENT},
     )  # fmt: skip
 
 
@@ -145,11 +147,15 @@ def one_depth(shown: Shown) -> None:
             )
     here = shown.summary[shown.summary["blocks"] == blocks]
     shown.sheet.table(
-        "one-depth", here, view=quantile_view(here, shown.quantities), formats={"share within the band": PERCENT},
+        "one-depth", here, view=quantile_view(here, shown.quantities), formats={SHARE_TITLE: PERCENT},
         alt="Quantiles over seeds at this depth, one row a series and ratio.",
     )  # fmt: skip
     st.subheader("Bins")
-    shown.sheet.table("distribution", pd.concat(tables, ignore_index=True), alt="Seeds a bin and series.", height=320)
+    bins = pd.concat(tables, ignore_index=True)
+    shown.sheet.table(
+        "distribution", bins, view=distribution_view(bins), formats={"share": PERCENT}, height=320,
+        alt="Seeds a bin and series, bins without a seed left out.",
+    )  # fmt: skip
 
 
 def within_band(shown: Shown) -> None:
@@ -185,6 +191,7 @@ def growth(shown: Shown) -> None:
     shown.sheet.table(
         "growth", shown.sweep.table("growth"), view=growth_view(table), alt="Fitted and derived exponents by series."
     )
+    st.caption("  \n".join(map(panels.escaped, derived_sentences(table))))
 
 
 def differences(shown: Shown) -> None:

@@ -19,14 +19,23 @@ from core.views.recipe_figures import (
     share_figure,
     token_figure,
 )
-from core.views.recipe_tables import CONTRIBUTION_MEASURES, contribution_view, depth_view, growth_view, overview_view
-from core.views.recipe_words import verdict_sentences
+from core.views.recipe_tables import (
+    CONTRIBUTION_MEASURES,
+    SHARE_TITLE,
+    contribution_view,
+    depth_view,
+    growth_view,
+    overview_view,
+    profile_view,
+    token_view,
+)
+from core.views.recipe_words import derived_sentences, twin_sentences, verdict_sentences
 from core.views.row_figures import GROWTH_TITLES, growth_figure
 from pages.common import cached_recipes, panels, recipe_panel
 from pages.controls import recipes as controls
 from pages.views.recipe_shown import Shown, depth_sweep, draw_options, recipes_only
 
-PERCENT = "percent"
+PERCENT, FEW_DIGITS = "percent", "%.4g"
 
 
 def profiles(shown: Shown) -> None:
@@ -41,6 +50,8 @@ def profiles(shown: Shown) -> None:
     for name, reason in zip(overview["recipe"], overview["reason"], strict=True):
         if reason and not recipe(name).refusal:
             recipe_panel.caution(name, reason)
+    for sentence in twin_sentences(overview):
+        st.caption(panels.escaped(sentence))
     for column, quantity in zip(st.columns(2), RATIO_TITLES, strict=True):
         with column:
             rows = summary[summary["quantity"] == quantity]
@@ -56,7 +67,10 @@ def profiles(shown: Shown) -> None:
         alt="Law, largest ratios, share of seeds within the band and loss, one row a recipe.",
     )  # fmt: skip
     st.subheader("Sites")
-    shown.sheet.table("profiles", summary, alt="Quantiles over seeds of both ratios at every site.", height=320)
+    shown.sheet.table(
+        "profiles", summary, view=profile_view(summary), formats={SHARE_TITLE: PERCENT}, height=320,
+        alt="Quantiles over seeds of both ratios at every site.",
+    )  # fmt: skip
     every = st.expander("Every seed", on_change="rerun", key="every-seed")
     if every.open:
         with every:
@@ -89,7 +103,10 @@ def against_depth(shown: Shown) -> None:
     with right:
         st.markdown("**Largest activation ratio, median over seeds**")
         view = depth_view(summary, "largest_activation_ratio")
-        shown.sheet.table("depths", summary, view=view, alt="Median largest activation ratio by recipe and depth.")
+        shown.sheet.table(
+            "depths", summary, view=view, alt="Median largest activation ratio by recipe and depth.",
+            formats=dict.fromkeys(view.columns[1:], FEW_DIGITS),
+        )  # fmt: skip
     _growth(shown, recipes_only(sweep.table("growth")))
 
 
@@ -107,6 +124,7 @@ def _growth(shown: Shown, growth: pd.DataFrame) -> None:
                 alt=f"{GROWTH_TITLES[quantity]}: fitted exponents and derived ones, a row a recipe, as in the table.",
             )
     shown.sheet.table("growth", growth, view=growth_view(growth), alt="Fitted and derived exponents, a row a recipe.")
+    st.caption("  \n".join(map(panels.escaped, derived_sentences(growth))))
 
 
 def contributions(shown: Shown) -> None:
@@ -140,4 +158,6 @@ def contributions(shown: Shown) -> None:
                 partial(token_figure, tokens, branch, order=shown.names),
                 alt=described(tokens[tokens["branch"] == branch], "block", f"{BRANCH_TITLES[branch]}, median cosine"),
             )
-    shown.sheet.table("tokens", tokens, alt="Quantiles over tokens of the cosine, every branch.", height=320)
+    shown.sheet.table(
+        "tokens", tokens, view=token_view(tokens), alt="Quantiles over tokens of the cosine, every branch.", height=320
+    )

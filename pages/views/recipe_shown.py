@@ -18,8 +18,7 @@ from core.recipes.drawing import drawing
 from core.recipes.request import ComparisonRequest
 from core.sweep.interactive import InteractiveSweep
 from core.sweep.ranges import parse_sizes
-from core.views.block_figure import writer_table
-from core.views.graph_figure import graph_figure, graph_text
+from core.views.block_figure import block_figure, block_text, writer_table
 from pages.common import cached, cached_recipes
 from pages.common.control import Control
 from pages.common.sheet import Sheet
@@ -96,5 +95,5 @@ def show_graph(shown: Shown, name: str, file: str, title: str) -> None:
     nodes, edges = drawing(recipe(name).graph(config), last)
     writers = writer_table(config, name, last, shown.request.distribution)
     shown.sheet.figure(
-        file, partial(graph_figure, nodes, edges, writers, title=title), alt=f"{title}. {graph_text(nodes)}"
+        file, partial(block_figure, nodes, edges, writers, title=title), alt=f"{title}. {block_text(nodes)}"
     )

@@ -8,11 +8,13 @@ import pandas as pd
 import streamlit as st
 
 from core.views.lines import described
-from core.views.recipe_tables import overlay_summary
+from core.views.recipe_tables import depth_theory_view, error_view, overlay_summary
 from core.views.theory_figures import error_figure, overlay_figure
 from pages.common import cached_recipes, panels
 from pages.controls import recipes as controls
 from pages.views.recipe_shown import Shown, depth_sweep, draw_options
+
+PERCENT = "percent"
 
 
 def theory(shown: Shown) -> None:
@@ -29,7 +31,11 @@ def theory(shown: Shown) -> None:
     tables = cached_recipes.theory(shown.request, name)
     if len(tables["overlay"]):
         _theory_figures(shown, tables["overlay"], "site")
-        shown.sheet.table("theory-errors", tables["errors"], alt="Median and largest relative error of every law.")
+        view = error_view(tables["errors"])
+        shown.sheet.table(
+            "theory-errors", tables["errors"], view=view, formats=dict.fromkeys(view.columns[2:4], PERCENT),
+            alt="Median and largest relative error of every law.",
+        )  # fmt: skip
     else:
         panels.notice(f"{name} normalizes every state after its addition, so no law of the stream's size applies.")
     st.subheader("The loss's sensitivity against depth")
@@ -38,7 +44,11 @@ def theory(shown: Shown) -> None:
     if len(overlay):
         summary = overlay_summary(overlay)
         _theory_figures(shown, summary, "blocks")
-        shown.sheet.table("depth-theory", summary, alt="Measured and derived terminal adjoint at every depth.")
+        view = depth_theory_view(summary)
+        shown.sheet.table(
+            "depth-theory", summary, view=view, formats=dict.fromkeys(view.columns[4:], PERCENT),
+            alt="Measured and derived terminal adjoint at every depth.",
+        )  # fmt: skip
     elif sweep.complete:
         panels.notice(
             f"{name} is no pre-norm stack with a final norm, so the law of the terminal adjoint does not apply."

@@ -13,21 +13,31 @@ import streamlit as st
 from core.decoder.recipes import recipe
 from core.health.request import ObserveRequest
 from core.recipes.drawing import drawing
-from core.views.block_figure import block_figure, writer_table
+from core.views.block_figure import block_figure, block_text, writer_table, writer_view
 from core.views.figures import (
     RATIO_TITLES,
     RMS_TITLES,
     alternative_text,
     contribution_figure,
     ratio_figure,
-    rms_figure,
     site_figure,
     undrawn,
 )
 from core.views.overlay import difference_table, overlay_table
 from core.views.references import reference_table, reference_view
-from core.views.report import reduction_sentence, setting_sentence
-from core.views.tables import arm_table, arm_view, contribution_table, site_table, site_view, trial_table
+from core.views.report import outsized_sentence, reduction_sentence, setting_sentence
+from core.views.tables import (
+    arm_table,
+    arm_view,
+    contribution_table,
+    contribution_view,
+    site_table,
+    site_view,
+    token_table,
+    token_view,
+    trial_table,
+)
+from core.views.token_figures import token_figure
 from pages.common import cached, job, panels, settings
 from pages.common.control import assign
 from pages.common.sheet import Sheet
@@ -84,18 +94,25 @@ def ratios(shown: Shown) -> None:
 def absolute(shown: Shown) -> None:
     """Absolute RMS of states and adjoints, with what they depend on."""
     st.info(panels.escaped(reduction_sentence(shown.document)), icon="ℹ️")
+    tokens = token_table(shown.document)
+    if (outsized := outsized_sentence(tokens)) is not None:
+        st.warning(panels.escaped(outsized), icon="⚠️")
+    st.markdown(
+        "A site's RMS is over all its valid tokens, so one outsized token can make it; the dotted median and the strip "
+        "are of every token's own RMS."
+    )
     _figure_options()
-    sites = chosen_arms(shown.sites)
+    rows = chosen_arms(tokens)
     for column, quantity in zip(st.columns(2), RMS_TITLES, strict=True):
         with column:
             shown.sheet.figure(
                 f"{quantity}-rms",
-                partial(rms_figure, sites, quantity, log=shown.log),
-                alt=alternative_text(sites, f"{quantity}_rms", RMS_TITLES[quantity]),
-                undrawn=undrawn(sites, f"{quantity}_rms", log=shown.log),
+                partial(token_figure, rows, quantity, log=shown.log),
+                alt=alternative_text(rows[rows["quantity"] == quantity], "rms", RMS_TITLES[quantity]),
+                undrawn=undrawn(rows[rows["quantity"] == quantity], "rms", log=shown.log),
             )
-    view = shown.sites[["arm", "site", "label", "activation_rms", "adjoint_rms"]]
-    shown.sheet.table("sites", shown.sites, view=view, alt="Absolute RMS of every site, both arms.")
+    view = token_view(tokens)
+    shown.sheet.table("tokens", tokens, view=view, alt="Absolute RMS of every site and of its tokens, both arms.")
 
 
 def contributions(shown: Shown) -> None:
@@ -114,7 +131,7 @@ def contributions(shown: Shown) -> None:
                 alt=alternative_text(table, name, name.replace("_", " ").capitalize()),
                 undrawn=undrawn(table, name, log=shown.log),
             )
-    view = table.drop(columns=["recipe", "seed", "blocks", "block"])
+    view = contribution_view(table)
     shown.sheet.table("contributions", table, view=view, alt="RMS, ratio and cosine of every contribution.")
     st.caption(
         "A cosine is pooled over all valid features; it is empty where a zero branch or stream leaves it undefined."
@@ -156,17 +173,24 @@ def block(shown: Shown) -> None:
     config = shown.request.config
     wanted = min(int(controls.BLOCK.draw()), config.blocks - 1)
     nodes, edges = drawing(recipe(shown.request.recipe).graph(config), wanted)
-    writers = writer_table(config, shown.request.recipe, wanted)
+    writers = writer_table(config, shown.request.recipe, wanted, shown.request.distribution)
     title = f"Block {wanted} of {config.blocks}, {shown.request.recipe}"
-    steps = " to ".join(
-        str(label) for kind, label in zip(nodes["kind"], nodes["label"], strict=True) if kind != "state"
-    )
-    shown.sheet.figure("block", partial(block_figure, nodes, edges, writers, title=title), alt=f"{title}: {steps}.")
-    st.markdown(
-        "The solid line is the residual stream; each branch reads it, and its writer puts the contribution back at the "
-        "sum. A factor acts once, on the stored weights."
-    )
-    shown.sheet.table("writers", writers, alt="The matrices of this block that write into the stream.")
+    picture, words = st.columns(2)
+    with picture:
+        shown.sheet.figure(
+            "block",
+            partial(block_figure, nodes, edges, writers, title=title),
+            alt=f"{title}. {block_text(nodes)}",
+        )
+    with words:
+        st.markdown(
+            "The thick line is the residual stream, read from top to bottom. Each branch reads it, and its writer, the "
+            "matrix that ends the branch, puts the contribution back at the sum. A factor acts once, on the stored "
+            "weights."
+        )
+        shown.sheet.table(
+            "writers", writers, view=writer_view(writers), alt="The matrices of this block that write into the stream."
+        )
 
 
 def mend_it(shown: Shown) -> None:

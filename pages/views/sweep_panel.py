@@ -17,6 +17,8 @@ from pages.common.control import Control, values_of
 from pages.controls import depth_sweep as controls
 
 TICK_SECONDS = 0.05
+ESTIMATED = "Estimated from the sizes alone, within a factor of about two. Nothing was run yet."
+GOES_ON = "What has finished is stored and shown below; only the missing cells are computed."
 
 
 def form() -> SweepRequest:
@@ -94,16 +96,16 @@ def _draw_again() -> None:
 
 
 def _offer(sweep: InteractiveSweep) -> None:
-    refusal = sweep.refusal
+    refusal, begun = sweep.refusal, sweep.done > sweep.planned_refusals
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom", key="sweep-estimate"):
         for label, value in cost_figures(sweep.total, sweep.estimate, sweep.rows).items():
             st.metric(label, value, width="content")
     with st.container(horizontal=True, gap="medium", vertical_alignment="center", key="sweep-run-row"):
         st.button(
-            "Continue" if sweep.done > sweep.planned_refusals else "Run", key="sweep-run", type="primary", icon="▶️",
+            "Continue" if begun else "Run", key="sweep-run", type="primary", icon="▶️",
             on_click=sweep.start, disabled=refusal is not None,
         )  # fmt: skip
-        st.markdown("Estimated from the sizes alone, within a factor of about two. Nothing was run yet.")
+        st.markdown(GOES_ON if begun else ESTIMATED)
     if refusal is not None:
         panels.refusal(refusal)
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from core.audit.conformance.draws import compare_draws
+from core.audit.conformance.judge import judged_document
 from core.audit.conformance.source import Source
 from core.audit.run import audit
 from core.health.document import arm_document
@@ -169,6 +170,23 @@ def test_a_round_trip_through_saving_and_loading() -> None:
     assert judgement.findings[0].parameters == ("ffn.1.down.weight",)
 
 
+class Resetting(Drawn):
+    """A coefficient in a buffer that loading sets back."""
+
+    def __init__(self) -> None:
+        super().__init__(gpt2, blocks=2)
+        self.register_buffer("scale", torch.tensor([0.5, 0.25]))
+
+    def _load_from_state_dict(self, state: dict[str, Any], prefix: str, *others: Any) -> None:
+        super()._load_from_state_dict({**state, "scale": torch.ones(2)}, prefix, *others)
+
+
+def test_a_buffer_that_loading_sets_back() -> None:
+    judgement = judged(Resetting(), rule="gpt2")
+    assert kinds(judgement) == ["changed-by-reload", "applied"]
+    assert judgement.findings[0].parameters == ("scale",)
+
+
 def test_keys_that_a_stored_file_lacks() -> None:
     judgement = judged(Drawn(gpt2), rule="gpt2", source=Source(missing=("ffn.0.up.weight",)))
     assert judgement.verdict == "missing-keys"
@@ -200,6 +218,22 @@ def test_one_draw_times_several_factors() -> None:
     judgement = judged(model)
     assert kinds(judgement) == ["duplicated", "applied"]
     assert set(judgement.findings[0].parameters) == {f"ffn.{b}.down.weight" for b in range(3)}
+
+
+def test_experts_of_one_draw_in_one_tensor() -> None:
+    model = with_ffn(lambda: Experts(gpt2))
+    with torch.no_grad():
+        for ffn in model.ffn:
+            ffn.up.copy_(ffn.up[:1].expand_as(ffn.up).clone())
+    judgement = judged(model, rule="gpt2")
+    assert kinds(judgement) == ["duplicated", "applied"]
+    assert set(judgement.findings[0].parameters) == {f"ffn.{b}.up" for b in range(BLOCKS)}
+    assert "ffn.0.up[0] = ffn.0.up[1]" in judgement.findings[0].sentence
+    # Whole stacks that are copies are named as stacks.
+    with torch.no_grad():
+        model = with_ffn(lambda: Experts(gpt2))
+        model.ffn[1].up.copy_(model.ffn[0].up)
+    assert judged(model, rule="gpt2").findings[0].parameters == ("ffn.0.up", "ffn.1.up")
 
 
 def test_tied_names_are_no_duplicates() -> None:
@@ -306,3 +340,29 @@ def test_the_twin_is_the_right_model_itself() -> None:
         for one, two in zip(found, wanted, strict=True):
             assert one["activation_rms"] == pytest.approx(two["activation_rms"], rel=1e-5)
             assert one["adjoint_rms"] == pytest.approx(two["adjoint_rms"], rel=1e-4)
+
+
+def numbers(value: Any, path: str = "") -> dict[str, Any]:
+    """Every leaf of a document by its path."""
+    if isinstance(value, dict):
+        return {key: leaf for name, inner in value.items() for key, leaf in numbers(inner, f"{path}.{name}").items()}
+    if isinstance(value, list):
+        return {key: leaf for n, inner in enumerate(value) for key, leaf in numbers(inner, f"{path}.{n}").items()}
+    return {path: value}
+
+
+def test_the_twin_in_the_document_is_a_model_repaired_by_hand() -> None:
+    model = Drawn(lambda at: SIGMA)
+    document = judged_document(audit(model, IDS), rule="gpt2")
+    with torch.no_grad():
+        for attention, ffn in zip(model.attention, model.ffn, strict=True):
+            attention.output.weight.mul_(FACTOR)
+            ffn.down.weight.mul_(FACTOR)
+    found, wanted = numbers(document["twin"]), numbers(audit(model, IDS).document()["health"])
+    assert len(found) > 100
+    for path, value in found.items():
+        assert value == (pytest.approx(wanted[path], rel=1e-6) if isinstance(value, float) else wanted[path]), path
+    assert document["twin_factors"] == pytest.approx(
+        {f"attention.{b}.output.weight": FACTOR for b in range(BLOCKS)}
+        | {f"ffn.{b}.down.weight": FACTOR for b in range(BLOCKS)}
+    )

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from core.audit.conformance.judge import Judgement, judge, judged_document
+from core.audit.gate_golden import check_golden
 from core.audit.inputs import random_batch
 from core.audit.run import audit
 from core.decoder.config import DecoderConfig
@@ -54,6 +55,20 @@ def test_gpt2_meets_its_rule_at_two_depths(name: str, rule: str) -> None:
     assert list(row.values()) == pytest.approx([1, 1], rel=0.03)
     down = next(m for m in judgement.settled.readings[0].writers if m.name.endswith("mlp.c_proj.weight"))  # type: ignore[union-attr]
     assert (down.fan_in, down.fan_out) == (256, 64)
+
+
+def test_a_golden_file_of_an_older_library_shows_what_changed() -> None:
+    """Kept from 5.14.1, which left GPT-2's writers at the base; nothing but the two writers' scale is another."""
+    document = judged_document(audit(built("GPT2", **{**GPT, "n_embd": 32, "vocab_size": 96})), rule="gpt2")
+    changes = check_golden("tests/golden/gpt2-transformers-5.14.1.json", document)
+    assert changes is not None
+    assert changes[0] == "verdict was 'absent' and is 'applied'"
+    writers = [f"transformer.h.{b}.{part}.c_proj.weight" for b in range(4) for part in ("attn", "mlp")]
+    for name in writers:
+        assert f"finding absent on {name} is gone" in changes
+        (change,) = (text for text in changes if text.startswith(f"the std of {name} "))
+        assert float(change.rsplit(", ", 1)[1].split()[0]) == pytest.approx(8**-0.5, rel=0.05)
+    assert not any("additions" in change or "distribution" in change for change in changes)
 
 
 def test_llama_declares_no_rule_and_a_declared_one_is_absent() -> None:
@@ -152,16 +167,18 @@ def own_decoder(seed: int, blocks: int) -> PlainDecoder:
 
 
 @pytest.mark.heavy
-def test_healthy_models_have_no_finding_above_info() -> None:
-    """Three controls of a hundred seeds each."""
+@pytest.mark.parametrize("control", ["Llama", "GPT2", "GPTBigCode", "own"])
+def test_healthy_models_have_no_finding_above_info(control: str) -> None:
+    """Each control of a hundred seeds, with its rule where it has one."""
+    rule = {"Llama": "auto", "own": "depth-scaled"}.get(control, "gpt2")
+    gpt = {**GPT, "n_embd": 32, "n_layer": 2}
+    llama = {**LLAMA, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2}
     for seed in range(100):
-        gpt = {**GPT, "n_embd": 32, "n_layer": 2}
-        llama = {**LLAMA, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2}
-        for model, rule in (
-            (built("Llama", seed, **llama), "auto"),
-            (built("GPT2" if seed % 2 else "GPTBigCode", seed, **gpt), "gpt2"),
-            (own_decoder(seed, blocks=3), "depth-scaled"),
-        ):
-            judgement = judged(model, rule=rule)
-            assert {f.severity for f in judgement.findings} == {"info"}, (seed, judgement.findings)
-            assert judgement.verdict == ("no-rule-declared" if rule == "auto" else "applied")
+        model = (
+            own_decoder(seed, blocks=3)
+            if control == "own"
+            else built(control, seed, **(llama if control == "Llama" else gpt))
+        )
+        judgement = judged(model, rule=rule)
+        assert {f.severity for f in judgement.findings} == {"info"}, (seed, judgement.findings)
+        assert judgement.verdict == ("no-rule-declared" if rule == "auto" else "applied")

@@ -11,7 +11,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -31,8 +31,18 @@ SETTLED = """
   return !busy && performance.now() - window.quietSince >= quiet;
 }
 """
-START_SECONDS = 60
-WAIT = 60_000
+# What stands wider than the screen, without what scrolls inside a box of its own.
+OVERFLOW = """
+[...document.querySelectorAll('[data-testid=stMain] *')].filter(e => {
+  const r = e.getBoundingClientRect();
+  const inner = e.closest('[data-testid=stDataFrame], .katex, [role=tablist], pre');
+  return !inner && r.width > 0 && r.right > innerWidth + 1 && getComputedStyle(e).position !== 'absolute';
+}).map(e => e.tagName + '.' + String(e.className).slice(0, 60) + ' ' + e.textContent.slice(0, 40)).slice(0, 5)
+"""
+BACKGROUNDS = {"light": "rgb(255, 255, 255)", "dark": "rgb(14, 17, 23)"}
+# Patience, not a measure: a machine that does other work answers late.
+START_SECONDS = 180
+WAIT = 180_000
 
 
 def chromium_path() -> str | None:
@@ -49,7 +59,14 @@ def free_port() -> int:
 
 @contextmanager
 def running_server(app: Path = ROOT / "app.py", *, log: Path | None = None) -> Iterator[str]:
-    """A fresh Streamlit server on a free port, stopped at the end; its address without a slash at the end.
+    """A fresh Streamlit server on a free port, stopped at the end; its address without a slash at the end."""
+    with server_process(app, log=log) as (address, _):
+        yield address
+
+
+@contextmanager
+def server_process(app: Path = ROOT / "app.py", *, log: Path | None = None) -> Iterator[tuple[str, int]]:
+    """`running_server` with the number of its process beside the address, for whoever watches its memory.
 
     Its store of finished cells is a new one, so that it neither reads nor fills the user's own.
     """
@@ -64,7 +81,7 @@ def running_server(app: Path = ROOT / "app.py", *, log: Path | None = None) -> I
             process = subprocess.Popen(command, cwd=ROOT, stdout=sink, stderr=subprocess.STDOUT, env=environment)
         try:
             _await_health(address, process)
-            yield address
+            yield address, process.pid
         finally:
             process.terminate()
             try:
@@ -72,6 +89,12 @@ def running_server(app: Path = ROOT / "app.py", *, log: Path | None = None) -> I
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait(timeout=10)
+
+
+def resident_bytes(pid: int, entry: str = "VmRSS") -> int:
+    """Resident memory of a process now, or with `VmHWM` its highest so far."""
+    with open(f"/proc/{pid}/status") as lines:
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{entry}:"))
 
 
 def _await_health(address: str, process: subprocess.Popen[bytes]) -> None:
@@ -84,6 +107,15 @@ def _await_health(address: str, process: subprocess.Popen[bytes]) -> None:
         except (urllib.error.URLError, OSError):
             time.sleep(0.05)
     raise AssertionError(f"the server did not answer within {START_SECONDS} s")
+
+
+def server_processor_seconds(address: str) -> float:
+    """User and system time so far of the process that serves an address; other work on the machine hardly moves it."""
+    wanted = f"server.port={urlsplit(address).port}"
+    found = subprocess.run(["pgrep", "-f", wanted], capture_output=True, check=True)
+    with open(f"/proc/{int(found.stdout.split()[0])}/stat") as stat:
+        fields = stat.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 class Visitor:
@@ -124,10 +156,43 @@ class Visitor:
             self.page.keyboard.press("ArrowRight" if steps > 0 else "ArrowLeft")
         self.settle()
 
+    def until(self, holds: Callable[[], bool]) -> bool:
+        """Whether something comes to hold: a run that is about to begin looks like one that has ended."""
+        end = time.monotonic() + WAIT / 1000
+        while not (found := holds()) and time.monotonic() < end:
+            self.settle()
+        return found
+
     def chart_title(self, name: str) -> str:
         """The text of a figure's title."""
         text = self.page.locator(f".st-key-figure-{name} .gtitle").text_content()
         return str(text)
+
+    def violations(self) -> list[str]:
+        """axe-core's serious and critical violations, each with its first place."""
+        from axe_playwright_python.sync_playwright import Axe
+
+        found = Axe().run(self.page).response["violations"]
+        return [
+            f"{one['id']}: {one['nodes'][0]['html'][:160]}" for one in found if one["impact"] in ("serious", "critical")
+        ]
+
+    def overflowing(self) -> list[str]:
+        """The first few elements that reach beyond the right edge of the screen."""
+        return list(self.page.evaluate(OVERFLOW))
+
+    def background(self) -> str:
+        """The colour behind the app."""
+        return str(
+            self.page.evaluate("getComputedStyle(document.querySelector('[data-testid=stApp]')).backgroundColor")
+        )
+
+    def restore(self, manifest: bytes) -> None:
+        """Upload a manifest in the sidebar."""
+        self.page.get_by_text("Files", exact=True).first.click()
+        self.page.locator(".st-key-manifest_file input[type=file]").set_input_files(
+            {"name": "manifest.json", "mimeType": "application/json", "buffer": manifest}
+        )
 
     def download(self, button_key: str) -> Path:
         """Click a download button once the page is at rest; the file's path."""

@@ -62,6 +62,18 @@ def test_a_link_in_dark_on_a_telephone_shows_its_numbers_and_gives_them_as_files
     assert file.read_text(encoding="utf-8") == csv_text(result.tables[table])
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("page", [signal_lab.PAGE, norm_lab.PAGE, residual_paths.PAGE], ids=lambda page: page.name)
+def test_every_experiment_is_accessible(visitor: Visit, page: LabPage, scheme: str) -> None:
+    tab = visitor(color_scheme=scheme)
+    tab.open(f"/{page.name}", page.title)
+    for bench in page.benches:
+        tab.page.get_by_role("radio", name=bench.label, exact=True).click()
+        tab.page.get_by_role("heading", level=3, name=bench.experiment.title, exact=True).wait_for()
+        tab.settle()
+        assert tab.violations() == [], bench.label
+
+
 @pytest.mark.parametrize(("page", "name", "given", "table"), CASES)
 def test_the_zip_holds_the_experiment_and_its_manifest_brings_it_back(
     visitor: Visit, page: LabPage, name: str, given: dict[str, Any], table: str
@@ -145,17 +157,16 @@ def test_an_experiment_keeps_its_setting_while_others_are_looked_at(visitor: Vis
 
 @pytest.mark.parametrize("name", TOURS)
 def test_a_tour_is_walked_and_every_stops_link_opens_the_same(visitor: Visit, name: str) -> None:
-    tab = visitor()
+    tab, other = visitor(), visitor()
     tab.open("/signal_lab", "Signal lab")
     tab.page.locator(f".st-key-tour-{name} button").click()
     steps = TOURS[name].steps
     for index, step in enumerate(steps):
         arrive(tab, step, index)
-        other = visitor()
+        # Going to an address is a new session.
         other.page.goto(tab.page.url)
         arrive(other, step, index)
         assert titles(other) == titles(tab)
-        other.page.close()
         if index < len(steps) - 1:
             tab.page.locator(".st-key-tour-next button").click()
     tab.page.locator(".st-key-tour-end button").click()

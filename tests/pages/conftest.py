@@ -26,7 +26,7 @@ def open_app() -> Open:
     """Run the app once, with query parameters as a link would give them; optionally switch to another page."""
 
     def opened(page: str | None = None, **parameters: str) -> AppTest:
-        app = AppTest.from_file(str(APP), default_timeout=60)
+        app = AppTest.from_file(str(APP), default_timeout=180)
         for name, value in parameters.items():
             app.query_params[name] = value
         app.run()

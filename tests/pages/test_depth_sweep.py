@@ -246,6 +246,15 @@ def test_a_cell_opens_on_residual_health(open_app: Open) -> None:
     assert app.selectbox(key="recipe").value == "depth-scaled"
 
 
+def test_a_cell_of_a_combination_opens_with_the_combination(open_app: Open) -> None:
+    app = press(open_app(PAGE, sweep_recipes="gpt2+lns", sweep_view="Depth by seed", **SMALL), "sweep-run")
+    cells = SweepGrid(blocks=(1, 2, 4), seeds=tuple(range(6)), recipes=("lns+gpt2",))
+    press(app, "open-cell")
+    assert app.title[0].value == "Residual health"
+    assert app.selectbox(key="recipe").value == cells.recipes[0]
+    assert "damped twice" in " ".join(sentences(app, "warning"))
+
+
 def test_a_large_seed_and_an_input_of_its_own_come_along(open_app: Open) -> None:
     link = {"sweep_input": "random tokens", "sweep_lengths": "6", "sweep_view": "Depth by seed"}
     app = open_app(PAGE, sweep_blocks="2", sweep_seeds="18446744073709551615", **link)

@@ -8,6 +8,7 @@ from streamlit.testing.v1 import AppTest
 from core.lab.initializer import init_document
 from core.views.lab_tables import moment_table
 from pages.common import navigation
+from pages.controls.bands import edited_text
 from tests.pages.conftest import Open
 from tests.pages.support import assert_no_trace, figures, sentences
 
@@ -96,6 +97,17 @@ def test_bands_judge_typed_ratios_with_the_linked_limits(open_app: Open) -> None
     assert "is not a number; separate numbers by commas" in sentences(app)[0]
     app.number_input(key="lower").set_value(5.0).run()
     assert "lower limit 5 is above its upper limit 2" in sentences(app)[0]
+
+
+def test_edits_of_the_table_are_kept_in_the_text_that_the_manifest_carries(open_app: Open) -> None:
+    edits = {"edited_rows": {1: {"ratio": 0.1 + 0.2}}, "deleted_rows": [0, 3], "added_rows": [{"ratio": 7.0}, {}]}
+    text = edited_text([5.0, 6.0, 1e-300, 8.0], edits)
+    assert text == "0.30000000000000004, 1e-300, 7"
+    app = open_app(script("bands"))
+    app.text_input(key="ratios").set_value(text).run()
+    assert_no_trace(app)
+    own = next(table for table in frames(app, "band") if "array" not in table)
+    assert own["ratio"] == [0.1 + 0.2, 1e-300, 7.0]
 
 
 def test_practice_links_set_controls_that_their_pages_have(open_app: Open) -> None:

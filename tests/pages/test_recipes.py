@@ -204,7 +204,7 @@ def test_theory_is_labelled_derived_and_says_where_no_law_applies(open_app: Open
     assert_no_trace(app)
     assert len(figures(app)) == 4
     assert all("derived" in name or name == "measured" for name in lines(figures(app)[0]))
-    errors = next(table.value for table in app.dataframe if "largest_error" in table.value.columns)
+    errors = next(table.value for table in app.dataframe if "largest error" in table.value.columns)
     assert set(errors["evidence"]) == {"derived"}
     assert set(errors["recipe"]) == {"gpt2"}
     app = opened(open_app, compare=["deepnorm"], compare_depths="1,2", compare_seeds="2", compare_view="Theory")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from core.decoder.config import DecoderConfig
 from core.health.report import observe_document
 from core.health.request import ObserveRequest
+from core.views.manifest import SavedSetting
 from core.views.tables import site_table, site_view
+from pages.common import job, settings
 from tests.pages.conftest import Open
 from tests.pages.support import assert_no_trace, figures, sentences
 
@@ -41,6 +45,25 @@ def test_the_depth_slider_changes_chart_table_and_verdict(open_app: Open) -> Non
     assert "leaves the band at" in sentences(app, "warning")[0]
 
 
+@pytest.mark.parametrize(
+    ("view", "drawn", "tables"),
+    [
+        ("Ratios", 2, 2), ("Absolute RMS", 2, 1), ("Contributions", 2, 1), ("Reference site", 2, 1),
+        ("The block", 1, 1), ("Mend it", 0, 1), ("Pins", 0, 0),
+    ],
+)  # fmt: skip
+def test_every_view_opens_from_a_link_with_its_figures_and_tables(
+    open_app: Open, view: str, drawn: int, tables: int
+) -> None:
+    app = open_app(view=view, blocks="32", recipe="unscaled", block="31", reference="previous site")
+    assert_no_trace(app)
+    assert not app.error
+    assert len(figures(app)) == drawn
+    assert len(app.dataframe) == tables
+    if view == "Absolute RMS":
+        assert "The loss is the mean over 4 valid targets" in sentences(app, "info")[0]
+
+
 def test_a_link_sets_every_shared_control(open_app: Open) -> None:
     link = {
         "blocks": "1", "seed": "7", "recipe": "gpt2", "width": "8", "heads": "2", "kv_heads": "1", "ff_width": "12",
@@ -66,6 +89,8 @@ def test_a_link_sets_every_shared_control(open_app: Open) -> None:
         ({"seed64": "18446744073709551616"}, "outside 0 to 2^64 - 1"),
         ({"seed64": "![x](http://example.invalid/a.png)"}, "is not a whole number"),
         ({"recipe": "deepscalelm", "blocks": "1"}, "needs at least 2 blocks"),
+        ({"recipe": "<script>alert(1)</script>"}, "The recipe '<script>alert(1)</script>' is unknown; choose one of"),
+        ({"recipe": "peri-norm+post-norm"}, "both change the graph"),
         ({"width": "16384", "ff_width": "65536", "blocks": "128"}, "pass the budget"),
         ({"band_lower": "10", "band_upper": "1"}, "lower limit 10 is above its upper limit 1"),
         ({"batch": "uploaded"}, "a link does not carry"),
@@ -83,8 +108,9 @@ def test_a_setting_that_cannot_run_is_one_sentence(open_app: Open, link: dict[st
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("blocks", "1000000000"), ("blocks", "0"), ("blocks", "nan"), ("blocks", "1e400"), ("seed", "-3"),
-        ("recipe", "<script>alert(1)</script>"), ("width", "99999999999999999999"), ("dtype", "float8"),
+        ("blocks", "1000000000"), ("blocks", "0"), ("blocks", "nan"), ("blocks", "1e400"), ("width", "1e999"),
+        ("heads", "-inf"), ("band_lower", "inf"), ("band_upper", "nan"), ("seed", "-3"),
+        ("width", "99999999999999999999"), ("dtype", "float8"),
     ],
 )  # fmt: skip
 def test_a_link_that_no_control_can_take_is_named_and_the_default_used(open_app: Open, name: str, value: str) -> None:
@@ -126,3 +152,43 @@ def test_no_module_of_a_page_imports_torch_before_the_first_observation() -> Non
         "sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.heavy
+def test_the_gpt2_small_preset_runs_to_its_end_on_request(open_app: Open) -> None:
+    """The decoder of 124 million parameters, as a process of its own; its numbers are those of a direct call."""
+    name = "GPT-2-small shape, 12 blocks of width 768"
+    app = open_app()
+    app.selectbox(key="preset").set_value(name).run()
+    assert sentences(app, "info")[0].startswith("Nothing was run yet.")
+    app.button(key="run-it").click().run()
+    assert app.button(key="cancel-run").label == "Cancel"
+    deadline = time.monotonic() + job.LONGEST_SECONDS
+    while not figures(app) and time.monotonic() < deadline:
+        time.sleep(1)
+        app.run()
+    assert_no_trace(app)
+    assert len(figures(app)) == 2
+    expected = observe_document(settings.request_of(SavedSetting(setting=settings.PRESETS[name])))
+    ratios = [site["activation_ratio"] for site in expected["initialized"]["sites"]]
+    assert figures(app)[0]["data"][0]["y"] == pytest.approx(ratios, rel=1e-4)
+    assert len(ratios) == 25
+
+
+def test_a_combination_is_observed_with_its_warnings(open_app: Open) -> None:
+    app = open_app(recipe="gpt2+peri-norm", blocks="4")
+    assert_no_trace(app)
+    assert len(figures(app)) == 2
+    warnings = " ".join(sentences(app, "warning"))
+    assert "no effect: gpt2 scales the output and down writers" in warnings
+    assert "a norm on the branch output divides their scale out" in warnings
+    app.selectbox(key="recipe").set_value("gpt2").run()
+    assert "no effect" not in " ".join(sentences(app, "warning"))
+
+
+def test_a_recipe_that_belongs_elsewhere_is_refused_with_its_reason(open_app: Open) -> None:
+    app = open_app(recipe="t-fixup")
+    assert_no_trace(app)
+    (sentence,) = sentences(app)
+    assert "T-Fixup sets encoder-decoder weights, and this is a decoder-only stack" in sentence
+    assert not figures(app)

@@ -129,6 +129,10 @@ class TestDrawings:
         assert set(edges["source"]) | set(edges["target"]) == set(nodes["node"])
         columns = nodes.set_index("node")["column"]
         assert (columns[edges["target"]].to_numpy() > columns[edges["source"]].to_numpy()).all()
+        states = nodes[nodes["kind"] == "state"]
+        first = 2 * len(graph.blocks[0])
+        assert states["site"].tolist() == [first + place for place in range(len(graph.blocks[2]) + 1)]
+        assert nodes["site"].count() == len(states)
 
     @pytest.mark.parametrize("known", RUNNABLE, ids=lambda known: known.name)
     def test_the_drawing_is_the_graph(self, known: Recipe) -> None:
@@ -151,7 +155,7 @@ class TestDrawings:
     def test_numbers_are_those_of_the_block(self) -> None:
         graph = recipe("lns").graph(DecoderConfig(blocks=4))
         assert "RMSNorm times 0.5" in set(drawing(graph, 3)[0]["label"])
-        assert "times w (measured)" in set(drawing(recipe("admin").graph(DecoderConfig()), 1)[0]["label"])
+        assert "w, measured" in set(drawing(recipe("admin").graph(DecoderConfig()), 1)[0]["label"])
 
 
 class TestDifferences:

@@ -9,9 +9,11 @@ import pytest
 from core.decoder.base_draw import Distribution
 from core.decoder.batch import Batch, chapter_batch
 from core.decoder.config import DecoderConfig
+from core.decoder.recipes import recipe
 from core.errors import BudgetError, ConfigError, DepthscopeError, DtypeError, GridError, RecipeError, SeedError
 from core.health.band import Band
 from core.sweep.grid import GridArm, SweepGrid
+from core.sweep.keys import cell_keys
 from tests.sweep.support import TWO_ROWS, small_grid
 
 WIDE = DecoderConfig(width=8, heads=2, ff_width=12)
@@ -26,6 +28,19 @@ def test_each_recipe_stands_beside_one_control() -> None:
     )
     assert grid.computed == ("gpt2", "unscaled")
     assert grid.cells == 2 * 2 * 4
+
+
+@pytest.mark.parametrize("written", ["lns+gpt2", "gpt2+lns", "gpt2 lns", "unscaled+gpt2+lns"])
+def test_a_combination_is_the_same_cells_however_it_is_written(written: str) -> None:
+    grid, plain = small_grid(recipes=(written,)), small_grid(recipes=(recipe("lns+gpt2").name,))
+    assert grid.digest == plain.digest
+    assert grid.arms == plain.arms
+    keys, expected = (cell_keys(one, one.settings[0], one.computed[0], one.seeds) for one in (grid, plain))
+    assert keys == expected
+
+
+def test_the_control_written_as_a_combination_is_computed_once() -> None:
+    assert small_grid(recipes=("unscaled+unscaled",)).computed == ("unscaled",)
 
 
 def test_the_depth_is_the_innermost_axis() -> None:
@@ -56,6 +71,7 @@ def test_batches_are_labelled_by_shape_and_counted_where_shapes_repeat() -> None
         ({"blocks": (1, 1)}, GridError),
         ({"seeds": (3, 4, 3)}, GridError),
         ({"recipes": ("gpt2", "gpt2")}, GridError),
+        ({"recipes": ("lns+gpt2", "gpt2+lns")}, GridError),
         ({"sizes": (DecoderConfig(blocks=2), DecoderConfig(blocks=3))}, GridError),
         ({"batches": (chapter_batch(), chapter_batch())}, GridError),
         ({"blocks": tuple(range(1, 3000)), "seeds": tuple(range(3000))}, GridError),

@@ -43,6 +43,20 @@ def to_the_end(sweep: InteractiveSweep) -> InteractiveSweep:
     raise AssertionError("the sweep does not end")
 
 
+def test_a_busy_machine_does_not_take_back_what_was_granted(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    sweep = started(small_grid(seeds=tuple(range(2000))), store, seconds=10.0)
+    clock = iter(range(0, 10**9, 1000))
+    with monkeypatch.context() as patch:
+        patch.setattr("core.sweep.run.time.perf_counter", lambda: float(next(clock)))
+        sweep.advance(0.0)
+    sweep.cancel()
+    assert 0 < sweep.done < sweep.total
+    assert sweep.estimate.seconds > 10
+    assert sweep.refusal is None
+    sweep.start()
+    assert sweep.running
+
+
 def test_slices_end_in_the_tables_of_an_uninterrupted_run(store: Store, tmp_path: Path) -> None:
     grid = small_grid(seeds=tuple(range(40)), recipes=("depth-scaled", "post-norm"))
     sweep = to_the_end(started(grid, store))

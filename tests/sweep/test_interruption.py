@@ -29,13 +29,19 @@ def count(path: Path) -> int:
         return store.count()
 
 
-def wait_for_cells(process: subprocess.Popen[str], path: Path, seconds: float = 600) -> None:
-    """Wait until the sweep has stored something."""
+def wait_for_cells(process: subprocess.Popen[str], path: Path, wanted: int = 1, seconds: float = 600) -> None:
+    """Wait until the sweep has stored that many cells."""
     deadline = time.monotonic() + seconds
-    while count(path) == 0:
+    while count(path) < wanted:
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline
-        time.sleep(0.02)
+        time.sleep(0.005)
+
+
+def processor_seconds_of_children() -> float:
+    """User and system time of this process's ended children."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +54,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_second_call_answers_within_a_second_and_without_torch(undisturbed: Path) -> None:
+    """Its processor time is the time that it takes on a machine with nothing else to do."""
     arguments = command_line(*GRID, "--out", undisturbed)
     code = (
         "import sys, runpy; sys.argv = sys.argv[1:]\n"
@@ -60,9 +67,9 @@ def test_a_second_call_answers_within_a_second_and_without_torch(undisturbed: Pa
     assert told.stdout.splitlines()[-1] == "0 False False"
     times = []
     for _ in range(3):
-        began = time.perf_counter()
+        began = processor_seconds_of_children()
         assert subprocess.run(arguments, cwd=ROOT, capture_output=True, check=False).returncode == 0
-        times.append(time.perf_counter() - began)
+        times.append(processor_seconds_of_children() - began)
     assert min(times) < 1.0
 
 
@@ -137,11 +144,16 @@ def test_a_killed_sweep_ends_with_the_files_of_the_undisturbed_one(tmp_path: Pat
     usual = time.perf_counter() - began
     for attempt in range(20):
         folder = tmp_path / str(attempt)
-        workers = ("--workers", "2") if attempt % 4 == 3 else ()
+        workers = ("--workers", "2") if attempt % 3 == 2 else ()
         arguments = (*GRID, *workers, "--store", folder / "cells.sqlite", "--out", folder / "out")
         process = start(*arguments)
         # From the first moment to the last; a run that ended before it was killed counts as one more kind of moment.
-        time.sleep(usual * moments.random())
+        if attempt % 2:
+            time.sleep(usual * moments.random())
+        else:
+            # Where other work makes starting long, most moments lie before the first cell: these are among the cells.
+            wait_for_cells(process, folder / "cells.sqlite", moments.randrange(1, 3400))
+            time.sleep(0.05 * moments.random())
         children = children_of(process.pid)
         process.kill()
         process.communicate()

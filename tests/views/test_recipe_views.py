@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -28,8 +29,7 @@ from core.sweep.grid import SweepGrid
 from core.sweep.process import settle
 from core.sweep.run import SweepRun
 from core.sweep.store import Store
-from core.views.block_figure import writer_table
-from core.views.graph_figure import graph_figure, graph_text
+from core.views.block_figure import block_figure, block_text, writer_table
 from core.views.lines import described, hidden_points, recipe_stroke
 from core.views.recipe_figures import (
     contribution_figure,
@@ -40,15 +40,25 @@ from core.views.recipe_figures import (
 )
 from core.views.recipe_tables import (
     contribution_summary,
+    contribution_view,
     depth_view,
+    error_view,
     growth_view,
     law_table,
     law_view,
     overlay_summary,
     overview_table,
     profile_summary,
+    profile_view,
+    token_view,
 )
-from core.views.recipe_words import card_sections, comparison_sentence, verdict_sentences
+from core.views.recipe_words import (
+    card_sections,
+    comparison_sentence,
+    derived_sentences,
+    twin_sentences,
+    verdict_sentences,
+)
 from core.views.row_figures import drift_figure, growth_figure
 from core.views.style import Theme
 from core.views.theory_figures import error_figure, overlay_figure
@@ -102,6 +112,23 @@ def test_profiles_are_quantiles_of_single_observations(
     within = np.mean((ratios >= 0.01) & (ratios <= 100), axis=0)
     np.testing.assert_allclose(rows["share_within"], within)
     assert set(rows["seeds"]) == {len(SEEDS)}
+
+
+def test_views_say_quantiles_in_words_and_keep_every_row(comparison: Comparison, profiles: pd.DataFrame) -> None:
+    contributions = contribution_summary(contribution_table(comparison))
+    overlay = site_overlay_table(comparison)
+    errors = overlay_errors(overlay).assign(evidence=EVIDENCE)
+    tokens = token_cosine_table(replace(comparison.request, recipes=("gpt2",)))
+    one_measure = contributions[contributions["measure"] == "cosine"]
+    for table, view, kept in (
+        (profiles, profile_view(profiles), {"q05": "5 %", "q95": "95 %", "share_within": "share within the band"}),
+        (one_measure, contribution_view(contributions, "cosine"), {"median": "median", "q25": "25 %", "q75": "75 %"}),
+        (tokens, token_view(tokens), {"q25": "25 %", "tokens": "tokens", "undefined": "undefined"}),
+        (errors, error_view(errors), {"median_error": "median error", "largest_error": "largest error"}),
+    ):
+        assert not [name for name in view.columns if "_" in name]
+        for column, title in kept.items():
+            assert view[title].tolist() == pytest.approx(table[column].tolist(), nan_ok=True)
 
 
 def test_profiles_of_nothing_observed_are_empty() -> None:
@@ -215,7 +242,10 @@ def test_growth_is_the_slope_over_all_seeds_and_depths(run: SweepRun) -> None:
     row = view[(view["recipe"] == "parallel") & (view["quantity"] == "largest activation ratio")].iloc[0]
     assert row["fitted"] == pytest.approx(slope, rel=1e-9)
     assert row["95 % from"] <= row["fitted"] <= row["95 % to"]
-    assert row["derived because"] == "no law without a free parameter"
+    assert np.isnan(row["derived"])
+    words = derived_sentences(growth)
+    assert sum("exponent 0.5, for 2L independent additions" in sentence for sentence in words) == 1
+    assert words[-1].startswith("Where nothing is derived")
     figure = growth_figure(growth, "largest_activation_ratio", order=NAMES)
     (point,) = (trace for trace in figure.data if trace.name == "parallel")
     assert list(point.x) == [row["fitted"]]
@@ -223,6 +253,17 @@ def test_growth_is_the_slope_over_all_seeds_and_depths(run: SweepRun) -> None:
     (crosses,) = (trace for trace in figure.data if trace.name == "derived law")
     assert list(crosses.x) == [0.5, 0.0, 0.0]
     assert [note.text for note in figure.layout.annotations] == list(NAMES)
+
+
+def test_recipes_that_give_the_same_numbers_are_named() -> None:
+    # (2L)^(-1/2) and (L/2)^(-1) are both 1/4 at eight blocks, and differ at four.
+    for blocks, expected in ((8, 1), (4, 0)):
+        config = DecoderConfig(blocks=blocks)
+        request = ComparisonRequest(recipes=("unscaled", "gpt2", "completep"), config=config, seeds=SEEDS[:2])
+        rows = profile_table(compare_recipes(request))
+        found = twin_sentences(overview_table(rows, largest_table(rows), {}))
+        assert len(found) == expected
+        assert all(sentence.startswith("gpt2 and completep give the same numbers at 8 blocks") for sentence in found)
 
 
 def test_theory_is_shown_with_its_residual_error_and_called_derived(comparison: Comparison) -> None:
@@ -254,15 +295,15 @@ def test_theory_without_a_law_is_empty_and_still_drawn() -> None:
 def test_every_recipe_is_drawn_with_every_step_of_its_block(name: str) -> None:
     nodes, edges = drawing(recipe(name).graph(CONFIG), 2)
     writers = writer_table(CONFIG, name, 2)
-    figure = graph_figure(nodes, edges, writers, title=name)
+    figure = block_figure(nodes, edges, writers, title=name)
     go.Figure(figure.to_dict())
     texts = " ".join(note.text for note in figure.layout.annotations)
-    assert all(label in texts for label in nodes["label"])
+    assert all(label in texts for label in nodes["label"] if label != "x")
     assert len(figure.layout.annotations) == len(nodes)
-    scaled = [factor for factor in writers["factor"] if factor != 1.0]
-    assert texts.count(" times ") == sum(" times " in f" {label}" for label in nodes["label"]) + len(scaled)
-    assert all(f"times {factor:.4g}" in texts for factor in scaled)
-    assert "attention" in graph_text(nodes)
+    for end, factor in zip(("attention.output", "ffn.down"), writers["factor"], strict=True):
+        assert texts.count(f"{end}, factor {factor:.4g}<") == 1
+    assert all(f"<b>site {site}</b>" in texts for site in nodes["site"].dropna())
+    assert "attention" in block_text(nodes)
 
 
 @pytest.mark.parametrize("name", [known.name for known in RECIPES])

@@ -34,6 +34,7 @@ from core.views.sweep_tables import (
     axis_names,
     difference_table,
     distribution_table,
+    distribution_view,
     heat_table,
     quantile_view,
     refusal_table,
@@ -184,6 +185,10 @@ def test_a_distribution_counts_every_seed_once(cells: pd.DataFrame) -> None:
         np.testing.assert_allclose(widths, widths[0], rtol=1e-9)
     line = named(checked(distribution_figure(table, "largest_adjoint_ratio", BAND)), "depth-scaled")
     assert line["y"] == [0.0, *table[table["recipe"] == "depth-scaled"]["share"], 0.0]
+    view = distribution_view(table)
+    assert view["seeds"].min() > 0
+    assert view["seeds"].sum() == table["seeds"].sum()
+    assert set(view["ratio"]) == {"largest adjoint ratio"}
 
 
 @pytest.mark.parametrize("values", [[1.0] * 5, [0.0, 0.0], [np.nan, np.inf], [1e-300, 1e300], [3.0]])

@@ -3,29 +3,36 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from core.audit.conformance.matrices import Stored
-from core.audit.conformance.spread import joint, tolerance
+from core.audit.conformance.spread import ORTHOGONAL, joint, tolerance
 
 # What a base std may be proportional to, by (fan_in, fan_out).
-CONSTANT = "constant"
+CONSTANT, FAN_IN, FAN_OUT = "constant", "1/sqrt(fan_in)", "1/sqrt(fan_out)"
 LAWS: Mapping[str, Callable[[int, int], float]] = {
     CONSTANT: lambda fan_in, fan_out: 1.0,
-    "1/sqrt(fan_in)": lambda fan_in, fan_out: 1 / math.sqrt(fan_in),
+    FAN_IN: lambda fan_in, fan_out: 1 / math.sqrt(fan_in),
     "sqrt(2/(fan_in+fan_out))": lambda fan_in, fan_out: math.sqrt(2 / (fan_in + fan_out)),
-    "1/sqrt(fan_out)": lambda fan_in, fan_out: 1 / math.sqrt(fan_out),
+    FAN_OUT: lambda fan_in, fan_out: 1 / math.sqrt(fan_out),
+    # What orthogonal rows or columns come to; of other draws nobody means it.
+    "1/sqrt(max(fan_in, fan_out))": lambda fan_in, fan_out: 1 / math.sqrt(max(fan_in, fan_out)),
 }
-# Constants that make a law one that everybody uses: LeCun, torch.nn.Linear's own, He, and Xavier.
+# torch.nn.Linear's own, which is what stands where nobody drew.
+TORCH = (FAN_IN, 1 / math.sqrt(3))
+# Constants that make a law one that everybody uses: LeCun, torch.nn.Linear's own, He, Xavier, and orthogonal.
 NAMED = (
-    ("1/sqrt(fan_in)", 1.0),
-    ("1/sqrt(fan_in)", 1 / math.sqrt(3)),
-    ("1/sqrt(fan_in)", math.sqrt(2)),
+    (FAN_IN, 1.0),
+    TORCH,
+    (FAN_IN, math.sqrt(2)),
     ("sqrt(2/(fan_in+fan_out))", 1.0),
+    ("1/sqrt(max(fan_in, fan_out))", 1.0),
 )
-TRANSPOSED = (("1/sqrt(fan_out)", 1.0), ("1/sqrt(fan_out)", 1 / math.sqrt(3)))
+# A standard deviation that code writes down instead of reading its configuration.
+HARD_CODED = 0.02
+TRANSPOSED = ((FAN_OUT, 1.0), (FAN_OUT, 1 / math.sqrt(3)))
 # How much worse, in chi-square, a usual law may fit than a constant made to fit: 4.5 standard errors.
 WORSE = 20.0
 # Configurations name the standard deviation of their draws in these ways.
@@ -79,14 +86,24 @@ def usable(matrices: Iterable[Stored]) -> list[Stored]:
 def declared_base(std: float, source: str, readers: Sequence[Stored]) -> Base:
     """A constant base as declared; where the readers show it only after truncation, its shrink is taken along."""
     base = Base(law=CONSTANT, constant=std, source=source, readers=len(readers))
-    plain = _agreeing(usable(readers), base)
+    bases = [replace(base, shrink=shrink) for shrink in shrinks(readers)]
+    agreeing = [len(_agreeing(usable(readers), one)) for one in bases]
+    best = agreeing.index(max(agreeing))
+    return replace(bases[best], agreeing=agreeing[best])
+
+
+def shrinks(readers: Sequence[Stored]) -> tuple[float, ...]:
+    """What truncation may have left of the readers' sigma: all of it, or what their largest values tell."""
     cut = [m.spread.shrink for m in usable(readers) if m.spread.truncation is not None]
-    if cut:
-        shrunk = replace(base, shrink=sum(cut) / len(cut))
-        also = _agreeing(usable(readers), shrunk)
-        if len(also) > len(plain):
-            base, plain = shrunk, also
-    return replace(base, agreeing=len(plain))
+    return (1.0, sum(cut) / len(cut)) if cut else (1.0,)
+
+
+def named_bases(readers: Sequence[Stored]) -> Iterator[Base]:
+    """Every base that everybody uses, as it is and as truncation leaves it."""
+    for law, constant in NAMED:
+        for shrink in shrinks(readers):
+            source = named(law, constant) + ("" if shrink == 1.0 else ", truncated")
+            yield Base(law=law, constant=constant, source=source, readers=len(readers), shrink=shrink)
 
 
 def pooled_base(readers: Sequence[Stored]) -> Base | None:
@@ -98,18 +115,39 @@ def pooled_base(readers: Sequence[Stored]) -> Base | None:
     known = usable(readers)
     if not known:
         return None
-    fits = {law: _cluster(known, law) for law in LAWS if law != "1/sqrt(fan_out)"}
+    fits = {law: _cluster(known, law) for law in LAWS if law != FAN_OUT and _possible(known, law)}
     most = max(len(cluster) for cluster in fits.values())
-    for law, constant in NAMED:
-        named = Base(law=law, constant=constant, source="", readers=len(readers))
-        agreeing = _agreeing(known, named)
+    for usual in named_bases(readers):
+        agreeing = _agreeing(known, usual) if usual.law in fits else []
         if len(agreeing) < most:
             continue
-        base = _of(law, agreeing, readers)
-        if _misfit(agreeing, named) <= _misfit(agreeing, _of(CONSTANT, agreeing, readers)) + WORSE:
-            return replace(base, constant=constant, count=0, source=f"{base.source}; {_named(law, constant)} exactly")
+        base = _of(usual.law, agreeing, readers)
+        if _misfit(agreeing, usual) <= _misfit(agreeing, _of(CONSTANT, agreeing, readers)) + WORSE:
+            return replace(usual, agreeing=len(agreeing), source=f"{base.source}; {usual.source} exactly")
     law = CONSTANT if len(fits[CONSTANT]) == most else next(law for law in fits if len(fits[law]) == most)
     return _of(law, fits[law], readers)
+
+
+def other_laws(readers: Sequence[Stored], base: Base) -> Iterator[Base]:
+    """Laws of the fans that the readers of a constant base lie on as well, for all of them read the width.
+
+    None where the constant is one that code writes down.
+    """
+    if base.law != CONSTANT or any(
+        abs(math.log(base.constant / (HARD_CODED * shrink))) <= base.tolerance for shrink in shrinks(readers)
+    ):
+        return
+    known = usable(readers)
+    for law in LAWS:
+        if law != CONSTANT and _possible(known, law):
+            cluster = _cluster(known, law)
+            if len(cluster) >= base.agreeing:
+                yield _of(law, cluster, readers)
+
+
+def _possible(known: Sequence[Stored], law: str) -> bool:
+    """Orthogonal matrices alone are drawn by the larger of their fans."""
+    return "max" not in law or all(m.spread.distribution == ORTHOGONAL for m in known)
 
 
 def transposed(readers: Sequence[Stored]) -> Base | None:
@@ -123,7 +161,8 @@ def transposed(readers: Sequence[Stored]) -> Base | None:
     return None
 
 
-def _named(law: str, constant: float) -> str:
+def named(law: str, constant: float) -> str:
+    """A law with its constant, in words."""
     return law if constant == 1.0 else f"{constant:.4g} times {law}"
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from core.audit.conformance.base import CONSTANT, LAWS, NAMED, Base
-from core.audit.conformance.laws import CONVENTIONS, Place, stages_of
+from core.audit.conformance.base import CONSTANT, FAN_IN, FAN_OUT, HARD_CODED, LAWS, NAMED, Base
+from core.audit.conformance.laws import CONVENTIONS, Place, named_stages, stages_of
 from core.audit.conformance.matrices import Stored
 from core.audit.conformance.reading import Reading, visible
 from core.audit.conformance.rules import Rule, close
@@ -16,8 +17,6 @@ from core.audit.conformance.rules import Rule, close
 OK, UNSCALED, TWICE, FORWARD, CONVENTION, FAN, OWN_FAN, RANGE, FLAT, UNKNOWN = (
     "ok", "unscaled", "twice", "forward", "convention", "fan", "own fan", "range", "flat", "unknown",
 )  # fmt: skip
-# A standard deviation that code writes down instead of reading its configuration.
-HARD_CODED = 0.02
 FactorOf = Callable[[Reading, Stored], float]
 
 
@@ -40,12 +39,34 @@ class Diagnosis:
     ratio: float
 
 
-def diagnose(readings: Sequence[Reading], rule: Rule, group: Sequence[Stored]) -> list[Diagnosis]:
-    """The first explanation that fits the whole group at every depth; failing that, one a writer."""
-    first = readings[0]
-    for hypothesis in _hypotheses(first, rule, group):
+def diagnose(readings: Sequence[Reading], rule: Rule, groups: Sequence[Sequence[Stored]]) -> list[Diagnosis]:
+    """Of each group the explanation that fits the whole of it at every depth; failing that, one a writer.
+
+    Of several that fit, the one that explains most groups; of those, the first.
+    """
+    fitting = [list(_fitting(readings, rule, group)) for group in groups]
+    shared = Counter((h.label, h.words) for found in fitting for h in found)
+    diagnoses: list[Diagnosis] = []
+    left: list[Stored] = []
+    for group, found in zip(groups, fitting, strict=True):
+        best = max(found, key=lambda h: (h.label == OK, shared[h.label, h.words]), default=None)
+        if best is not None:
+            diagnoses.append(_diagnosis(readings[0], rule, best, group))
+            continue
+        apart = _one_by_one(readings[0], rule, group)
+        diagnoses += apart
+        left += [] if apart else group
+    return diagnoses + _unknown(readings, rule, left)
+
+
+def _fitting(readings: Sequence[Reading], rule: Rule, group: Sequence[Stored]) -> Iterator[Hypothesis]:
+    for hypothesis in _hypotheses(readings[0], rule, group):
         if all(_fits(reading, hypothesis, group) for reading in readings):
-            return [_diagnosis(first, rule, hypothesis, group)]
+            yield hypothesis
+
+
+def _one_by_one(first: Reading, rule: Rule, group: Sequence[Stored]) -> list[Diagnosis]:
+    """Writers of one group by what explains each; none where that says no more than many things at once."""
     apart: dict[tuple[str, str], list[Stored]] = {}
     for writer in group:
         fitting = (h for h in _apart(first, rule, group) if first.meets(writer, h.factor(first, writer)))
@@ -53,11 +74,20 @@ def diagnose(readings: Sequence[Reading], rule: Rule, group: Sequence[Stored]) -
         apart.setdefault((found.label, found.words), []).append(writer)
     # One explanation for all that does not hold at another depth is none.
     if len(apart) == 1 or len(apart) > max(2, len(group) // 2):
-        return [_flat(readings, rule, group)]
+        return []
     return [
         _diagnosis(first, rule, Hypothesis(label, words, _nothing), members)
         for (label, words), members in apart.items()
     ]
+
+
+def _unknown(readings: Sequence[Reading], rule: Rule, writers: Sequence[Stored]) -> list[Diagnosis]:
+    """What nothing known explains: one constant factor for all where there is one, else for each group."""
+    if not writers:
+        return []
+    together = _flat(readings, rule, writers)
+    groups = {m.group: [other for other in writers if other.group == m.group] for m in writers}
+    return [together] if together.label == FLAT else [_flat(readings, rule, group) for group in groups.values()]
 
 
 def ratio_of(reading: Reading, rule: Rule, writers: Sequence[Stored]) -> float:
@@ -69,8 +99,9 @@ def ratio_of(reading: Reading, rule: Rule, writers: Sequence[Stored]) -> float:
 
 
 def members(reading: Reading, group: Sequence[Stored]) -> list[Stored]:
-    """The visible writers of the same group in another reading."""
-    return [m for m in visible(reading) if m.group == group[0].group]
+    """The visible writers of the same groups in another reading."""
+    groups = {m.group for m in group}
+    return [m for m in visible(reading) if m.group in groups]
 
 
 def _fits(reading: Reading, hypothesis: Hypothesis, group: Sequence[Stored]) -> bool:
@@ -87,15 +118,19 @@ def _nothing(reading: Reading, matrix: Stored) -> float:
 
 
 def _hypotheses(first: Reading, rule: Rule, group: Sequence[Stored]) -> Iterator[Hypothesis]:
+    """In the order of what is likely: where standard deviations follow fans, a wrong fan before another depth."""
     yield from _plain(rule)
-    yield from _conventions(first, group)
-    yield from _fans(first, rule, group)
+    told = list(_conventions(first, group, guess=False))
+    other_fan = list(_fans(first, rule, group))
+    yield from (*other_fan, *told) if fan_law(first.base.law) else (*told, *other_fan)
     yield from _ranges(first, rule)
+    yield from _conventions(first, group, guess=True)
 
 
 def _apart(first: Reading, rule: Rule, group: Sequence[Stored]) -> Iterator[Hypothesis]:
     yield from _plain(rule)
-    yield from _conventions(first, group)
+    yield from _conventions(first, group, guess=False)
+    yield from _conventions(first, group, guess=True)
 
 
 def _plain(rule: Rule) -> Iterator[Hypothesis]:
@@ -105,11 +140,14 @@ def _plain(rule: Rule) -> Iterator[Hypothesis]:
     yield Hypothesis(TWICE, "", lambda r, m: r.declared(rule, m) ** 2)
 
 
-def _conventions(first: Reading, group: Sequence[Stored]) -> Iterator[Hypothesis]:
+def _conventions(first: Reading, group: Sequence[Stored], *, guess: bool) -> Iterator[Hypothesis]:
+    """Other depth laws; with `guess` those of stages that no name tells of, which some size of stage often fits."""
     staged = list(stages_of(first.writers, first.blocks))
+    named = 1 if named_stages(first.writers) is not None else 0
     for convention in CONVENTIONS:
         by_stage = "S" in convention.name or "s" in convention.name
-        for number in range(len(staged)) if by_stage else (-1,):
+        numbers = range(named, len(staged)) if guess else range(named)
+        for number in numbers if by_stage else () if guess else (-1,):
             yield Hypothesis(CONVENTION, f"{convention.name}: {convention.words}", _placed(convention.factor, number))
 
 
@@ -137,29 +175,45 @@ def _fans(first: Reading, rule: Rule, group: Sequence[Stored]) -> Iterator[Hypot
 
 def _fanned(rule: Rule, words: str, exponent: float) -> FactorOf:
     def factor(reading: Reading, matrix: Stored) -> float:
-        other = other_fans(matrix, reading.width).get(words)
-        return math.nan if other is None else reading.declared(rule, matrix) * (matrix.fan_in / other) ** exponent
+        return reading.declared(rule, matrix) * math.pow(fan_factor(reading, matrix, words), 2 * exponent)
 
     return factor
 
 
-def other_fans(matrix: Stored, width: int) -> dict[str, int]:
-    """Counts that code takes for a matrix's fan_in, by name; those equal to the fan_in are left out."""
-    found = {"the width": width, "its fan_out": matrix.fan_out, "fan_in + fan_out": matrix.fan_in + matrix.fan_out}
-    for size in range(2, len(matrix.shape) + 1):
-        for axes in combinations(range(len(matrix.shape)), size):
-            product = math.prod(matrix.shape[axis] for axis in axes)
-            found[" times ".join(f"axis {axis}" for axis in axes)] = product
-    return {words: count for words, count in found.items() if count != matrix.fan_in}
+def fan_factor(reading: Reading, matrix: Stored, words: str) -> float:
+    """The standard deviation by other fans over that by its own, by the base's law; nan where the words name none."""
+    fans = other_fans(matrix, reading.width).get(words)
+    law = LAWS[FAN_IN if reading.base.law in (CONSTANT, FAN_OUT) else reading.base.law]
+    return math.nan if fans is None else law(*fans) / law(matrix.fan_in, matrix.fan_out)
+
+
+def other_fans(matrix: Stored, width: int) -> dict[str, tuple[int, int]]:
+    """What code takes for a matrix's (fan_in, fan_out), by name; those with its own fan_in are left out."""
+    fan_in, fan_out = matrix.fan_in, matrix.fan_out
+    found = {
+        "the width": (width, fan_out),
+        "its fan_out": (fan_out, fan_in),
+        "fan_in + fan_out": (fan_in + fan_out, fan_in + fan_out),
+    }
+    if len(matrix.shape) > 2:
+        # A tensor of matrices, taken for a convolution's or for one matrix; a matrix alone has no such products.
+        first, second, *rest = matrix.shape
+        found["the fans of a convolution"] = (second * math.prod(rest), first * math.prod(rest))
+        for size in range(2, len(matrix.shape) + 1):
+            for axes in combinations(range(len(matrix.shape)), size):
+                product = math.prod(matrix.shape[axis] for axis in axes)
+                found[" times ".join(f"axis {axis}" for axis in axes)] = (product, fan_out)
+    return {words: fans for words, fans in found.items() if fans[0] != fan_in}
 
 
 def _ranges(first: Reading, rule: Rule) -> Iterator[Hypothesis]:
     if first.base.count or first.base.law != CONSTANT:
         return
-    bases = [(CONSTANT, HARD_CODED), *NAMED]
-    for law, constant in bases:
+    for law, constant in [(CONSTANT, HARD_CODED), *NAMED]:
         words = f"{constant:.4g}" if law == CONSTANT else f"{constant:.4g} times {law}"
         yield Hypothesis(RANGE, words, _ranged(rule, Base(law=law, constant=constant, source="")))
+    if first.pooled is not None:
+        yield Hypothesis(RANGE, f"{first.pooled.constant:.4g}, the readers' own,", _ranged(rule, first.pooled))
 
 
 def _ranged(rule: Rule, other: Base) -> FactorOf:

@@ -86,8 +86,26 @@ def compare_digests(first: Mapping[str, str], second: Mapping[str, str]) -> Shar
 
 
 def repeated_draws(parameters: Mapping[str, torch.Tensor]) -> list[tuple[str, ...]]:
-    """Names of parameters that hold one and the same draw, up to a positive factor, as groups."""
+    """Names of what holds one and the same draw, up to a positive factor, as groups.
+
+    Matrices stacked in one tensor, as experts are, count each by itself, `name[0]` and so on.
+    """
+    stacked = {
+        f"{name}[{place}]": matrix
+        for name, parameter in parameters.items()
+        if parameter.dim() > 2 and len(parameter) > 1
+        for place, matrix in enumerate(parameter)
+    }
     groups: dict[str, list[str]] = {}
-    for name, digest in draws_of(parameters).items():
-        groups.setdefault(digest, []).append(name)
-    return [tuple(names) for names in groups.values() if len(names) > 1]
+    for found in (draws_of(parameters), draws_of(stacked)):
+        for name, digest in found.items():
+            groups.setdefault(digest, []).append(name)
+    # Copies of a stack hold copies of its matrices, which need no mention of their own.
+    whole = {name for names in groups.values() if len(names) > 1 for name in names if name in parameters}
+    kept = ([name for name in names if unstacked(name) not in whole or name in whole] for names in groups.values())
+    return [tuple(names) for names in kept if len(names) > 1]
+
+
+def unstacked(name: str) -> str:
+    """The parameter that a matrix of a stack stands in."""
+    return name.partition("[")[0]

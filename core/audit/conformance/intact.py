@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from core.audit.conformance.draws import repeated_draws
+from core.audit.conformance.draws import repeated_draws, unstacked
 from core.audit.conformance.kinds import Finding
 from core.audit.conformance.rules import close
 from core.audit.conformance.source import LARGEST_REBUILD, Source, rebuilt
@@ -98,11 +98,11 @@ def duplicated(model: nn.Module) -> list[Finding]:
         findings.append(
             Finding(
                 kind="duplicated",
-                parameters=tuple(every),
+                parameters=tuple(dict.fromkeys(unstacked(name) for name in every)),
                 measured=float(len(every) - len(groups)),
                 expected=0.0,
                 sentence=(
-                    f"{len(every)} parameters hold {len(groups)} draws, up to a factor, as {example}; draw each of its "
+                    f"{len(every)} matrices hold {len(groups)} draws, up to a factor, as {example}; draw each of its "
                     "own instead of copying or seeding again, or tie them if they are meant to be one."
                 ),
             )
@@ -155,7 +155,7 @@ def reloaded(model: nn.Module, source: Source) -> list[Finding]:
 
 
 def _changes(model: nn.Module, again: nn.Module, lost: frozenset[str]) -> list[Finding]:
-    before, after = _parameters(model), _parameters(again)
+    before, after = _stored(model), _stored(again)
     kept = {name: p for name, p in before.items() if name not in lost}
     changed = [name for name, p in kept.items() if name not in after or not _same(p, after[name])]
     if not changed:
@@ -217,9 +217,9 @@ def _state_dict(model: nn.Module, source: Source) -> tuple[nn.Module | None, lis
         state = torch.load(stream, weights_only=True)
         again = rebuilt(source, model, seed=1) or copy.deepcopy(model)
         with torch.no_grad():
-            for parameter in again.parameters():
-                if parameter.is_floating_point():
-                    parameter.fill_(math.nan)
+            for tensor in _stored(again).values():
+                if tensor.is_floating_point():
+                    tensor.fill_(math.nan)
         result = again.load_state_dict(state, strict=False)
     except Exception:
         return None, []
@@ -228,6 +228,12 @@ def _state_dict(model: nn.Module, source: Source) -> tuple[nn.Module | None, lis
 
 def _parameters(model: nn.Module) -> Mapping[str, torch.Tensor]:
     return ParameterNames(model).parameters
+
+
+def _stored(model: nn.Module) -> dict[str, torch.Tensor]:
+    """Parameters, and the buffers that are saved with them."""
+    saved = model.state_dict().keys()
+    return {**_parameters(model), **{name: buffer for name, buffer in model.named_buffers() if name in saved}}
 
 
 def _same(first: torch.Tensor, second: torch.Tensor) -> bool:

@@ -77,7 +77,7 @@ CONVENTIONS: tuple[DepthConvention, ...] = (
 
 def stages_of(writers: Sequence[Stored], blocks: int) -> Iterator[dict[int, tuple[int, int]]]:
     """Ways to cut the blocks into stages, block -> (blocks of its stage, index in it): by names, then equal ones."""
-    named = _named_stages(writers)
+    named = named_stages(writers)
     if named is not None:
         yield named
     for size in range(blocks // 2, 1, -1):
@@ -85,8 +85,8 @@ def stages_of(writers: Sequence[Stored], blocks: int) -> Iterator[dict[int, tupl
             yield {block: (size, block % size) for block in range(blocks)}
 
 
-def _named_stages(writers: Sequence[Stored]) -> dict[int, tuple[int, int]] | None:
-    """Blocks whose names stand in several containers, or in a numbered container of numbered ones."""
+def named_stages(writers: Sequence[Stored]) -> dict[int, tuple[int, int]] | None:
+    """Stages by names: blocks that stand in several containers, or in a numbered container of numbered ones."""
     containers: dict[str, list[int]] = {}
     for matrix in writers:
         pairs = numbered(matrix.name)

@@ -14,7 +14,7 @@ import torch
 
 from core.audit.branches import Branch, MatrixUse
 from core.audit.conformance.parts import parts_of
-from core.audit.conformance.spread import Spread, spread_of
+from core.audit.conformance.spread import ORTHOGONAL, Spread, spread_of
 from core.audit.discovery import FEED_FORWARD, Discovery, Site
 from core.audit.measured import MeasuredBranch
 from core.audit.operations import ATTENTION, NONLINEAR
@@ -54,6 +54,12 @@ class Stored:
         if not self.writes:
             return "up" if self.kind == FEED_FORWARD else "query"
         return "down" if self.kind == FEED_FORWARD else "output"
+
+    @property
+    def orthonormal(self) -> bool:
+        """Whether right angles alone, with no factor, gave it its standard deviation."""
+        length = self.spread.std * math.sqrt(max(self.fan_in, self.fan_out, *self.shape[-2:]))
+        return self.spread.distribution == ORTHOGONAL and abs(length - 1) < CAST
 
     @property
     def shown(self) -> str:

@@ -124,6 +124,8 @@ def scaled_readers(reading: Reading, rule: Rule) -> list[Stored]:
     """Readers that carry the factor of their own branch's writer, where the rule leaves readers alone."""
     found = []
     for matrix in usable(reading.readers):
+        if matrix.orthonormal:
+            continue
         allowed = rule.readers(matrix, reading.blocks, reading.width, reading.base)
         wanted = _writer_factor(reading, rule, matrix)
         factor, margin = reading.stored(matrix), reading.margin(matrix)

@@ -63,11 +63,15 @@ def _effective(settled: Settled, matrix: Stored) -> float | None:
 
 
 def profile_of(settled: Settled) -> list[dict[str, Any]]:
-    """Ratios of each group of writers over the blocks; without a rule they are to the base."""
+    """Ratios of each group of writers over the blocks; without a rule they are to the base.
+
+    `tolerances` is what sampling allows each ratio, relatively; `unscaled` the ratio of a writer left at the base.
+    """
     first, rule = settled.readings[0], settled.rule
     ratios: dict[str, list[tuple[int, float]]] = {}
     levels: dict[str, float | None] = {}
     margins: dict[str, float] = {}
+    beside: list[dict[str, Any]] = []
     for group in grouped(first.writers):
         pairs: list[tuple[int, float]] = []
         for m in group:
@@ -75,8 +79,12 @@ def profile_of(settled: Settled) -> list[dict[str, Any]]:
             pairs.append((m.block, value))
         ratios[group[0].group] = pairs
         margins[group[0].group] = 1.5 * tolerance(min(m.spread.count for m in group), 4.0)
-        levels[group[0].group] = None if rule is None else 1 / (first.declared(rule, group[-1]) or math.nan)
-    return profile_rows(ratios, levels, margins)
+        unscaled = [None if rule is None else 1 / (first.declared(rule, m) or math.nan) for m in group]
+        levels[group[0].group] = unscaled[-1]
+        tolerances = [_finite(math.expm1(tolerance(m.spread.count))) for m in group]
+        beside.append({"tolerances": tolerances, "unscaled": [None if u is None else _finite(u) for u in unscaled]})
+    rows = profile_rows(ratios, levels, margins)
+    return [{**row, **more} for row, more in zip(rows, beside, strict=True)]
 
 
 def depth_row(settled: Settled, reading: Reading) -> dict[str, Any]:

@@ -21,7 +21,7 @@ def scale_findings(settled: Settled) -> list[Finding]:
     hidden = [m for m in first.writers if m.hidden and m.spread.std != 0]
     if rule is None:
         return findings + _hidden(first, hidden, None)
-    diagnoses = [found for group in grouped(visible(first)) for found in diagnose(settled.readings, rule, group)]
+    diagnoses = diagnose(settled.readings, rule, grouped(visible(first)))
     scale = Scale(settled, rule, diagnoses, scaled_readers(first, rule))
     for step in (on_everything, on_reader, unscaled, twice, conventions, fans, writer_ranges, unexplained):
         step(scale)

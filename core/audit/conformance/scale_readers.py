@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import math
-
 from core.audit.conformance import diagnosis as d
 from core.audit.conformance.base import usable
-from core.audit.conformance.diagnosis import Diagnosis, fan_law, other_fans
+from core.audit.conformance.diagnosis import Diagnosis, fan_factor, fan_law, other_fans
 from core.audit.conformance.kinds import Finding
 from core.audit.conformance.matrices import Stored
 from core.audit.conformance.reading import Reading, scaled_readers, visible
 from core.audit.conformance.rules import close
 from core.audit.conformance.scale_state import Scale, explain, median, names_of, places_of, shown
 from core.audit.conformance.settle import Settled, grouped
-from core.audit.conformance.spread import tolerance
+from core.audit.conformance.spread import ORTHOGONAL, tolerance
 
 
 def on_everything(scale: Scale) -> None:
@@ -149,10 +147,13 @@ def reader_fans(settled: Settled) -> list[Finding]:
     matrices = [*first.readers, *(() if settled.rule is not None else visible(first))]
     for group in grouped(usable(matrices)):
         factors = [first.stored(m) for m in group]
+        # Right angles, not a formula of fans, decide the size of an orthogonal matrix.
+        if all(m.spread.distribution == ORTHOGONAL for m in group):
+            continue
         if all(close(f, 1.0, first.margin(m)) for f, m in zip(factors, group, strict=True)):
             continue
-        for words, count in other_fans(group[0], first.width).items():
-            factor = math.sqrt(group[0].fan_in / count)
+        for words in other_fans(group[0], first.width):
+            factor = fan_factor(first, group[0], words)
             if all(close(f, factor, first.margin(m)) for f, m in zip(factors, group, strict=True)):
                 away.setdefault(words, []).extend(group)
                 break
@@ -161,8 +162,8 @@ def reader_fans(settled: Settled) -> list[Finding]:
 
 def _fan_finding(first: Reading, members: list[Stored], words: str) -> Finding:
     example = members[0]
-    other = other_fans(example, first.width)[words]
-    own = math.sqrt(example.fan_in / other)
+    other = other_fans(example, first.width)[words][0]
+    own = fan_factor(first, example, words)
     return Finding(
         kind="wrong-fan-in",
         parameters=names_of(members),

@@ -128,7 +128,7 @@ def fans(scale: Scale) -> None:
         label, words = key
         writers = [m for found in scale.diagnoses if (found.label, found.words) == key for m in found.writers]
         example = writers[0]
-        other = other_fans(example, scale.first.width)[words]
+        other = other_fans(example, scale.first.width)[words][0]
         ratio = ratio_of(scale.first, scale.rule, writers)
         what = (
             f"are scaled by {words}, {other}, where their fan_in is {example.fan_in}"

@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from core.audit.conformance.base import CONSTANT, NAMED, Base, transposed, usable
+from core.audit.conformance.base import CONSTANT, TORCH, Base, named_bases, other_laws, transposed, usable
+from core.audit.conformance.diagnosis import FLAT, UNKNOWN, diagnose, members
 from core.audit.conformance.matrices import Stored
 from core.audit.conformance.reading import Reading, rebased, visible
 from core.audit.conformance.rules import Rule, close, recognized_rules
@@ -36,13 +37,16 @@ def settle(readings: Sequence[Reading], declared: Rule | None) -> Settled:
     """Try the bases as read; where the rule is not met on them, those that scaled readers would have disguised."""
     rules = [declared] if declared is not None else recognized_rules(readings[0].blocks)
     readings, unused = _without_unused(readings, rules)
+    candidates = [readings, *_same_readers(readings)]
+    for candidate in candidates:
+        met = declared or recognized(candidate)
+        if met is not None and _share(candidate[0], met) == 1:
+            return Settled(candidate, met, unused_range=unused)
+    readings = min(candidates, key=lambda candidate: _explanations(candidate, declared or recognized(candidate)))
     first = readings[0]
-    if declared is None:
-        met = recognized(readings)
-        if met is not None:
-            return Settled(readings, met, unused_range=unused)
-    elif _share(first, declared) == 1:
-        return Settled(readings, declared, unused_range=unused)
+    met = recognized(readings) if declared is None else None
+    if met is not None:
+        return Settled(readings, met, unused_range=unused)
     other = _other_base(readings, rules)
     if other is not None:
         moved = [rebased(r, other) for r in readings]
@@ -52,7 +56,8 @@ def settle(readings: Sequence[Reading], declared: Rule | None) -> Settled:
         if fan_out is not None:
             moved = [rebased(r, transposed(r.readers) or fan_out) for r in readings]
             return Settled(moved, declared or recognized(moved), by_fan_out=True)
-        for rule in rules:
+        # Of many rules and bases one is soon met by chance, so that a guess tries the first alone.
+        for rule in rules[:1]:
             found = _disguised(readings, rule, recognize=declared is None)
             if found is not None:
                 return found
@@ -69,6 +74,28 @@ def recognized(readings: Sequence[Reading]) -> Rule | None:
         if found > share + 1e-9:
             best, share = rule, found
     return best
+
+
+def _same_readers(readings: Sequence[Reading]) -> Iterator[list[Reading]]:
+    """The readings on other laws that the same readers lie on, where the base is read from them."""
+    first = readings[0]
+    if not first.base.count:
+        return
+    for base in other_laws(first.readers, first.base):
+        own = [next((o for o in other_laws(r.readers, r.base) if o.law == base.law), base) for r in readings]
+        yield [rebased(reading, one) for reading, one in zip(readings, own, strict=True)]
+
+
+def _explanations(readings: Sequence[Reading], rule: Rule | None) -> int:
+    """How many different things must be said of the writers on a base; one that nothing known explains weighs most."""
+    groups = grouped(visible(readings[0]))
+    if rule is None:
+        return sum(
+            1 for group in groups if not all(r.fits(own := members(r, group), [1.0] * len(own)) for r in readings)
+        )
+    found = diagnose(readings, rule, groups)
+    unexplained = sum(1 for diagnosis in found if diagnosis.label in (UNKNOWN, FLAT))
+    return len({(diagnosis.label, diagnosis.words) for diagnosis in found}) + len(groups) * unexplained
 
 
 def _share(reading: Reading, rule: Rule) -> float:
@@ -137,26 +164,21 @@ def _without_unused(readings: Sequence[Reading], rules: Sequence[Rule]) -> tuple
 
 
 def _other_base(readings: Sequence[Reading], rules: Sequence[Rule]) -> Base | None:
-    """The usual base that most writers are scaled from, where readers were left at another usual one.
+    """The usual base that most writers are scaled from, where readers were left as torch draws them.
 
     Writers that stand at the readers' base are unscaled and nothing else.
     """
     first = readings[0]
-    usual = [constant for law, constant in NAMED if law == first.base.law]
-    if first.base.source == "--sigma" or first.base.constant not in usual:
+    if first.base.source == "--sigma" or (first.base.law, first.base.constant) != TORCH:
         return None
     if any(first.fits(group, [1.0] * len(group)) for group in grouped(visible(first))):
         return None
-    for law, constant in NAMED:
-        source = f"{_times(constant)}{law}, which the writers are scaled from; the readers are at {first.base.source}"
-        base = Base(law=law, constant=constant, source=source, readers=first.base.readers)
+    for usual in named_bases(first.writers):
+        source = f"{usual.source}, which the writers are scaled from; the readers are at {first.base.source}"
+        base = replace(usual, source=source, readers=first.base.readers)
         if any(min(_share(rebased(r, base), rule) for r in readings) >= MOST for rule in rules):
             return base
     return None
-
-
-def _times(constant: float) -> str:
-    return "" if constant == 1.0 else f"{constant:.4g} times "
 
 
 def _disguised(readings: Sequence[Reading], rule: Rule, *, recognize: bool) -> Settled | None:
@@ -169,7 +191,7 @@ def _disguised(readings: Sequence[Reading], rule: Rule, *, recognize: bool) -> S
     if factor is None or rule.recipe.name in ABSOLUTE:
         return None
     readers, writers = usable(first.readers), visible(first)
-    for base in _larger(readings, rule, factor):
+    for base in _larger(readings, rule, factor, recognize=recognize):
         moved = rebased(first, base)
         if all(_stands_at(moved, group, factor) for group in (readers, *grouped(readers), *grouped(writers))):
             return Settled([_moved(r, base) for r in readings], rule, everything=True)
@@ -189,19 +211,23 @@ def _stands_at(reading: Reading, group: Sequence[Stored], factor: float) -> bool
     return each and close(pooled, factor, reading.group_margin(group))
 
 
-def _larger(readings: Sequence[Reading], rule: Rule, factor: float) -> Iterator[Base]:
-    """Bases that the readers' pooled one would be `factor` times: by two depths, by name, by tables outside."""
+def _larger(readings: Sequence[Reading], rule: Rule, factor: float, *, recognize: bool) -> Iterator[Base]:
+    """Bases that the readers' pooled one would be `factor` times: by two depths, by name, by tables outside.
+
+    Readers of two depths decide alone; without them a rule that is a guess has nothing but names to be sure by.
+    """
     first = readings[0]
     pooled = first.base
     if len(readings) > 1 and readings[1].base.law == pooled.law:
         other = _constant_factor(readings[1], rule)
         margin = pooled.tolerance + readings[1].base.tolerance
-        moves = other is not None and close(readings[1].base.constant / pooled.constant, other / factor, margin)
-        if other is not None and moves and not close(other, factor, margin):
+        if other is None or close(other, factor, margin):
+            return
+        if close(readings[1].base.constant / pooled.constant, other / factor, margin):
             yield replace(pooled, constant=pooled.constant / factor, source="what readers at two depths have in common")
-    for law, constant in NAMED:
-        yield Base(law=law, constant=constant, source=f"{_times(constant)}{law}", readers=len(first.readers))
-    for name, (std, count) in first.outside.items():
+        return
+    yield from (base for base in named_bases(first.readers) if base.constant == 1.0 or not recognize)
+    for name, (std, count) in () if recognize else first.outside.items():
         if abs(std - 1) > UNIT and std > 0:
             source = f"the std of {name}"
             yield Base(law=CONSTANT, constant=std, source=source, count=count, readers=len(first.readers))

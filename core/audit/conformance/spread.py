@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -14,6 +14,9 @@ SIGMAS = 6.0
 # Laws that lie closer together than this are not told apart, however large the matrix.
 FLOOR = 0.003
 SMALLEST_TRUNCATION, LARGEST_TRUNCATION = 0.5, 6.0
+ORTHOGONAL = "orthogonal"
+# Rows whose angles are looked at, and how much smaller than those of independent draws orthogonal ones' cosines are.
+ROWS, NEAR = 8, 0.1
 _CHANCE = math.log(1e-9)
 
 
@@ -50,13 +53,12 @@ def spread_of(tensor: torch.Tensor) -> Spread:
     deviation, mean = torch.std_mean(values, correction=0)
     largest, name = float(values.abs().max()), distribution(tensor)
     found = Spread(std=float(deviation), mean=float(mean), largest=largest, count=values.numel(), distribution=name)
+    if found.finite and _orthogonal(tensor.detach()):
+        return replace(found, distribution=ORTHOGONAL)
     cut = None if name in ("uniform", "zeros", "constant") or not found.finite else _truncation(found)
     if cut is None:
         return found
-    return Spread(
-        std=found.std, mean=found.mean, largest=largest, count=found.count, distribution="truncated normal",
-        truncation=cut,
-    )  # fmt: skip
+    return replace(found, distribution="truncated normal", truncation=cut)
 
 
 def shrink(cut: float) -> float:
@@ -84,6 +86,20 @@ def tolerance(count: int, sigmas: float = SIGMAS) -> float:
 def joint(*tolerances: float) -> float:
     """The tolerance of a quotient of independent estimates."""
     return math.hypot(*tolerances)
+
+
+def _orthogonal(tensor: torch.Tensor) -> bool:
+    """Whether the rows of a wide matrix, or the columns of a tall one, stand at right angles; of experts, the first's.
+
+    Cosines of independent draws of n values have standard deviation n^(-1/2); rounding to bfloat16 leaves 1e-3 of it.
+    """
+    matrix = tensor[(0,) * max(0, tensor.dim() - 2)]
+    if matrix.dim() != 2 or min(matrix.shape) < ROWS:
+        return False
+    rows = (matrix if matrix.shape[0] <= matrix.shape[1] else matrix.T)[:ROWS].to(torch.float64)
+    rows = rows / rows.norm(dim=1, keepdim=True)
+    cosines = (rows @ rows.T)[~torch.eye(ROWS, dtype=torch.bool, device=rows.device)]
+    return float(cosines.square().mean().sqrt()) < NEAR / math.sqrt(rows.shape[1])
 
 
 def _truncation(found: Spread) -> float | None:

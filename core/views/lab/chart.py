@@ -39,7 +39,7 @@ PATTERNS = ("", "/", ".", "x", "\\", "-")
 # A few values are all told in words, more by their ends and extremes.
 TOLD_IN_FULL = 8
 # Below the axes: the axis title, then the legend, which has room for two short names a row on a telephone.
-AXIS_ROOM, LEGEND_ROW, SHORT_NAME = 62, 20, 20
+AXIS_ROOM, LEGEND_ROW, SHORT_NAME = 62, 20, 14
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,8 +123,8 @@ class Chart:
         chart["height"] += foot - chart["margin"]["b"]
         chart["margin"]["b"] = foot
         chart["showlegend"] = told
-        # Plotly puts the vertical axis title into the axes where the legend hangs on the container.
-        chart["legend"]["x"] = -0.08
+        # Hung on the container it wraps at the width of the axes; a telephone would cut it off at the figure's width.
+        chart["legend"] |= {"yref": "container", "y": (foot - AXIS_ROOM) / chart["height"]}
 
     @property
     def undrawn(self) -> list[str]:

@@ -118,5 +118,20 @@ BRANCH_INTERACTION = LabView(
     subject=decoder_subject,
     reading=_interaction_reading,
     pictures=interaction_pictures,
-    tables={"blocks": TableView(alt="Spectral norms of every term, a row a block.")},
+    tables={
+        "blocks": TableView(
+            alt="Spectral norms of every term, a row a block.",
+            titles={
+                "block": "block",
+                "attention": "attention",
+                "feed_forward": "feed-forward",
+                "interaction": "interaction",
+                "shift": "shift",
+                "sequential": "sequential",
+                "parallel": "parallel",
+                "difference": "difference",
+                "identity_error": "error of the sum",
+            },
+        )
+    },
 )
