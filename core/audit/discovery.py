@@ -273,10 +273,12 @@ def _differentiate(discovery: Discovery, loss: torch.Tensor) -> None:
         discovery.adjoints.append(None if gradient is None else layout.normalized(gradient))
 
 
-def _gradients(outputs: Sequence[Any], inputs: Sequence[Any], *arguments: Any, **keywords: Any) -> Sequence[Any]:
+def _gradients(
+    outputs: Sequence[Any], inputs: Sequence[Any], marked: Sequence[Any] | None = None, *, retain_graph: bool = False
+) -> tuple[torch.Tensor | None, ...]:
     """Gradients by one reverse pass, None where there is no path; raises `AuditError` where the pass itself fails."""
     try:
-        return torch.autograd.grad(outputs, inputs, *arguments, allow_unused=True, **keywords)
+        return torch.autograd.grad(outputs, inputs, marked, retain_graph=retain_graph, allow_unused=True)
     except RuntimeError as error:
         raise AuditError(f"The reverse pass of the model fails: {_first_line(error)}.") from error
 
