@@ -13,6 +13,7 @@ import torch
 
 from core.audit.flow import Factor, Flow, FlowNode, SumTerm, Vertex, numel
 from core.audit.operations import (
+    BOUNDS,
     FUSED_ADDITIONS,
     LOOKUPS,
     MATRICES,
@@ -48,6 +49,8 @@ class Classifier:
             self._matrix(node)
         elif node.name in SUMS or self._sums_a_stack(node):
             self._sum(node)
+        elif node.name in BOUNDS and (source := self._unchanged(node, moving)) is not None:
+            node.kind, node.inputs = "view", (source,)
         elif node.name in ("Mul", "Div"):
             self._product(node, None if node.call is None else _two(node.call))
         elif node.name == "Neg":
@@ -79,6 +82,17 @@ class Classifier:
     def _keeps_size(self, node: FlowNode, source: Vertex) -> bool:
         return node.name == "Expand" or numel(self._flow.shape(source)) == numel(node.shapes[0])
 
+    def _unchanged(self, node: FlowNode, moving: Sequence[Vertex]) -> Vertex | None:
+        """The input that the output is equal to, value for value; None where there is none."""
+        sight = None if node.origin is None else self._flow.recording.sights.get((node.origin, 0))
+        for source in moving:
+            value = self._flow.value(source)
+            if sight is None or value is None or value.dtype != sight.value.dtype:
+                continue
+            if torch.equal(value, sight.value):
+                return source
+        return None
+
     def _matrix(self, node: FlowNode) -> None:
         node.kind = "matrix"
         onto = node.name in FUSED_ADDITIONS
@@ -96,11 +110,12 @@ class Classifier:
         product = FlowNode(node.name, "matrix", node.inputs[1:], node.shapes, node.dtype, True, call)
         self._set_operand(product, product.inputs, 1)
         base, first, second = list(tensors_of(call.arguments, call.keywords))[:3]
-        joined = torch.matmul(first.detach(), second.detach()) * call.keywords.get("alpha", 1)
+        joined = torch.matmul(first.detach(), second.detach())
         product.value = (joined.sum(0) if node.name == "Addbmm" else joined).reshape(base.shape)
         vertex = self._flow.insert(product)
         node.kind, node.inputs = "sum", (node.inputs[0], vertex)
-        node.terms = [SumTerm(node.inputs[0], float(call.keywords.get("beta", 1))), SumTerm(vertex)]
+        beta, alpha = (float(call.keywords.get(name, 1)) for name in ("beta", "alpha"))
+        node.terms = [SumTerm(node.inputs[0], beta), SumTerm(vertex, alpha)]
 
     def _set_operand(self, node: FlowNode, factors: Sequence[Vertex | None], first: int) -> None:
         static = [place for place, v in enumerate(factors) if v is not None and not self._flow.dynamic(v)]
@@ -129,8 +144,8 @@ class Classifier:
             return
         if node.name == "CopySlices":
             self._whole_slice(node, call)
-        elif node.name == "Addcmul":
-            self._addcmul(node, call)
+        elif node.name in ("Addcmul", "Addcdiv"):
+            self._fused_product(node, call)
         elif node.name == "Lerp":
             self._lerp(node, call)
         else:
@@ -150,11 +165,12 @@ class Classifier:
             for vertex, value, factor in zip(vertices, values, factors, strict=False)
         ]
 
-    def _addcmul(self, node: FlowNode, call: Call) -> None:
+    def _fused_product(self, node: FlowNode, call: Call) -> None:
         base, first, second = call.arguments[:3]
-        product = FlowNode("Mul", "product", node.inputs[1:], node.shapes, node.dtype, call=call)
+        name = "Mul" if node.name == "Addcmul" else "Div"
+        product = FlowNode(name, "product", node.inputs[1:], node.shapes, node.dtype, call=call)
         product.dynamic = bool(self._flow.moving(product))
-        product.value = (first * second).detach()
+        product.value = (first * second if name == "Mul" else first / second).detach()
         self._product(product, (first, second))
         node.inputs = (node.inputs[0], self._flow.insert(product))
         self._set_terms(node, (base, None), (1.0, float(call.keywords.get("value", 1))))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from torch.autograd.graph import GradientEdge
@@ -231,9 +233,7 @@ class _Kinds:
         view[:, -1] = 1.0
         if not bool(marked.any()):
             return None
-        (gradient,) = torch.autograd.grad(
-            [GradientEdge(*output)], [GradientEdge(*source)], [marked], retain_graph=True, allow_unused=True
-        )
+        (gradient,) = _gradients([GradientEdge(*output)], [GradientEdge(*source)], [marked], retain_graph=True)
         spread = None if gradient is None else layout_at(flow, layout, state).normalized(gradient)
         if spread is None or not bool((spread != 0).any()):
             return None
@@ -266,18 +266,22 @@ def _differentiate(discovery: Discovery, loss: torch.Tensor) -> None:
     flow = discovery.chain.flow
     vertices: list[Vertex] = [discovery.chain.base, *(site.addition.next_state for site in discovery.sites)]
     edges = [flow.edge(vertex) for vertex in vertices]
-    try:
-        gradients = torch.autograd.grad(
-            loss.sum(), [GradientEdge(*edge) for edge in edges if edge is not None], allow_unused=True
-        )
-    except RuntimeError as error:
-        raise AuditError(f"The reverse pass of the model fails: {_first_line(error)}.") from error
-    found = iter(gradients)
+    found = iter(_gradients([loss.sum()], [GradientEdge(*edge) for edge in edges if edge is not None]))
     for edge, vertex in zip(edges, vertices, strict=True):
         gradient = next(found) if edge is not None else None
         layout = layout_at(flow, discovery.layout, vertex)
         discovery.adjoints.append(None if gradient is None else layout.normalized(gradient))
 
 
+def _gradients(
+    outputs: Sequence[Any], inputs: Sequence[Any], marked: Sequence[Any] | None = None, *, retain_graph: bool = False
+) -> tuple[torch.Tensor | None, ...]:
+    """Gradients by one reverse pass, None where there is no path; raises `AuditError` where the pass itself fails."""
+    try:
+        return torch.autograd.grad(outputs, inputs, marked, retain_graph=retain_graph, allow_unused=True)
+    except RuntimeError as error:
+        raise AuditError(f"The reverse pass of the model fails: {_first_line(error)}.") from error
+
+
 def _first_line(error: Exception) -> str:
-    return str(error).strip().split("\n")[0][:160].rstrip(".")
+    return str(error).strip().split("\n")[0][:240].rstrip(".")

@@ -13,10 +13,12 @@ VIEWS = frozenset(
         *("MaskedFill", "Where", "Slice", "Detach"),
     }
 )
+# These leave a value in their range as it is, or take one of several tensors: views wherever a run changes nothing.
+BOUNDS = frozenset({"Clamp", "ClampMin", "ClampMax", "NanToNum", "Where"})
 NORMS = frozenset({"NativeLayerNorm", "FusedRmsNorm", "NativeGroupNorm", "NativeBatchNorm"})
 FUSED_ADDITIONS = frozenset({"Addmm", "Baddbmm", "Addbmm"})
 MATRICES = FUSED_ADDITIONS | {"Mm", "Bmm", "Mv", "Convolution", "GroupedMm"}
-SUMS = frozenset({"Add", "Sub", "Rsub", "Addcmul", "Lerp", "CopySlices"})
+SUMS = frozenset({"Add", "Sub", "Rsub", "Addcmul", "Addcdiv", "Lerp", "CopySlices"})
 POINTWISE = frozenset(
     {
         *("Relu", "Gelu", "Silu", "Tanh", "Sigmoid", "Exp", "Softplus", "LeakyRelu", "Elu", "Hardtanh", "Hardswish"),
@@ -36,7 +38,23 @@ NONLINEAR = SOFTMAX | {"LogSoftmax", "Sigmoid", "Topk", "Sort", "Max", "Min", "L
 # Of these operations, by dispatcher name, the recorder keeps the arguments: coefficients, matrices, fused terms.
 ARGUMENTS_KEPT = frozenset(
     {
-        *("add", "add_", "sub", "sub_", "rsub", "mul", "mul_", "div", "div_", "addcmul", "addcmul_", "lerp", "lerp_"),
+        *(
+            "add",
+            "add_",
+            "sub",
+            "sub_",
+            "rsub",
+            "mul",
+            "mul_",
+            "div",
+            "div_",
+            "addcmul",
+            "addcmul_",
+            "addcdiv",
+            "addcdiv_",
+            "lerp",
+            "lerp_",
+        ),
         *("mm", "bmm", "mv", "addmm", "addmm_", "baddbmm", "baddbmm_", "addbmm", "addbmm_", "convolution"),
         *("copy_", "_grouped_mm"),
     }

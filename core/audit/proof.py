@@ -159,7 +159,10 @@ def _silenced(discovery: Discovery, site: Site) -> tuple[list[torch.Tensor], lis
     for branch in site.branches:
         parameters |= {id(p): p for p in branch.additive}
     if not _used_elsewhere(discovery, site, set(parameters)):
-        return list(parameters.values()), []
+        # A matrix made of several parameters (a direction and a length) may be undefined where all of them are zero.
+        made = [use for use in uses if len(use.parameters) > 1 and use.operand is not None]
+        parts = {id(p) for use in made for p in use.parameters}
+        return [p for key, p in parameters.items() if key not in parts], [use.operand for use in made if use.operand]
     operands = [use.operand for use in uses if use.operand is not None]
     operands += [operand for branch in site.branches for operand in branch.additive_operands]
     return [], operands

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 from core.audit.discovery import discover
 from core.audit.guard import undisturbed
@@ -11,7 +12,7 @@ from core.audit.proof import prove
 from core.audit.recorder import DEFAULT_BYTES
 from core.audit.result import AuditResult, ModelFacts, observed
 from core.audit.tape import tape_of
-from core.errors import AuditError
+from core.errors import AuditError, shown
 from core.health.observe import Observation
 
 
@@ -30,7 +31,7 @@ def audit(
     the activations held. Raises `AuditError`, `BatchError` or `BudgetError`; what cannot be proved is no error but the
     verdict's reason.
     """
-    model = getattr(model, "_orig_mod", model)
+    model = _whole_module(getattr(model, "_orig_mod", model))
     facts = facts or ModelFacts(class_name=type(model).__name__)
     with undisturbed(model) as guard:
         inputs = model_inputs(model, batch, seed)
@@ -41,6 +42,16 @@ def audit(
         tape = tape_of(discovery) if readable and same_width else None
         observation, refusal = observed(discovery, tape)
     return AuditResult(facts, discovery, identity, tape, observation, refusal)
+
+
+def _whole_module(model: object) -> nn.Module:
+    """The model itself, if it is a module whose parameters all have their shapes."""
+    if not isinstance(model, nn.Module):
+        raise AuditError(f"The model is {shown(type(model).__name__)}; it must be a torch.nn.Module.")
+    for name, parameter in model.named_parameters():
+        if is_lazy(parameter):
+            raise AuditError(f"The parameter {shown(name)} has no shape yet; run the model once, then audit it.")
+    return model
 
 
 def observe_module(model: nn.Module, batch: object = None, *, seed: int = 0) -> Observation:

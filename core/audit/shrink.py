@@ -55,8 +55,11 @@ def _exactly_wide(size: int) -> Rule:
 
 # The first pattern that matches a whole key decides.
 RULES: tuple[tuple[str, Rule], ...] = (
-    (r"(num_hidden_layers|n_layers?|num_layers|decoder_layers|num_decoder_layers|num_layers_per_stack)", _blocks),
-    (r"(encoder_layers|depth|num_blocks|conf_num_hidden_layers|num_global_layers)", _to(2)),
+    (
+        r"(num_hidden_layers|n_layers?|num_layers|decoder_layers|num_decoder_layers|num_layers_per_stack|num_blocks)",
+        _blocks,
+    ),
+    (r"(encoder_layers|depth|conf_num_hidden_layers|num_global_layers)", _to(2)),
     (r"(max_window_layers|num_dense_layers|first_k_dense_replace|num_nextn_predict_layers)", _to(1)),
     (r"num_kv_shared_layers", _to(0)),
     (r"n_(input|recurrent|output)_layers", _to(1)),

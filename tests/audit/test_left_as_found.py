@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from core.audit import audit
-from core.errors import AuditError
+from core.errors import AuditError, BudgetError
 from tests.audit import zoo
 
 IDS = torch.randint(0, zoo.VOCABULARY, (2, 13), generator=torch.Generator().manual_seed(5))
@@ -83,6 +83,36 @@ def test_a_forward_that_fails_leaves_the_model_as_found() -> None:
     before = snapshot(model)
     with pytest.raises(AuditError, match=r"^The model's forward fails: ValueError: no end\.$"):
         audit(model, IDS)
+    assert same(before, snapshot(model))
+
+
+def test_an_audit_that_ends_midway_leaves_the_model_as_found() -> None:
+    """The budget passed inside the forward, a reverse pass that fails, and a second run that fails."""
+
+    class OnlyOnce(zoo.Mutating):
+        runs: ClassVar[list[int]] = []
+
+        def end(self, x: torch.Tensor) -> torch.Tensor:
+            self.runs.append(1)
+            if len(self.runs) > 1:
+                raise ValueError("no second run")
+            return super().end(x)
+
+    model = prepared("Mutating")
+    before = snapshot(model)
+    with pytest.raises(BudgetError, match="recorded activations"):
+        audit(model, IDS, max_bytes=10_000)
+    assert same(before, snapshot(model))
+    model = prepared("HiddenBranch")
+    before = snapshot(model)
+    with pytest.raises(AuditError, match="reverse pass"):
+        audit(model, IDS)
+    assert same(before, snapshot(model))
+    torch.manual_seed(0)
+    model = OnlyOnce().train()
+    before = snapshot(model)
+    audit(model, IDS)
+    assert len(OnlyOnce.runs) > 1
     assert same(before, snapshot(model))
 
 

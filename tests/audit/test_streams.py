@@ -43,6 +43,11 @@ EXPECTED: dict[str, tuple[list[str], list[float], list[float]]] = {
     "Unit": (PAIR, [0.05, 0.05], [0.95, 0.95]),
     "Lerp": (PAIR, [0.1, -1], [0.9, 1]),
     "Fused": (PAIR, [1, 1], [1, 1]),
+    "FusedWithCoefficients": (PAIR, [0.25, 0.5], [1, 2]),
+    "Bounded": (PAIR, [1, 1], [1, 1]),
+    "WeightNorm": (PAIR, [1, 1], [1, 1]),
+    "InsideTheModule": (PAIR, [1, 1], [1, 1]),
+    "Chunked": (PAIR, [1, 1], [1, 1]),
     "Casts": (PAIR, [1, 1], [1, 1]),
     "TorchLayers": (PAIR, [1, 1], [1, 1]),
     "Scripted": (PAIR, [0.5, 1], [1, 1]),
@@ -148,6 +153,26 @@ def test_coefficients_that_parameters_decide() -> None:
         assert feed_forward["shortcut"]["value"] == pytest.approx(1 - math.tanh(gate), rel=1e-5)
 
 
+def test_a_coefficient_of_a_position() -> None:
+    """A fixed mask over positions: seven of thirteen are even, and 12 of them have a target."""
+    coefficient = audited("EveryOtherToken").document()["additions"][1]["branches"][0]["coefficient"]
+    assert coefficient["spread"] == "per position"
+    assert (coefficient["lowest"], coefficient["highest"]) == (0.0, 1.0)
+    assert coefficient["value"] == pytest.approx(math.sqrt(6 / 12))
+
+
+def test_a_range_that_cuts_the_stream_off_stands_behind_its_addition() -> None:
+    """What the stream gains is told before the cut, and the addition says that something stands between."""
+    result = audited("Clipping")
+    assert result.identity.verdict == "proved"
+    assert [row["norm_after"] for row in result.document()["additions"]] == [True, False] * zoo.BLOCKS
+    first = result.discovery.sites[0].measured
+    assert first is not None
+    total = first.stream + sum(branch.contribution for branch in first.branches)
+    torch.testing.assert_close(first.next_state, total.clamp(-0.5, 0.5), rtol=1e-6, atol=1e-7)
+    assert not any(row["norm_after"] for row in audited("Bounded").document()["additions"])
+
+
 def test_writers_are_what_feeds_the_stream() -> None:
     expected = {
         "NoLinear": (["first.0.out.weight"], ["second.0.narrow.weight"]),
@@ -236,8 +261,18 @@ def test_what_cannot_be_proved_is_said_and_not_guessed() -> None:
     assert "CheckpointFunction" in str(hidden.identity.reason)
     assert plain.observation is None
     assert plain.document()["health"] is None
+    with pytest.raises(AuditError, match=r"^The reverse pass of the model fails: When use_reentrant=True"):
+        audited("HiddenBranch")
     with pytest.raises(AuditError, match="no_grad"):
         audited("WithoutGradients")
+
+
+def test_what_is_no_whole_module_is_refused() -> None:
+    with pytest.raises(AuditError, match=r"^The model is 'str'; it must be a torch.nn.Module"):
+        audit("gpt2", IDS)  # type: ignore[arg-type]
+    lazy = nn.Sequential(nn.LazyLinear(3))
+    with pytest.raises(AuditError, match=r"^The parameter '0.weight' has no shape yet"):
+        audit(lazy, IDS)
 
 
 def test_one_position_and_one_row() -> None:

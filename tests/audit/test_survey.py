@@ -32,6 +32,13 @@ def own_generator() -> Any:
     torch.set_rng_state(state)
 
 
+def test_a_depth_that_is_named_twice_is_set_twice() -> None:
+    """xLSTM's number of blocks stands beside the usual key for it, and its writers follow Wang's law in that depth."""
+    for blocks in (2, 4):
+        settings = family_settings("xlstm", blocks)
+        assert (settings["num_hidden_layers"], settings["num_blocks"]) == (blocks, blocks)
+
+
 @pytest.mark.parametrize("name", ["llama", "gpt2", "bloom", "gemma2", "mamba", "deepseek_v4"])
 def test_a_row_tells_both_depths(name: str) -> None:
     row = survey_row(name)

@@ -404,6 +404,75 @@ class Fused(Decoder):
         return flat.view_as(x)
 
 
+class FusedWithCoefficients(Decoder):
+    """Fused operations that scale what they add and what they add it to."""
+
+    def block(self, x: Tensor, block: int) -> Tensor:
+        x = torch.addcdiv(x, self.first[block](rms(x)), torch.tensor(4.0))
+        inner, narrow = functional.gelu(self.second[block].widen(rms(x))), self.second[block].narrow
+        if block % 2 == 0:
+            flat = torch.addmm(x.view(-1, WIDTH), inner.view(-1, FF), narrow.weight.T, beta=2.0, alpha=0.5)
+            return flat.view_as(x)
+        return torch.baddbmm(x, inner, narrow.weight.T.expand(len(x), FF, WIDTH), beta=2.0, alpha=0.5)
+
+
+class Bounded(Decoder):
+    """The stream is kept within a range that it does not leave, and chosen over itself."""
+
+    def block(self, x: Tensor, block: int) -> Tensor:
+        x = torch.clamp(x + self.first[block](rms(x)), -6e4, 6e4)
+        x = torch.nan_to_num(x + self.second[block](rms(x)))
+        present = torch.ones(x.shape[1], 1, dtype=torch.bool)
+        return torch.where(present, x, torch.zeros_like(x))
+
+
+class Clipping(Decoder):
+    """The range cuts values off, so the stream is no sum any more."""
+
+    def block(self, x: Tensor, block: int) -> Tensor:
+        x = torch.clamp(x + self.first[block](rms(x)), -0.5, 0.5)
+        return x + self.second[block](rms(x))
+
+
+class WeightNorm(Decoder):
+    """Writers made of a direction and a length, which are undefined where both are zero."""
+
+    def extra(self, blocks: int) -> None:
+        for branch in self.second:
+            nn.utils.parametrizations.weight_norm(branch.narrow)
+
+
+class InsideTheModule(Decoder):
+    """A branch's module is handed the residual and returns the next state."""
+
+    def attention(self, block: int) -> nn.Module:
+        class Adding(Attention):
+            def forward(self, x: Tensor, residual: Tensor) -> Tensor:  # type: ignore[override]
+                return residual + super().forward(x)
+
+        return Adding()
+
+    def block(self, x: Tensor, block: int) -> Tensor:
+        x = self.first[block](rms(x), x)
+        return x + self.second[block](rms(x))
+
+
+class Chunked(Decoder):
+    """The feed-forward runs on pieces of the sequence."""
+
+    def block(self, x: Tensor, block: int) -> Tensor:
+        x = x + self.first[block](rms(x))
+        return x + torch.cat([self.second[block](rms(piece)) for piece in x.split(5, dim=1)], dim=1)
+
+
+class EveryOtherToken(Decoder):
+    """A fixed mask decides which positions a branch writes to."""
+
+    def block(self, x: Tensor, block: int) -> Tensor:
+        x = x + self.first[block](rms(x))
+        return x + (torch.arange(x.shape[1]) % 2).to(x.dtype)[:, None] * self.second[block](rms(x))
+
+
 class Casts(Decoder):
     """Branches in bfloat16, the stream in float32."""
 
@@ -530,6 +599,14 @@ class Hidden(Decoder):
 
     def block(self, x: Tensor, block: int) -> Tensor:
         return checkpoint(lambda y: Decoder.block(self, y, block), x, use_reentrant=True)
+
+
+class HiddenBranch(Decoder):
+    """Reentrant checkpointing of a branch alone; its reverse pass refuses to be asked for some gradients."""
+
+    def block(self, x: Tensor, block: int) -> Tensor:
+        x = x + self.first[block](rms(x))
+        return x + checkpoint(lambda y: self.second[block](rms(y)), x, use_reentrant=True)
 
 
 class Fourier(Decoder):
