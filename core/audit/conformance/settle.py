@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from core.audit.conformance.base import CONSTANT, TORCH, Base, named_bases, other_laws, transposed, usable
+from core.audit.conformance.base import CONSTANT, TORCH, Base, named_bases, other_laws, shrinks, transposed, usable
 from core.audit.conformance.diagnosis import FLAT, UNKNOWN, diagnose, members
 from core.audit.conformance.matrices import Stored
 from core.audit.conformance.reading import Reading, rebased, visible
@@ -229,8 +229,10 @@ def _larger(readings: Sequence[Reading], rule: Rule, factor: float, *, recognize
     yield from (base for base in named_bases(first.readers) if base.constant == 1.0 or not recognize)
     for name, (std, count) in () if recognize else first.outside.items():
         if abs(std - 1) > UNIT and std > 0:
-            source = f"the std of {name}"
-            yield Base(law=CONSTANT, constant=std, source=source, count=count, readers=len(first.readers))
+            base = Base(
+                law=CONSTANT, constant=std, source=f"the std of {name}", count=count, readers=len(first.readers)
+            )
+            yield from (replace(base, shrink=shrink) for shrink in shrinks(first.readers))
 
 
 def _moved(reading: Reading, base: Base) -> Reading:
