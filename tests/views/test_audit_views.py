@@ -29,7 +29,8 @@ def arm(factor: float) -> dict[str, Any]:
             "site": site, "label": "input" if site == 0 else f"block.0.{site}", "activation_rms": factor * (1 + site),
             "activation_ratio": 1.0 + site, "activation_band": "within",
             "activation_tokens": tokens(factor * (1 + site)), "adjoint_rms": 2e-4 * (3 - site),
-            "adjoint_tokens": tokens(2e-4 * (3 - site)), "adjoint_ratio": factor * (3.0 - site), "adjoint_band": "within",
+            "adjoint_tokens": tokens(2e-4 * (3 - site)), "adjoint_ratio": factor * (3.0 - site),
+            "adjoint_band": "within",
         }
         for site in range(3)
     ]  # fmt: skip
