@@ -16,7 +16,7 @@ WIDTH = 1400
 # File, page, its query, theme and height.
 PICTURES = (
     ("residual-health", "/residual_health", {"blocks": "32"}, "light", 1000),
-    ("the-block", "/residual_health", {"view": "The block"}, "dark", 1000),
+    ("the-block", "/residual_health", {"view": "The block"}, "dark", 1150),
     ("mend-it", "/residual_health", {"blocks": "32", "recipe": "unscaled", "view": "Mend it"}, "light", 820),
     ("laptop-plan", "/laptop_plan", {}, "light", 1000),
 )
@@ -32,7 +32,7 @@ def main() -> None:
         for name, path, query, theme, height in PICTURES:
             with visit(opened, address, viewport={"width": WIDTH, "height": height}, color_scheme=theme) as tab:
                 tab.open(f"{path}?{urlencode(query)}")
-                tab.page.get_by_role("heading", level=2, name="Export").wait_for()
+                tab.page.get_by_role("heading", level=3, name="Export").wait_for()
                 tab.settle(1500)
                 picture = Image.open(io.BytesIO(tab.page.screenshot())).convert("RGB")
             picture.quantize(256).save(folder / f"{name}.png", optimize=True)

@@ -175,8 +175,7 @@ def _fans(first: Reading, rule: Rule, group: Sequence[Stored]) -> Iterator[Hypot
 
 def _fanned(rule: Rule, words: str, exponent: float) -> FactorOf:
     def factor(reading: Reading, matrix: Stored) -> float:
-        scale: float = fan_factor(reading, matrix, words) ** (2 * exponent)
-        return reading.declared(rule, matrix) * scale
+        return reading.declared(rule, matrix) * math.pow(fan_factor(reading, matrix, words), 2 * exponent)
 
     return factor
 
