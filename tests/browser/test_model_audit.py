@@ -60,7 +60,7 @@ def test_a_hostile_zip_is_one_sentence_and_a_link_to_an_upload_asks_for_it(visit
         archive.writestr("config.json", json.dumps(CONFIG))
         archive.writestr("![x](http://example.invalid/a.png).bin", "x")
     upload(tab, "model.zip", target.getvalue())
-    tab.page.get_by_text("is not a file of a safetensors folder").wait_for()
+    tab.page.get_by_text("would be written outside its folder").wait_for()
     tab.settle()
     assert tab.page.locator("[data-testid=stMain] img").count() == 0
     assert tab.page.locator(".st-key-audit-run button").is_disabled()
