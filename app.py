@@ -6,6 +6,7 @@ there is, and Streamlit would take it for a menu of its own and greet the first 
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from importlib import import_module
 
 import streamlit as st
 
@@ -14,7 +15,12 @@ from pages.common import engine
 
 @asynccontextmanager
 async def lifespan(_: st.App) -> AsyncIterator[None]:
-    """Import the tensor engine while the first visitor's browser still loads."""
+    """Import what the landing page shows before the server answers, the tensor engine while a first browser loads.
+
+    Side by side they would wait for one another, and the visitor for both.
+    """
+    for module in ("pages.common.navigation", "pages.views.residual_health"):
+        import_module(module)
     engine.load_beside()
     yield
 

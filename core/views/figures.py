@@ -84,6 +84,14 @@ def ratio_figure(
     return assembled(traces, chart)
 
 
+def blank_figure(*, theme: Theme = "light") -> go.Figure:
+    """Axes alone, shown while what fills them is still computed."""
+    chart = layout("", "", "", theme=theme)
+    for axis in ("xaxis", "yaxis"):
+        chart[axis] |= {"range": [0, 1], "showticklabels": False}
+    return assembled([], chart)
+
+
 def contribution_figure(
     table: pd.DataFrame, column: str = "contribution_to_stream", *, log: bool = True, theme: Theme = "light"
 ) -> go.Figure:

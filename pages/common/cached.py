@@ -13,7 +13,9 @@ import streamlit as st
 from core.decoder.config import DecoderConfig
 from core.health.band import Band
 from core.health.request import ObserveRequest
-from pages.common import allowance, engine
+from core.views.export import MODEBAR
+from core.views.figures import blank_figure
+from pages.common import allowance, engine, panels
 
 if TYPE_CHECKING:
     from core.health.mend import Mending
@@ -77,11 +79,20 @@ def initialization(fan_in: int, fan_out: int, seed: str, layers: int) -> Documen
 
 
 def start_engine() -> None:
-    """Have the tensor engine ready, showing a spinner while it is imported."""
+    """Have the tensor engine ready, showing a spinner and blank axes while it is imported.
+
+    At the first figure a browser reads the library that draws it, which takes it as long as the import takes here.
+    """
     if engine.ready():
         return
+    place = st.empty()
     with st.spinner("Loading the tensor engine, once after the start…"):
+        place.plotly_chart(
+            blank_figure(theme=panels.theme()), width="stretch", theme=None, key="figure-waiting",
+            alt="Axes without points: the tensor engine is being loaded.", config=MODEBAR,
+        )  # fmt: skip
         engine.load()
+    place.empty()
 
 
 @st.cache_data(max_entries=ENTRIES, show_spinner=False)
