@@ -258,6 +258,16 @@ def test_a_factor_on_the_matrix_or_before_it_is_a_forward_coefficient(before: bo
     assert kinds(judged(model, rule="gpt2")) == [kind]
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_a_constant_of_the_forward_is_one_finding_whatever_the_draw(seed: int) -> None:
+    """0.22 lies so near (4L)^(-1/2) at four blocks that some small matrices meet it by sampling error alone."""
+    model, source = two_depths(lambda at: SIGMA, width=32, ff=48, seed=seed, forward_factor=lambda block, depth: 0.22)
+    (finding,) = judged(model, rule="gpt2", source=source).findings
+    assert finding.kind == "depth-convention"
+    assert set(finding.parameters) == names(4, "output", "down")
+    assert "the depth is not counted at all" in finding.sentence
+
+
 def test_writers_squared() -> None:
     (finding,) = judged(Drawn(on_writers(lambda at: 1 / (2 * at.blocks))), rule="gpt2").findings
     assert finding.kind == "twice"

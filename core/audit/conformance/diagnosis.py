@@ -53,7 +53,9 @@ def diagnose(readings: Sequence[Reading], rule: Rule, groups: Sequence[Sequence[
         if best is not None:
             diagnoses.append(_diagnosis(readings[0], rule, best, group))
             continue
-        apart = _one_by_one(readings[0], rule, group)
+        # Writers that one constant fits are alike: what each meets by itself is sampling error.
+        even = _flat(readings, rule, group).label == FLAT
+        apart = [] if even else _one_by_one(readings[0], rule, group)
         diagnoses += apart
         left += [] if apart else group
     return diagnoses + _unknown(readings, rule, left)
