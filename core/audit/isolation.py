@@ -107,6 +107,9 @@ def answer(output: bytes, status: int, memory: int) -> Document:
         reply = json.loads(output)
     except ValueError as error:
         raise BuildError(died(status, memory)) from error
+    if "stage" in reply:
+        # The last thing that it said is what it was at when it died.
+        raise BuildError(died(status, memory))
     if "document" in reply:
         document: Document = reply["document"]
         return document

@@ -10,7 +10,7 @@ from torch import nn
 
 from core.audit.hub import force_eager, parameters_of, sentence
 from core.audit.weight_files import FLOATING, WeightFiles
-from core.errors import BudgetError, ModelFileError
+from core.errors import BudgetError, ModelFileError, shown
 
 SHOWN_NAMES = 5
 
@@ -31,14 +31,20 @@ def loaded_model(
             dtype=torch.float32,
             attn_implementation="eager",
             output_loading_info=True,
+            ignore_mismatched_sizes=True,
         )
     except Exception as error:
         raise ModelFileError(f"The weights do not fit the configuration: {sentence(error)}.") from error
+    if info.get("mismatched_keys"):
+        name, held, wanted = min(info["mismatched_keys"], key=lambda entry: str(entry[0]))
+        raise ModelFileError(
+            f"The weights do not fit the configuration: {shown(name)} is {list(held)} in the files and {list(wanted)} "
+            "in the model."
+        )
     findings = [
         *_finding("missing from the files, so drawn anew", info.get("missing_keys")),
         *_finding("promised by the index but in no file", files.absent),
         *_finding("in the files but not in the model", info.get("unexpected_keys")),
-        *_finding("of another shape than the model's", [str(entry[0]) for entry in info.get("mismatched_keys", ())]),
         *_finding("held by more than one file", files.twice),
     ]
     return model, findings, sorted(info.get("missing_keys") or ()), looks_trained(model)

@@ -135,6 +135,18 @@ def test_tensors_that_do_not_fit_are_findings(tmp_path: Path) -> None:
     assert any("not in the model" in note and "transformer.h.9.mlp.c_proj.weight" in note for note in notes)
 
 
+def test_a_tensor_of_another_shape_is_named(tmp_path: Path) -> None:
+    saved(tmp_path)
+    tensors = load_file(tmp_path / "model.safetensors")
+    name = "transformer.h.1.mlp.c_proj.weight"
+    wanted = list(tensors[name].shape)
+    tensors[name] = torch.zeros(2, 3)
+    save_file(tensors, tmp_path / "model.safetensors")
+    with pytest.raises(ModelFileError) as refusal:
+        build_target(folder_task(tmp_path))
+    assert f"{name!r} is [2, 3] in the files and {wanted} in the model." in str(refusal.value)
+
+
 def test_the_command_line_gives_the_contracts_document(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "config.json"
     path.write_text(json.dumps({"model_type": "gpt2", **GPT2}))
@@ -181,6 +193,8 @@ def test_a_child_past_its_limits_is_one_sentence() -> None:
     with pytest.raises(BuildError, match="MiB"):
         answer(b"", -9, 2**30)
     assert "SIGKILL" in died(-9, 2**30)
+    with pytest.raises(BuildError, match="SIGKILL"):
+        answer(b'{"stage": "build"}', -9, 2**30)
     with pytest.raises(BudgetError, match="too large"):
         answer(json.dumps({"kind": "BudgetError", "sentence": "too large"}).encode(), 0, 0)
     with pytest.raises(BuildError, match="odd"):
