@@ -181,6 +181,8 @@ def _drawn_targets(inputs: ModelInputs, vocabulary: int) -> torch.Tensor:
 def _logits(tensor: torch.Tensor, inputs: ModelInputs) -> torch.Tensor | None:
     """`[B, T, V]`, or `[B, T', V]` for the last T' positions where a model answers for them alone."""
     rows, positions = inputs.rows, inputs.positions
+    if not tensor.numel():
+        return None
     if tensor.dim() == 3 and tensor.shape[:2] == (positions, rows) and rows != positions:
         return tensor.transpose(0, 1)
     if tensor.dim() == 3 and tensor.shape[0] == rows and tensor.shape[1] <= positions:

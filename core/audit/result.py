@@ -149,9 +149,10 @@ def _matrix_rows(discovery: Discovery, which: str) -> list[Document]:
 
 
 def _identity(identity: Identity) -> Document:
+    worst = identity.worst_relative_error
     return {
         "verdict": identity.verdict,
-        "worst_relative_error": identity.worst_relative_error,
+        "worst_relative_error": None if worst is None else _finite(worst),
         "interventions": len(identity.interventions),
         "reason": identity.reason,
         "trials": [
@@ -197,7 +198,7 @@ def _measured(discovery: Discovery, site: Site, measured: MeasuredAddition) -> D
         "contribution_rms": gained,
         "contribution_to_stream": gained / rms[1] if gained is not None and rms[1] else None,
         "shortcut": _coefficient(measured.shortcut),
-        "relative_error": measured.error,
+        "relative_error": _finite(measured.error),
         "branches": [
             {
                 "branch": kind,

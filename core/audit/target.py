@@ -100,7 +100,8 @@ def called(text: str) -> tuple[Any, Any]:
         for part in name.split("."):
             found = getattr(found, part)
         built = found()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
+        # A script that ends by itself has given no model; its own status would stand for the audit's.
         reason = f"{type(error).__name__}: {error}".strip().splitlines()[0][:160].rstrip(".: ")
         raise AuditError(f"{shown(text)} cannot be called: {reason}.") from error
     from torch import nn

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import redirect_stdout
+from itertools import zip_longest
 from typing import Any
 
 import click
@@ -25,8 +28,7 @@ class GateCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Write the default out before click takes the next word for it."""
-        following = [*args[1:], ""]
-        pairs = zip(args, following, strict=True)
+        pairs = zip_longest(args, args[1:])
         args = ["--gate=error" if a == "--gate" and after not in ("error", "warning") else a for a, after in pairs]
         return super().parse_args(ctx, args)
 
@@ -67,7 +69,9 @@ def command(**options: Any) -> int:
     request.check()
     batch = _batch(options["batch_file"])
     audit = _audit_callable if names_callable(options["model"]) else _audit_path
-    document = audit(options, request, batch)
+    # Standard output is the document's; what a model's own code prints goes to standard error.
+    with redirect_stdout(sys.stderr):
+        document = audit(options, request, batch)
     outcome = write_outputs(
         document,
         gate=options["gate"],
@@ -119,6 +123,7 @@ def _audit_callable(options: dict[str, Any], request: AuditRequest, batch: JsonV
     if options["shrink"]:
         raise BatchError("--shrink changes a config; a callable decides its own sizes, so leave it out.")
     import torch
+    from torch.nn.parameter import is_lazy
 
     from core.audit.conformance.judge import judged_document
     from core.audit.conformance.source import Source, source_of
@@ -127,7 +132,7 @@ def _audit_callable(options: dict[str, Any], request: AuditRequest, batch: JsonV
 
     torch.manual_seed(request.seed)
     model, example = called(options["model"])
-    opt.use_threads(sum(parameter.numel() for parameter in model.parameters()))
+    opt.use_threads(sum(parameter.numel() for parameter in model.parameters() if not is_lazy(parameter)))
     given = Batch.from_document(batch) if batch is not None else example
     facts = ModelFacts(class_name=type(model).__name__, source=options["model"])
     own = source_of(model)

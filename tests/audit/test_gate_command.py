@@ -88,3 +88,93 @@ def test_a_bad_rule_is_refused_before_torch(options: tuple[str, ...]) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code, *options], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_without_a_model_the_argument_is_named() -> None:
+    assert audit() == (2, "", "Missing argument 'MODEL'.\n")
+    assert audit("--gate") == (2, "", "Missing argument 'MODEL'.\n")
+
+
+OWN = """
+import sys
+import torch
+from torch import nn
+from tests.audit.drawn import IDS, Drawn
+
+
+class Loud(Drawn):
+    def forward(self, ids):
+        print("in forward")
+        return super().forward(ids)
+
+
+class Empty(Drawn):
+    def forward(self, ids):
+        return super().forward(ids)[:, :0]
+
+
+def loud():
+    print("building")
+    return Loud(blocks=2, width=32, ff=64), IDS
+
+
+def empty():
+    return Empty(blocks=2, width=32, ff=64), IDS
+
+
+def lazy():
+    return nn.Sequential(nn.Embedding(41, 8), nn.LazyLinear(41)), IDS
+
+
+def broken():
+    model = Drawn(blocks=2, width=32, ff=64)
+    with torch.no_grad():
+        model.embed.weight.fill_(float("nan"))
+    return model, IDS
+
+
+def ends():
+    sys.exit(0)
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A module of the user's own, in the working folder."""
+    name = "users_odd_models"
+    (tmp_path / f"{name}.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.delitem(sys.modules, name, raising=False)
+    return name
+
+
+def test_what_a_model_prints_goes_to_standard_error(own: str) -> None:
+    status, out, err = audit(f"{own}:loud", "--json")
+    assert (status, json.loads(out)["model"]["class"]) == (0, "Loud")
+    assert "building" in err
+    assert "in forward" in err
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("ends", "cannot be called: SystemExit: 0."), ("lazy", "has no shape yet"), ("empty", "returned no logits")],
+)
+def test_an_odd_model_is_one_sentence(own: str, name: str, words: str) -> None:
+    status, out, err = audit(f"{own}:{name}", "--gate", "--json")
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert words in err
+    assert "internal error" not in err
+
+
+def test_weights_that_are_not_finite_are_a_document(own: str, tmp_path: Path) -> None:
+    status, found = document(f"{own}:broken", "--csv", str(tmp_path / "tables"), "--html", str(tmp_path / "page.html"))
+    assert (status, found["identity"]["verdict"], found["health"]) == (0, "failed", None)
+    assert found["identity"]["worst_relative_error"] is None
+    assert [addition["relative_error"] for addition in found["additions"]] == [None] * 4
+    assert "is not finite" in found["health_refusal"]
+
+
+def test_a_base_past_the_range_has_no_twin_factors() -> None:
+    found = document(UNSCALED, "--rule", "gpt2", "--sigma", "1e308")[1]
+    assert set(found["twin_factors"].values()) <= {None}

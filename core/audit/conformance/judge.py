@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -58,7 +59,7 @@ class Judgement:
             "conformance": self.document(),
             "twin": twin,
             "twin_refusal": refusal,
-            "twin_factors": dict(self.twin.factors) if self.twin is not None else {},
+            "twin_factors": _finite(self.twin.factors) if self.twin is not None else {},
             "twin_draws": self.twin.draws.sentence if self.twin is not None else None,
         }
 
@@ -239,6 +240,11 @@ def _alive(result: AuditResult, findings: Sequence[Finding], dead: Sequence[Find
             told += f" {listed(still)} {'has' if len(still) == 1 else 'have'} none at the start." if still else ""
             kept.append(replace(finding, parameters=names, sentence=finding.sentence + told))
     return kept
+
+
+def _finite(factors: Mapping[str, float]) -> dict[str, float | None]:
+    """Factors as JSON has them; None where a base is so large that there is none."""
+    return {name: factor if math.isfinite(factor) else None for name, factor in factors.items()}
 
 
 def _arm(twin: Twin | None, band: Band) -> tuple[dict[str, Any] | None, str | None]:
