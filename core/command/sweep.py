@@ -56,16 +56,22 @@ def _list(name: str, default: int | None, text: str) -> Callable[[opt.Command], 
 @click.option("--inputs", type=str, help="Token ids; commas between ids, semicolons between rows.")
 @click.option("--targets", type=str, help="Target ids, in the shape of --inputs.")
 @click.option("--text", type=str, help="A row of UTF-8 bytes plus 10, led by 0, ending in target 1.")
-@click.option("--batch", "batch_files", multiple=True, metavar="FILE.json", help="A batch; give it again for more.")
+@click.option(
+    "--batch", "batch_files", type=opt.PATH, multiple=True, metavar="FILE.json", help="A batch; give it again for more."
+)
 @click.option("--lengths", type=str, metavar="T,...", help="Batches of uniform random tokens of these row lengths.")
 @click.option("--rows", default="1", show_default=True, metavar="B,...", help="Numbers of rows, beside --lengths.")
 @click.option("--token-seed", default="0", show_default=True, help="Seed of the random tokens.")
 @click.option("--band", default="0.01,100", show_default=True, help="Inclusive limits of every ratio.")
-@click.option("--store", type=str, metavar="PATH", help="Store of finished cells; DEPTHSCOPE_STORE, else one a user.")
+@click.option(
+    "--store", type=opt.PATH, metavar="PATH", help="Store of finished cells; DEPTHSCOPE_STORE, else one a user."
+)
 @click.option("--store-limit", type=opt.WHOLE, default=DEFAULT_LIMIT, show_default=True, help="Bytes of the store.")
 @click.option("--workers", type=opt.WHOLE, help="Processes; as many as cores where that saves time unless given.")
 @click.option("--scheduler", type=str, metavar="ADDRESS", help="Run on the workers of a Dask scheduler.")
-@click.option("--out", required=True, type=str, metavar="DIR", help="Folder for sweep.csv, summary.csv, manifest.json.")
+@click.option(
+    "--out", required=True, type=opt.PATH, metavar="DIR", help="Folder for sweep.csv, summary.csv, manifest.json."
+)
 @click.option("--parquet", is_flag=True, help="Write sweep.parquet too.")
 @opt.budget_options
 @opt.json_option
@@ -78,6 +84,10 @@ def command(context: click.Context, /, **options: Any) -> None:
     folder = OutputFolder(options["out"])
     manifest = folder.finished(grid, parquet=parquet)
     if manifest is None:
+        if options["scheduler"] is None and grid.device != "cpu":
+            from core.health.arms import checked_device
+
+            checked_device(grid.device)
         with Store.open(options["store"] or default_store(os.environ), options["store_limit"]) as store:
             run = SweepRun(grid, store, start=os.getpid() * GOLDEN_RATIO % 1)
             folder.begin(grid)

@@ -254,3 +254,19 @@ def test_the_store_of_a_user_is_shared_and_kept_to_its_limit(home: Path) -> None
     sweep("--blocks", "1", "--seeds", "90:95", "--store-limit", "1", "--out", home / "next")
     with Store.open(home / "cache" / "depthscope" / "cells.sqlite") as store:
         assert store.count() == 10
+
+
+@pytest.mark.parametrize("option", ["--out", "--store", "--batch"])
+def test_an_empty_path_is_refused(home: Path, option: str) -> None:
+    outcome = sweep(*SMALL, *(() if option == "--out" else ("--out", home / "out")), option, "")
+    assert (outcome.status, outcome.out, outcome.err) == (2, "", f"{option} is empty; give a path.\n")
+
+
+def test_a_device_that_is_not_there_is_refused_before_anything_is_made(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    outcome = sweep(*SMALL, "--device", "cuda", "--out", home / "out")
+    assert (outcome.status, outcome.err.count("\n")) == (2, 1)
+    assert "No CUDA device" in outcome.err
+    assert os.listdir(home) == []
