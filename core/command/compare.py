@@ -36,4 +36,5 @@ def readable(result: dict[str, Any]) -> str:
         return "The documents are equal."
     difference = result["first_difference"]
     relative = "" if difference["relative"] is None else f" (relative difference {difference['relative']:.3g})"
-    return f"First difference at {difference['path']}: {difference['a']!r} against {difference['b']!r}{relative}."
+    place = difference["path"] or "the top"
+    return f"First difference at {place}: {difference['a']!r} against {difference['b']!r}{relative}."

@@ -228,6 +228,10 @@ class TestCompare:
         c, d = files("c.json", {"seed": 2**53 + 1}), files("d.json", {"seed": 2.0**53})
         assert self.compared(c, d)[0] == 1
 
+    def test_documents_that_differ_as_a_whole(self, files: Any) -> None:
+        outcome = run_cli("compare", files("a.json", 1), files("b.json", 2))
+        assert outcome.out == "First difference at the top: 1 against 2 (relative difference 0.5).\n"
+
     @pytest.mark.parametrize("value", [10**98, 1.7e308, 5e-324])
     def test_a_relative_difference_at_either_end_of_the_range(self, files: Any, value: float) -> None:
         status, found = self.compared(files("a.json", {"x": value}), files("b.json", {"x": -value}))
