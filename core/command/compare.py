@@ -6,12 +6,14 @@ from typing import Any
 
 import click
 
+from core import __version__
 from core.cli import DONE, GATE_FAILED
 from core.command import options as opt
 from core.errors import ConfigError
 from core.strict_json import read_json
 from core.views.comparison import compare_documents
 
+SCHEMA = "depthscope.compare/1"
 MAX_DOCUMENT_BYTES = 2**26
 
 
@@ -25,7 +27,8 @@ def command(first: str, second: str, tolerance: float, as_json: bool) -> int:
     if not 0 <= tolerance < float("inf"):
         raise ConfigError(f"The tolerance {tolerance:g} is not a finite number of at least 0.")
     documents = [read_json(path, max_bytes=MAX_DOCUMENT_BYTES) for path in (first, second)]
-    result = compare_documents(documents[0], documents[1], tolerance)
+    found = compare_documents(documents[0], documents[1], tolerance)
+    result = {"schema": SCHEMA, "version": __version__, **found}
     opt.emit(result, as_json, readable)
     return DONE if result["equal"] else GATE_FAILED
 

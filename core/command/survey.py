@@ -12,14 +12,17 @@ from typing import Any
 
 import click
 
+from core import __version__
 from core.audit.confine import OFFLINE
 from core.audit.hub import families
 from core.audit.survey import FAMILY_BYTES, FAMILY_SECONDS, survey
 from core.audit.survey_table import MANIFEST, TABLE, survey_counts, survey_manifest, survey_state
 from core.command import options as opt
-from core.errors import ModelFileError, shown
+from core.errors import ConfigError, ModelFileError, shown
 from core.views.export import write_tables, write_text
 from core.views.survey_tables import ordered, survey_table
+
+SCHEMA = "depthscope.survey/1"
 
 
 @click.command(name="survey")
@@ -32,15 +35,19 @@ from core.views.survey_tables import ordered, survey_table
 def command(**options: Any) -> None:
     """Audit the causal language models of the installed transformers and write one row a family."""
     os.environ.update(OFFLINE)
+    workers = options["workers"]
+    if workers is not None and workers < 1:
+        raise ConfigError(f"--workers is {workers}; a survey needs at least one process.")
     chosen = _chosen(options["wanted"])
     rows: list[dict[str, Any]] = []
     limits = {"seconds": options["max_seconds"], "memory": options["max_memory"]}
-    for row in survey(chosen, workers=options["workers"] or os.cpu_count() or 1, **limits):
+    for row in survey(chosen, workers=workers or os.cpu_count() or 1, **limits):
         rows.append(row)
         _progress(row, len(rows), len(chosen))
     in_order = ordered(rows, "family")
     path = write_survey(options["out"], in_order, _versions())
-    document = {"out": str(path), "rows": in_order, "versions": _versions()}
+    head = {"schema": SCHEMA, "version": __version__}
+    document = {**head, "out": str(path), "rows": in_order, "versions": _versions()}
     opt.emit(document, options["as_json"], readable)
 
 

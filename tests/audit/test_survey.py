@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 
+from core import __version__
 from core.audit import survey as module
 from core.audit.family import family_settings
 from core.audit.hub import families
@@ -157,3 +158,20 @@ def test_children_are_bounded_and_leave_a_row() -> None:
     (starved,) = survey(["moshi"], workers=1, memory=2**20)
     assert starved["identity"] is None
     assert starved["reason"]
+
+
+def test_the_document_says_what_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("core.command.survey.survey", lambda *_, **__: iter(()))
+    assert run(["survey", "--families", "gpt2", "--out", str(tmp_path), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["schema"], document["version"]) == ("depthscope.survey/1", __version__)
+
+
+@pytest.mark.parametrize("workers", ["0", "-1"])
+def test_a_survey_without_a_process_is_refused(
+    workers: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["survey", "--families", "gpt2", "--workers", workers, "--out", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == f"--workers is {workers}; a survey needs at least one process.\n"

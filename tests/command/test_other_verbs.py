@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from core import __version__
 from core.lab.initializer import init_document
 from core.lab.plan import plan_document
 from core.lab.presets import LAPTOP, PRESETS
@@ -164,7 +165,9 @@ class TestCompare:
 
     def test_equal_runs(self, files: Any) -> None:
         first, second = (files(name, run_cli("observe", "--json").document()) for name in ("a.json", "b.json"))
-        assert self.compared(first, second) == (0, {"equal": True, "first_difference": None})
+        status, found = self.compared(first, second)
+        assert (status, found.pop("version")) == (0, __version__)
+        assert found == {"schema": "depthscope.compare/1", "equal": True, "first_difference": None}
         outcome = run_cli("compare", first, second)
         assert (outcome.status, outcome.out) == (0, "The documents are equal.\n")
 
