@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import importlib.metadata
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -155,7 +157,12 @@ def test_children_are_bounded_and_leave_a_row() -> None:
     assert {row["identity"] for row in rows.values()} == {"proved"}
     (late,) = survey(["hrm_text"], workers=1, seconds=1)
     assert late["reason"] == "Not finished within 1 seconds."
-    (starved,) = survey(["moshi"], workers=1, memory=2**20)
+    # In a process of its own: a child also has what this long one freed and kept.
+    starve = (
+        "import json; from core.audit.survey import survey; print(json.dumps(list(survey(['moshi'], memory=2**20))))"
+    )
+    ended = subprocess.run([sys.executable, "-c", starve], capture_output=True, check=True, timeout=200)
+    (starved,) = json.loads(ended.stdout.splitlines()[-1])
     assert starved["identity"] is None
     assert starved["reason"]
 
