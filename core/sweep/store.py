@@ -196,15 +196,21 @@ def _prepare(path: Path, connection: sqlite3.Connection) -> None:
     def pragma(name: str) -> int:
         return int(connection.execute(f"PRAGMA {name}").fetchone()[0])
 
-    if pragma("application_id") != APPLICATION_ID:
-        if connection.execute("SELECT COUNT(*) FROM sqlite_schema").fetchone()[0]:
-            raise StoreError(f"The file {path} is a database of something else; give another path for the store.")
+    def empty() -> bool:
+        return not connection.execute("SELECT COUNT(*) FROM sqlite_schema").fetchone()[0]
+
+    if pragma("application_id") != APPLICATION_ID and empty():
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         connection.execute("BEGIN IMMEDIATE")
-        connection.execute(TABLE)
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        # Another process may have made the store since.
+        if empty():
+            connection.execute(TABLE)
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         connection.execute("COMMIT")
+    # Read again: a store made meanwhile has its table and its id by one commit.
+    if pragma("application_id") != APPLICATION_ID:
+        raise StoreError(f"The file {path} is a database of something else; give another path for the store.")
     if pragma("user_version") != SCHEMA_VERSION:
         raise StoreError(f"The store {path} was written by another version of this program; give another path.")
     connection.execute("PRAGMA synchronous = NORMAL")

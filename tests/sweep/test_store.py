@@ -9,8 +9,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Barrier
 
 import numpy as np
 import pytest
@@ -214,3 +216,17 @@ def test_within_the_limit_nothing_is_deleted(tmp_path: Path) -> None:
         store.put(cell(number) for number in range(100))
         assert store.trim() == 0
         assert store.count() == 100
+
+
+def test_many_openings_of_a_new_store_at_once_agree(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        for attempt in range(30):
+            path = tmp_path / f"{attempt}.sqlite"
+            together = Barrier(8)
+
+            def opened(path: Path = path, together: Barrier = together) -> int:
+                together.wait()
+                with Store.open(path) as store:
+                    return store.count()
+
+            assert [future.result() for future in [pool.submit(opened) for _ in range(8)]] == [0] * 8
