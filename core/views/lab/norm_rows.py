@@ -73,7 +73,7 @@ def _steps_reading(result: Result) -> str:
 NORM_STEPS = LabView(
     text=(
         "Type a row or take one from a decoder's stream, and follow every step. LayerNorm takes the mean away and "
-        "divides by the spread, RMSNorm divides by the root mean square, pRMSNorm by that of a part, ScaleNorm by the "
+        "divides by the spread; the divisor of RMSNorm is the RMS, pRMSNorm takes that of a part, ScaleNorm the "
         "length; DyT has no moment and squashes each number by itself."
     ),
     formulas=(
