@@ -10,7 +10,7 @@ from importlib import import_module
 
 import streamlit as st
 
-from pages.common import engine
+from pages.common import chart, engine
 
 
 @asynccontextmanager
@@ -25,4 +25,4 @@ async def lifespan(_: st.App) -> AsyncIterator[None]:
     yield
 
 
-app = st.App("pages/common/main.py", lifespan=lifespan)
+app = st.App("pages/common/main.py", lifespan=lifespan, routes=[chart.ROUTE])

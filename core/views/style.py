@@ -92,6 +92,8 @@ def layout(
         "zeroline": False,
         "ticks": "outside",
         "tickcolor": colors.muted,
+        # What ends beyond the axis is seen as well; to look for it takes a browser a tenth of the drawing.
+        "ticklabeloverflow": "allow",
     }
     y_axis: dict[str, Any] = {**axis, "title": {"text": y_title, "standoff": 8}}
     if log_y:

@@ -16,6 +16,7 @@ from core.health.request import ObserveRequest
 from core.views.export import MODEBAR
 from core.views.figures import blank_figure
 from pages.common import allowance, engine, panels
+from pages.common.chart import chart
 
 if TYPE_CHECKING:
     from core.health.mend import Mending
@@ -87,10 +88,13 @@ def start_engine() -> None:
         return
     place = st.empty()
     with st.spinner("Loading the tensor engine, once after the start…"):
-        place.plotly_chart(
-            blank_figure(theme=panels.theme()), width="stretch", theme=None, key="figure-waiting",
-            alt="Axes without points: the tensor engine is being loaded.", config=MODEBAR,
-        )  # fmt: skip
+        with place:
+            chart(
+                blank_figure(theme=panels.theme()),
+                key="figure-waiting",
+                config=MODEBAR,
+                alt="Axes without points: the tensor engine is being loaded.",
+            )
         engine.load()
     place.empty()
 

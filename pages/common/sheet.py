@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from core.views.bundle import Contents, bundle, report_text
 from core.views.export import MODEBAR, csv_text, figure_html, figure_json, json_text
 from core.views.manifest import Export, manifest_text
 from core.views.style import Theme
 from pages.common import navigation, settings
+from pages.common.chart import chart
 from pages.common.control import Control
 from pages.common.panels import escaped, theme
 
 SIX_DECIMALS = "%.6f"
+# Seconds in which a browser has changed figures alone to draw. Tables and buttons that reach it meanwhile go first
+# there, and a person who moves a slider, and looks at the figures, waits a third longer.
+FIGURES_ALONE = 0.15
 IMAGE = Control(
     name="image", label="Image format of the camera button", kind="segments", default="png", options=("png", "svg")
 )
@@ -38,6 +45,8 @@ class Sheet:
     title: str
     tables: dict[str, pd.DataFrame] = field(default_factory=dict)
     builders: dict[str, Builder] = field(default_factory=dict)
+    _changed: bool = False
+    _after_figures: list[Callable[[], None]] = field(default_factory=list)
 
     def figure(
         self,
@@ -46,28 +55,23 @@ class Sheet:
         *,
         alt: str,
         undrawn: Sequence[str] = (),
-        select: Callable[[], None] | None = None,
+        select: Callable[[Any], None] | None = None,
     ) -> None:
         """Show a figure with its alternative text, the points that it cannot draw, and its files.
 
-        `select` is called after a click on a point, which then stands in the session's entry `figure-{name}`.
+        `select` is called with the `customdata` of a point that was clicked.
         """
         self.builders[name] = builder
         options = {"format": IMAGE.value, "filename": f"{self._prefix}-{name}", "scale": 2}
-        st.plotly_chart(
-            builder(theme=theme()), width="stretch", theme=None, key=f"figure-{name}", alt=alt,
-            on_select=select or "ignore", selection_mode="points",
+        self._changed |= chart(
+            builder(theme=theme()), key=f"figure-{name}", alt=alt, select=select,
             config={**MODEBAR, "toImageButtonOptions": options},
         )  # fmt: skip
         if undrawn:
             shown, more = list(undrawn[:8]), max(0, len(undrawn) - 8)
             st.caption(escaped(f"Not drawn on this axis: {'; '.join(shown)}{f'; and {more} more' if more else ''}."))
-        title = name.replace("-", " ")
-        with st.container(horizontal=True, gap="xsmall", key=f"files-of-{name}"):
-            self._download(f"{name}.html", "text/html", lambda: figure_html(title, builder(theme="light")).encode())
-            self._download(
-                f"{name}.figure.json", "application/json", lambda: figure_json(builder(theme="light")).encode()
-            )
+        place = st.container(horizontal=True, gap="xsmall", key=f"files-of-{name}")
+        self._after_figures.append(partial(self._figure_files, place, name, builder))
 
     def table(
         self,
@@ -84,6 +88,7 @@ class Sheet:
 
         `select` is called after a row was chosen, which then stands in the session's entry `table-{name}`.
         """
+        self._let_figures_be_drawn()
         shown = table if view is None else view
         st.dataframe(
             shown, hide_index=True, width="stretch", alt=alt, column_config=columns(shown, formats),
@@ -94,6 +99,7 @@ class Sheet:
 
     def files(self, name: str, table: pd.DataFrame) -> None:
         """The files of a table, which hold it exactly."""
+        self._let_figures_be_drawn()
         self.tables[name] = table
         with st.container(horizontal=True, gap="xsmall", key=f"files-of-table-{name}"):
             self._download(f"{name}.csv", "text/csv", lambda: csv_text(table).encode())
@@ -101,6 +107,7 @@ class Sheet:
 
     def file(self, name: str, mime: str, data: Callable[[], bytes]) -> None:
         """A further file of the page, made at a click."""
+        self._let_figures_be_drawn()
         self._download(name, mime, data, kind="secondary")
 
     def exports(
@@ -114,6 +121,7 @@ class Sheet:
 
         `contents` gives everything where the page shows only a part of it at a time; else it is what the sheet holds.
         """
+        self._let_figures_be_drawn()
         entry = navigation.entry_named(self.page)
         assert entry is not None
         # Taken now: the session may have moved on when the click comes.
@@ -139,6 +147,23 @@ class Sheet:
             "Upload a manifest in the sidebar to have this page again exactly; two exports of one setting are the same "
             "bytes."
         )
+
+    def _let_figures_be_drawn(self) -> None:
+        """Before anything stands below the figures, a moment in which a browser has nothing to do but draw them."""
+        if self._changed:
+            time.sleep(FIGURES_ALONE)
+            self._changed = False
+        for draw in self._after_figures:
+            draw()
+        self._after_figures.clear()
+
+    def _figure_files(self, place: DeltaGenerator, name: str, builder: Builder) -> None:
+        title = name.replace("-", " ")
+        with place:
+            self._download(f"{name}.html", "text/html", lambda: figure_html(title, builder(theme="light")).encode())
+            self._download(
+                f"{name}.figure.json", "application/json", lambda: figure_json(builder(theme="light")).encode()
+            )
 
     @property
     def _prefix(self) -> str:

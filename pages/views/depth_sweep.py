@@ -120,7 +120,7 @@ def depth_by_seed(shown: Shown) -> None:
                 file,
                 partial(heat_figure, heat, shown.sweep.grid.band),
                 alt=heat_sentence(heat, quantity),
-                select=partial(sweep_cell.open_clicked, shown.sweep.grid, file, shown.axes),
+                select=partial(sweep_cell.open_clicked, shown.sweep.grid, shown.axes),
             )
     st.caption("A click on a cell opens that decoder on Residual health. So does the choice below.")
     sweep_cell.picker(shown.sweep.grid, name, shown.axes)

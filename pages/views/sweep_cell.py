@@ -27,12 +27,10 @@ def drawn_seeds(grid: SweepGrid) -> list[str]:
     return [str(seed) for seed in grid.seeds[: min(MOST_SEEDS, max(1, MOST_POINTS // len(grid.blocks)))]]
 
 
-def open_clicked(grid: SweepGrid, figure: str, axes: Sequence[str]) -> None:
-    """Callback of a click in a heat map: open the cell; a click beside every cell does nothing."""
-    points = st.session_state[f"figure-{figure}"].selection.points
-    if points:
-        seed, blocks, series = points[0]["customdata"][:3]
-        open_cell(grid, str(series), int(blocks), str(seed), axes)
+def open_clicked(grid: SweepGrid, axes: Sequence[str], cell: Sequence[Any]) -> None:
+    """Callback of a click in a heat map: open the cell."""
+    seed, blocks, series = cell[:3]
+    open_cell(grid, str(series), int(blocks), str(seed), axes)
 
 
 def open_cell(grid: SweepGrid, series: str, blocks: int, seed: str, axes: Sequence[str]) -> None:

@@ -15,7 +15,7 @@ def sentences(app: AppTest, kind: str = "error") -> list[str]:
 
 def figures(app: AppTest) -> list[dict[str, Any]]:
     """Every figure as the browser gets it."""
-    return [json.loads(element.proto.spec) for element in app.get("plotly_chart")]
+    return [json.loads(json.loads(element.proto.json)["figure"]) for element in app.get("bidi_component")]
 
 
 def assert_no_trace(app: AppTest) -> None:

@@ -1,0 +1,71 @@
+"""A figure in the page, redrawn in place when its data change.
+
+Streamlit's own Plotly element takes a changed figure for a new one: it builds it anew and draws it twice, which a
+person at a slider waits for. This component, `chart.js`, hands the change to the figure that stands there. The script
+of Plotly is the one that the package plotly brings, answered by this server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import plotly
+import plotly.graph_objects as go
+import plotly.io
+import streamlit as st
+from starlette.requests import Request
+from starlette.responses import FileResponse
+from starlette.routing import Route
+
+SCRIPT = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
+# The version makes a copy good for ever; an encoding of its own keeps the server from compressing it for every visitor.
+ADDRESS = f"/plotly-{plotly.__version__}.min.js"
+HEADERS = {"Cache-Control": "public, max-age=31536000, immutable", "Content-Encoding": "identity"}
+# Printed on paper narrower than the screen, a figure shrinks with its column.
+PRINTED = "@media print{.depthscope-figure :is(.svg-container,.main-svg){max-width:100%}}"
+# Session entry: what every figure showed last.
+DRAWN = "figures drawn"
+
+_mount = st.components.v2.component(
+    "depthscope.figure",
+    css=PRINTED,
+    js=Path(__file__).with_suffix(".js").read_text(encoding="utf-8").replace("LIBRARY", ADDRESS.removeprefix("/")),
+    isolate_styles=False,
+)
+
+
+def chart(
+    figure: go.Figure,
+    *,
+    key: str,
+    alt: str,
+    config: Mapping[str, Any],
+    select: Callable[[Any], None] | None = None,
+) -> bool:
+    """Draw the figure where Streamlit stands, as wide as its column; whether it takes another's place in this session.
+
+    `alt` is its name to a reader who cannot see it; `select` is called with a clicked point's `customdata`.
+    """
+    clicks: dict[str, Any] = {} if select is None else {"on_point_change": partial(_clicked, key, select)}
+    text = plotly.io.to_json(figure, validate=False)
+    _mount(key=key, data={"figure": text, "alt": alt, "config": dict(config), "selects": select is not None}, **clicks)
+    drawn: dict[str, int] = st.session_state.setdefault(DRAWN, {})
+    before, drawn[key] = drawn.get(key), hash(text)
+    return before not in (None, drawn[key])
+
+
+async def answer(_: Request) -> FileResponse:
+    """Plotly's script."""
+    return FileResponse(SCRIPT, media_type="text/javascript", headers=HEADERS)
+
+
+ROUTE = Route(ADDRESS, answer)
+
+
+def _clicked(key: str, select: Callable[[Any], None]) -> None:
+    point = st.session_state[key].point
+    if point is not None:
+        select(point)
