@@ -23,9 +23,9 @@ from pages.common.control import Control
 from pages.common.panels import escaped, theme
 
 SIX_DECIMALS = "%.6f"
-# Seconds in which a browser has changed figures alone to draw. Tables and buttons that reach it meanwhile go first
+# Seconds in which a browser has a changed figure alone to draw. Tables and buttons that reach it meanwhile go first
 # there, and a person who moves a slider, and looks at the figures, waits a third longer.
-FIGURES_ALONE = 0.15
+FIGURE_ALONE = 0.07
 IMAGE = Control(
     name="image", label="Image format of the camera button", kind="segments", default="png", options=("png", "svg")
 )
@@ -45,7 +45,7 @@ class Sheet:
     title: str
     tables: dict[str, pd.DataFrame] = field(default_factory=dict)
     builders: dict[str, Builder] = field(default_factory=dict)
-    _changed: bool = False
+    _changed: int = 0
     _after_figures: list[Callable[[], None]] = field(default_factory=list)
 
     def figure(
@@ -63,7 +63,7 @@ class Sheet:
         """
         self.builders[name] = builder
         options = {"format": IMAGE.value, "filename": f"{self._prefix}-{name}", "scale": 2}
-        self._changed |= chart(
+        self._changed += chart(
             builder(theme=theme()), key=f"figure-{name}", alt=alt, select=select,
             config={**MODEBAR, "toImageButtonOptions": options},
         )  # fmt: skip
@@ -150,9 +150,8 @@ class Sheet:
 
     def _let_figures_be_drawn(self) -> None:
         """Before anything stands below the figures, a moment in which a browser has nothing to do but draw them."""
-        if self._changed:
-            time.sleep(FIGURES_ALONE)
-            self._changed = False
+        time.sleep(FIGURE_ALONE * self._changed)
+        self._changed = 0
         for draw in self._after_figures:
             draw()
         self._after_figures.clear()

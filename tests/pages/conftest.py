@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from pages.common import sheet
+
 ROOT = Path(__file__).resolve().parents[2]
 APP = ROOT / "pages" / "common" / "main.py"
 Open = Callable[..., AppTest]
@@ -18,6 +20,14 @@ def own_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """No test of a page touches the user's own store of finished cells."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DEPTHSCOPE_STORE", str(tmp_path_factory.mktemp("store") / "cells.sqlite"))
+        yield
+
+
+@pytest.fixture(autouse=True, scope="package")
+def no_browser_to_wait_for() -> Iterator[None]:
+    """Nobody draws figures here, so no run need leave a browser time to."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sheet, "FIGURE_ALONE", 0.0)
         yield
 
 
