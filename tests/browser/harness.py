@@ -26,7 +26,12 @@ SETTLED = """
 (quiet) => {
   const app = document.querySelector('[data-testid="stApp"]');
   const unfinished = document.querySelector('[data-stale="true"], [data-testid="stSkeleton"]');
-  const busy = !app || app.dataset.testScriptState !== 'notRunning' || unfinished;
+  const undrawn = [...document.querySelectorAll('[class*="st-key-figure-"]')]
+    .some(place => place.offsetParent && !place.querySelector('.main-svg'));
+  // What fades or slides has not its final colour or place yet; what turns for ever says that a run goes on.
+  const moving = document.getAnimations()
+    .some(one => one.playState === 'running' && one.effect.getComputedTiming().endTime !== Infinity);
+  const busy = !app || app.dataset.testScriptState !== 'notRunning' || unfinished || undrawn || moving;
   if (busy || !window.quietSince) window.quietSince = performance.now();
   return !busy && performance.now() - window.quietSince >= quiet;
 }
@@ -144,7 +149,8 @@ class Visitor:
         return self
 
     def settle(self, quiet: int = 300) -> None:
-        """Wait until the script has been at its end, and nothing on the page stale, for `quiet` milliseconds."""
+        """Wait until the script has been at its end, every figure in sight drawn, and nothing on the page stale or
+        moving for `quiet` milliseconds."""
         self.page.evaluate("window.quietSince = 0")
         self.page.wait_for_function(SETTLED, arg=quiet)
 
@@ -223,3 +229,29 @@ def visit(opened: Any, address: str, **context: Any) -> Iterator[Visitor]:
         yield Visitor(room.new_page(), address)
     finally:
         room.close()
+
+
+class Rooms:
+    """Browser contexts lent to one visitor at a time.
+
+    A room that was given back remembers nothing of its visitor; only the app's scripts stay in its cache, which a new
+    context would fetch and compile again.
+    """
+
+    def __init__(self, opened: Any) -> None:
+        self._opened = opened
+        self._free: list[Any] = []
+
+    @contextmanager
+    def visit(self, address: str, *, viewport: dict[str, int], color_scheme: str = "light") -> Iterator[Visitor]:
+        """A visitor alone in a room, with a screen and a theme."""
+        room = self._free.pop() if self._free else self._opened.new_context(accept_downloads=True)
+        page = room.new_page()
+        page.set_viewport_size(viewport)
+        page.emulate_media(color_scheme=color_scheme)
+        yield Visitor(page, address)
+        wanted = {"origin": address, "storageTypes": "all"}
+        room.new_cdp_session(page).send("Storage.clearDataForOrigin", wanted)
+        room.clear_cookies()
+        page.close()
+        self._free.append(room)

@@ -126,7 +126,7 @@ def test_every_view_is_accessible_and_fits_a_narrow_screen(visitor: Visit, schem
     tab = audited(opened(visitor(viewport=NARROW, color_scheme=scheme), "family=nanochat&rule=gpt2"))
     for view in VIEWS:
         tab.page.get_by_role("tab", name=view, exact=True).click()
-        tab.settle(800)
+        tab.settle()
         assert tab.overflowing() == [], view
         assert tab.violations() == [], view
     assert tab.background() == BACKGROUNDS[scheme]
