@@ -28,13 +28,15 @@ SETTLED = """
   const unfinished = document.querySelector('[data-stale="true"], [data-testid="stSkeleton"]');
   const undrawn = [...document.querySelectorAll('[class*="st-key-figure-"]')]
     .some(place => place.offsetParent && !place.querySelector('.main-svg'));
-  // What fades or slides has not its final colour or place yet; what turns for ever says that a run goes on.
-  const moving = document.getAnimations()
-    .some(one => one.playState === 'running' && one.effect.getComputedTiming().endTime !== Infinity);
-  const busy = !app || app.dataset.testScriptState !== 'notRunning' || unfinished || undrawn || moving;
+  const busy = !app || app.dataset.testScriptState !== 'notRunning' || unfinished || undrawn;
   if (busy || !window.quietSince) window.quietSince = performance.now();
   return !busy && performance.now() - window.quietSince >= quiet;
 }
+"""
+# What fades or slides has not its final colour or place yet; what turns for ever is no such thing.
+STILL = """
+() => document.getAnimations()
+  .every(one => one.playState !== 'running' || one.effect.getComputedTiming().endTime === Infinity)
 """
 # What stands wider than the screen, without what scrolls inside a box of its own.
 OVERFLOW = """
@@ -149,8 +151,7 @@ class Visitor:
         return self
 
     def settle(self, quiet: int = 300) -> None:
-        """Wait until the script has been at its end, every figure in sight drawn, and nothing on the page stale or
-        moving for `quiet` milliseconds."""
+        """Wait until the script has been at its end, each figure drawn and nothing stale, for `quiet` milliseconds."""
         self.page.evaluate("window.quietSince = 0")
         self.page.wait_for_function(SETTLED, arg=quiet)
 
@@ -178,6 +179,7 @@ class Visitor:
         """axe-core's serious and critical violations, each with its first place."""
         from axe_playwright_python.sync_playwright import Axe
 
+        self.page.wait_for_function(STILL)
         found = Axe().run(self.page).response["violations"]
         return [
             f"{one['id']}: {one['nodes'][0]['html'][:160]}" for one in found if one["impact"] in ("serious", "critical")
@@ -185,6 +187,7 @@ class Visitor:
 
     def overflowing(self) -> list[str]:
         """The first few elements that reach beyond the right edge of the screen."""
+        self.page.wait_for_function(STILL)
         return list(self.page.evaluate(OVERFLOW))
 
     def background(self) -> str:
@@ -249,9 +252,11 @@ class Rooms:
         page = room.new_page()
         page.set_viewport_size(viewport)
         page.emulate_media(color_scheme=color_scheme)
-        yield Visitor(page, address)
-        wanted = {"origin": address, "storageTypes": "all"}
-        room.new_cdp_session(page).send("Storage.clearDataForOrigin", wanted)
-        room.clear_cookies()
-        page.close()
-        self._free.append(room)
+        try:
+            yield Visitor(page, address)
+        finally:
+            everything = {"origin": address, "storageTypes": "all"}
+            room.new_cdp_session(page).send("Storage.clearDataForOrigin", everything)
+            room.clear_cookies()
+            page.close()
+            self._free.append(room)
