@@ -26,7 +26,12 @@ from core.errors import StorageError
 
 # A spreadsheet reads a cell that begins like this as a formula, full-width forms and hidden characters included.
 _FORMULA = re.compile("[\\s\u200b\ufeff]*[=+\\-@＝＋－＠]|[ \u00a0\u200b\ufeff\u3000]*[\t\r\n]")
-MODEBAR = {"displaylogo": False, "responsive": True}
+# Plotly's own "Share chart" would send the figure to a server outside; nothing here does anything with a selection.
+MODEBAR = {
+    "displaylogo": False,
+    "responsive": True,
+    "modeBarButtonsToRemove": ["sendChartToCloud", "select2d", "lasso2d"],
+}
 STYLE = """
 :root{color-scheme:light}body{font:16px/1.5 system-ui,sans-serif;color:#1a1a1a;margin:2rem auto;max-width:70rem;
 padding:0 1rem}h1{font-size:1.6rem}h2{font-size:1.2rem;margin-top:2rem}.scroll{overflow-x:auto}

@@ -109,6 +109,7 @@ def layout(
         "legend": {"orientation": "h", "yanchor": "top", "y": -0.22, "x": 0, "font": {"size": 12}},
         "height": height,
         "margin": {"l": 68, "r": 12, "t": 64, "b": 104, "autoexpand": False},
+        "modebar": {"color": colors.muted, "activecolor": colors.ink, "bgcolor": colors.paper},
         "hovermode": "closest",
         "hoverlabel": {"bgcolor": colors.paper, "bordercolor": colors.muted, "font": {"color": colors.ink}},
         "shapes": [],

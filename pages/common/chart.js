@@ -24,39 +24,65 @@ function born(parentElement) {
   plot.className = "depthscope-figure";
   plot.setAttribute("role", "figure");
   parentElement.append(plot);
-  // The window's size alone is watched by Plotly; a sidebar that opens changes the width too.
+  // Plotly would watch the window's size alone; a sidebar that opens changes the width too.
   plot.watcher = new ResizeObserver(() => {
     const { width, height } = plot.getBoundingClientRect();
     const size = plot._fullLayout;
     if (size && width > 0 && (Math.abs(width - size.width) > 1 || Math.abs(height - size.height) > 1)) {
-      window.Plotly.Plots.resize(plot);
+      plot.redraw();
     }
   });
   plot.watcher.observe(plot);
   return plot;
 }
 
+// What hangs below the axes is placed in parts of their height, and would leave a figure that fills the screen.
+function hang(traces, layout, reserved, height) {
+  const hung = [layout.legend, ...traces.map((one) => one.colorbar)].filter((one) => one?.y < 0);
+  const edges = layout.margin.t + layout.margin.b;
+  for (const one of hung) one.y *= (reserved - edges) / Math.max(height - edges, 1);
+}
+
+// A zoom outlives data that bring a range of their own; Plotly alone would go to that range.
+function zoom(plot, axes, layout) {
+  for (const name of axes) {
+    const [given, now] = [plot.given?.[name], plot.layout?.[name]];
+    if (given && now?.range && !now.autorange && String(given) !== String(now.range)) layout[name].range = now.range;
+  }
+}
+
 // What a reader hid or zoomed into stays as long as the figure has the same axes and series.
-function kept(data, layout) {
-  const axes = Object.keys(layout).filter((name) => /^[xy]axis/.test(name));
+function kept(data, axes, layout) {
   return JSON.stringify([axes.map((name) => [layout[name].type, layout[name].title?.text]), data.map((one) => one.name)]);
 }
 
 export default function ({ data, parentElement, setTriggerValue }) {
   const plot = parentElement.querySelector(":scope > .depthscope-figure") ?? born(parentElement);
-  const { data: traces, layout } = JSON.parse(data.figure);
+  const reserved = JSON.parse(data.figure).layout.height;
   plot.setAttribute("aria-label", data.alt);
-  plot.style.height = `${layout.height}px`;
-  delete layout.height;
-  layout.autosize = true;
-  layout.uirevision = kept(traces, layout);
+  plot.style.height = `${reserved}px`;
   const turn = (plot.turn = (plot.turn ?? 0) + 1);
   const draw = (Plotly) => {
     if (turn !== plot.turn || !plot.isConnected) return;
-    Plotly.react(plot, traces, layout, { ...data.config, responsive: true, modeBarButtonsToAdd: [FULLSCREEN] });
+    const { data: traces, layout } = JSON.parse(data.figure);
+    const axes = Object.keys(layout).filter((name) => /^[xy]axis/.test(name));
+    const given = Object.fromEntries(axes.map((name) => [name, layout[name].range && [...layout[name].range]]));
+    delete layout.height;
+    layout.autosize = true;
+    layout.uirevision = kept(traces, axes, layout);
+    hang(traces, layout, reserved, plot.getBoundingClientRect().height || reserved);
+    if (plot.layout?.uirevision === layout.uirevision) zoom(plot, axes, layout);
+    Plotly.react(plot, traces, layout, { ...data.config, responsive: false, modeBarButtonsToAdd: [FULLSCREEN] });
+    plot.given = given;
+    // Home and a double click go to the range of these data, not to that of the first ones.
+    for (const name of axes) {
+      const axis = plot._fullLayout[name];
+      if (axis && given[name]) [axis._rangeInitial0, axis._rangeInitial1] = given[name];
+    }
     plot.removeAllListeners?.("plotly_click");
     if (data.selects) plot.on("plotly_click", ({ points }) => setTriggerValue("point", points[0].customdata));
   };
+  plot.redraw = () => draw(window.Plotly);
   if (window.Plotly) draw(window.Plotly);
   else library().then(draw, () => { plot.textContent = data.alt; });
   return () => {
