@@ -11,7 +11,7 @@ from core.lab.norm.sharding import ResidualOnceOptions, ShardedMomentsOptions
 from core.lab.result import Result
 from core.views.lab.chart import Chart, Line
 from core.views.lab.norm_rows import FEATURE_AXIS, row_subject
-from core.views.lab.view import LabView, Picture, TableView, number
+from core.views.lab.view import LabView, Picture, TableView, counted, number
 
 
 def long_row_subject(options: LongRowOptions) -> str:
@@ -168,7 +168,7 @@ def _sharding_reading(result: Result) -> str:
 
 
 def _sharding_subject(options: ShardedMomentsOptions) -> str:
-    return f"{options.norm}, {options.ranks} ranks, epsilon {options.epsilon:g}, {row_subject(options)}"
+    return f"{options.norm}, {counted(options.ranks, 'rank')}, epsilon {options.epsilon:g}, {row_subject(options)}"
 
 
 SHARDED_MOMENTS = LabView(
@@ -218,7 +218,8 @@ def _once_reading(result: Result) -> str:
 
 
 def _once_subject(options: ResidualOnceOptions) -> str:
-    return f"{options.ranks} ranks, d = {options.width}, branch RMS {options.branch_spread:g}, seed {options.seed}"
+    ranks = counted(options.ranks, "rank")
+    return f"{ranks}, d = {options.width}, branch RMS {options.branch_spread:g}, seed {options.seed}"
 
 
 RESIDUAL_ONCE = LabView(
