@@ -290,3 +290,11 @@ def test_one_of_a_thing_is_told_in_the_singular(name: str, ones: dict[str, objec
 def test_notes_speak_to_a_reader_and_name_no_column_of_a_file(name: str) -> None:
     _, result = ran(name, next(iter(EXPERIMENTS[name].presets)))
     assert not [note for note in result.notes if "`" in note or re.search("[a-z]_[a-z]", note)]
+
+
+def test_the_offsets_of_one_pass_are_ticks_short_enough_for_a_telephone() -> None:
+    _, result = ran("one-pass-moments", "usual")
+    pictures = VIEWS["one-pass-moments"].pictures(result, "")
+    ticks = list(next(iter(pictures.values()))().data[0].x)
+    assert ticks[:5] == ["0", "1", "10", "10²", "10³"]
+    assert max(map(len, ticks)) <= 3

@@ -13,6 +13,8 @@ from core.views.lab.chart import Chart, Line
 from core.views.lab.norm_rows import FEATURE_AXIS, row_subject
 from core.views.lab.view import LabView, Picture, TableView, counted, number
 
+RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+
 
 def long_row_subject(options: LongRowOptions) -> str:
     """Which row is looked at, where it may be drawn."""
@@ -27,7 +29,7 @@ def one_pass_pictures(result: Result, subject: str) -> Mapping[str, Picture]:
     """Relative error of every algorithm against the offset, a figure a type."""
     found: dict[str, Picture] = {}
     for dtype, table in result.tables["variances"].groupby("dtype", sort=False):
-        named = table.assign(offset=[f"{offset:g}" for offset in table["offset"]])
+        named = table.assign(offset=[_power(offset) for offset in table["offset"]])
         lines = [
             Line.of(rows, "offset", "relative_error", str(name), index)
             for index, (name, rows) in enumerate(named.groupby("algorithm", sort=False))
@@ -39,12 +41,21 @@ def one_pass_pictures(result: Result, subject: str) -> Mapping[str, Picture]:
     return found
 
 
+def _power(offset: float) -> str:
+    """The offset as a tick: a power of ten, short enough that a telephone need not turn it on end."""
+    whole = f"{offset:.0f}"
+    if len(whole) < 3 or whole != f"1{'0' * (len(whole) - 1)}":
+        return f"{offset:g}"
+    return "10" + str(len(whole) - 1).translate(RAISED)
+
+
 def _one_pass_reading(result: Result) -> str:
     found = result.summary
     worst = number(found["worst_relative_error[one pass, float32]"])
+    negative = counted(found["negative_variances"], "variance")
     return (
         f"In float32 one pass errs by up to {worst} of the variance, two passes by up to "
-        f"{number(found['worst_relative_error[two passes, float32]'])}; {found['negative_variances']} variances came "
+        f"{number(found['worst_relative_error[two passes, float32]'])}; {negative} came "
         "out negative."
     )
 
