@@ -1,4 +1,4 @@
-"""One server and one browser for all browser tests; each test visits with a context of its own."""
+"""One server and one browser for all browser tests; each visitor is alone in a context that remembers nobody."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.harness import Visitor, browser, chromium_path, running_server, visit
+from tests.browser.harness import Rooms, Visitor, browser, chromium_path, running_server
 
 Visit = Callable[..., Visitor]
 
@@ -36,15 +36,21 @@ def server(chromium: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     assert_clean_log(log)
 
 
+@pytest.fixture(scope="session")
+def rooms(chromium: Any) -> Rooms:
+    """The contexts that visitors of the shared server take turns in."""
+    return Rooms(chromium)
+
+
 @pytest.fixture
-def visitor(chromium: Any, server: str) -> Iterator[Visit]:
+def visitor(rooms: Rooms, server: str) -> Iterator[Visit]:
     """`visitor(viewport=..., color_scheme=...)`: a new tab; afterwards, no request may have left the server."""
-    with ExitStack() as rooms:
+    with ExitStack() as stay:
         opened: list[Visitor] = []
 
         def enter(**context: Any) -> Visitor:
             context.setdefault("viewport", {"width": 1400, "height": 1000})
-            opened.append(rooms.enter_context(visit(chromium, server, **context)))
+            opened.append(stay.enter_context(rooms.visit(server, **context)))
             return opened[-1]
 
         yield enter

@@ -26,10 +26,17 @@ SETTLED = """
 (quiet) => {
   const app = document.querySelector('[data-testid="stApp"]');
   const unfinished = document.querySelector('[data-stale="true"], [data-testid="stSkeleton"]');
-  const busy = !app || app.dataset.testScriptState !== 'notRunning' || unfinished;
+  const undrawn = [...document.querySelectorAll('[class*="st-key-figure-"]')]
+    .some(place => place.offsetParent && !place.querySelector('.main-svg'));
+  const busy = !app || app.dataset.testScriptState !== 'notRunning' || unfinished || undrawn;
   if (busy || !window.quietSince) window.quietSince = performance.now();
   return !busy && performance.now() - window.quietSince >= quiet;
 }
+"""
+# What fades or slides has not its final colour or place yet; what turns for ever is no such thing.
+STILL = """
+() => document.getAnimations()
+  .every(one => one.playState !== 'running' || one.effect.getComputedTiming().endTime === Infinity)
 """
 # What stands wider than the screen, without what scrolls inside a box of its own.
 OVERFLOW = """
@@ -144,7 +151,7 @@ class Visitor:
         return self
 
     def settle(self, quiet: int = 300) -> None:
-        """Wait until the script has been at its end, and nothing on the page stale, for `quiet` milliseconds."""
+        """Wait until the script has been at its end, each figure drawn and nothing stale, for `quiet` milliseconds."""
         self.page.evaluate("window.quietSince = 0")
         self.page.wait_for_function(SETTLED, arg=quiet)
 
@@ -172,6 +179,7 @@ class Visitor:
         """axe-core's serious and critical violations, each with its first place."""
         from axe_playwright_python.sync_playwright import Axe
 
+        self.page.wait_for_function(STILL)
         found = Axe().run(self.page).response["violations"]
         return [
             f"{one['id']}: {one['nodes'][0]['html'][:160]}" for one in found if one["impact"] in ("serious", "critical")
@@ -179,6 +187,7 @@ class Visitor:
 
     def overflowing(self) -> list[str]:
         """The first few elements that reach beyond the right edge of the screen."""
+        self.page.wait_for_function(STILL)
         return list(self.page.evaluate(OVERFLOW))
 
     def background(self) -> str:
@@ -223,3 +232,31 @@ def visit(opened: Any, address: str, **context: Any) -> Iterator[Visitor]:
         yield Visitor(room.new_page(), address)
     finally:
         room.close()
+
+
+class Rooms:
+    """Browser contexts lent to one visitor at a time.
+
+    A room that was given back remembers nothing of its visitor; only the app's scripts stay in its cache, which a new
+    context would fetch and compile again.
+    """
+
+    def __init__(self, opened: Any) -> None:
+        self._opened = opened
+        self._free: list[Any] = []
+
+    @contextmanager
+    def visit(self, address: str, *, viewport: dict[str, int], color_scheme: str = "light") -> Iterator[Visitor]:
+        """A visitor alone in a room, with a screen and a theme."""
+        room = self._free.pop() if self._free else self._opened.new_context(accept_downloads=True)
+        page = room.new_page()
+        page.set_viewport_size(viewport)
+        page.emulate_media(color_scheme=color_scheme)
+        try:
+            yield Visitor(page, address)
+        finally:
+            everything = {"origin": address, "storageTypes": "all"}
+            room.new_cdp_session(page).send("Storage.clearDataForOrigin", everything)
+            room.clear_cookies()
+            page.close()
+            self._free.append(room)

@@ -95,10 +95,7 @@ def test_the_zip_holds_the_experiment_and_its_manifest_brings_it_back(
     assert json.loads(manifest)["record"]["options"] == entry.options(given).document()
     fresh = visitor()
     fresh.open("/bands", "Bands")
-    fresh.page.get_by_text("Files", exact=True).click()
-    fresh.page.locator(".st-key-manifest_file input[type=file]").set_input_files(
-        {"name": "manifest.json", "mimeType": "application/json", "buffer": manifest}
-    )
+    fresh.restore(manifest)
     fresh.page.get_by_role("heading", level=1, name=page.title, exact=True).wait_for()
     fresh.settle()
     assert fresh.download(button).read_bytes() == data
@@ -181,7 +178,7 @@ def arrive(tab: Visitor, step: Any, index: int) -> None:
     assert entry is not None
     tab.page.locator(".st-key-tour", has_text=f"stop {index + 1} of ").wait_for()
     tab.page.get_by_role("heading", level=1, name=entry.title, exact=True).wait_for()
-    tab.settle(600)
+    tab.settle()
     text = tab.page.locator(".st-key-tour").inner_text()
     assert all(sentence in text for sentence in step.sentences)
     assert f"stop={index + 1}" in tab.page.url

@@ -115,7 +115,9 @@ def test_an_uploaded_config_is_audited(visitor: Visit) -> None:
 
 @pytest.mark.heavy
 def test_a_running_audit_can_be_cancelled(visitor: Visit) -> None:
-    tab = opened(visitor(), "family=mixtral&audit_blocks=32&audit_width=256")
+    tab = visitor()
+    # Not `open`, which waits for a page at rest: this one runs until Cancel is clicked.
+    tab.page.goto(f"{tab.address}/model_audit?family=mixtral&audit_blocks=32&audit_width=256")
     tab.page.locator(".st-key-cancel-run button").click()
     tab.page.get_by_text("The run was cancelled").wait_for()
 
@@ -126,7 +128,7 @@ def test_every_view_is_accessible_and_fits_a_narrow_screen(visitor: Visit, schem
     tab = audited(opened(visitor(viewport=NARROW, color_scheme=scheme), "family=nanochat&rule=gpt2"))
     for view in VIEWS:
         tab.page.get_by_role("tab", name=view, exact=True).click()
-        tab.settle(800)
+        tab.settle()
         assert tab.overflowing() == [], view
         assert tab.violations() == [], view
     assert tab.background() == BACKGROUNDS[scheme]

@@ -35,7 +35,6 @@ pytestmark = pytest.mark.heavy
 def test_a_page_is_accessible_in_light(visitor: Visit, name: str, title: str) -> None:
     tab = visitor(color_scheme="light")
     tab.open(f"/{name}", title)
-    tab.settle(1000)
     assert tab.violations() == []
     assert tab.background() == BACKGROUNDS["light"]
 
@@ -44,7 +43,6 @@ def test_a_page_is_accessible_in_light(visitor: Visit, name: str, title: str) ->
 def test_a_page_is_accessible_in_dark_and_fits_a_telephone(visitor: Visit, name: str, title: str) -> None:
     tab = visitor(viewport=NARROW, color_scheme="dark")
     tab.open(f"/{name}", title)
-    tab.settle(1000)
     assert tab.overflowing() == []
     assert tab.violations() == []
     assert tab.background() == BACKGROUNDS["dark"]

@@ -71,7 +71,7 @@ def test_every_view_opens_from_a_link_with_all_its_figures(
     tab = visitor(color_scheme=scheme)
     tab.open(f"/recipes?compare_view={view.replace(' ', '%20')}&compare=gpt2&compare=dyt&compare_seeds=4", "Recipes")
     tab.page.locator(".js-plotly-plot .main-svg").nth(figures - 1).wait_for(state="attached")
-    tab.settle(600)
+    tab.settle()
     assert tab.page.locator(".js-plotly-plot").count() == figures
     assert tab.page.get_by_role("tab", name=view, exact=True).get_attribute("aria-selected") == "true"
     paper = tab.page.evaluate("getComputedStyle(document.querySelector('.js-plotly-plot .main-svg')).backgroundColor")
@@ -87,7 +87,7 @@ def test_a_narrow_screen_shows_diagrams_and_labels_whole(visitor: Visit) -> None
     tab = visitor(viewport={"width": 390, "height": 844})
     tab.open("/recipes?compare_view=Contracts&compare=lns%2Bgpt2&compare=ngpt&compare=parallel", "Recipes")
     tab.page.locator(".js-plotly-plot .main-svg").last.wait_for(state="attached")
-    tab.settle(600)
+    tab.settle()
     cut = tab.page.evaluate(
         "[...document.querySelectorAll('.js-plotly-plot')].flatMap(plot => {"
         " const frame = plot.getBoundingClientRect();"

@@ -22,6 +22,7 @@ def test_a_link_filters_the_table_and_its_file_is_the_shipped_one(visitor: Visit
     tab.page.get_by_text("of 196 families. The files hold all of them.").wait_for()
     assert tab.page.locator(".st-key-survey_state input").input_value() == "partial"
     assert tab.download("download-survey-csv").read_bytes() == (SHIPPED / "survey.csv").read_bytes()
+    tab.page.get_by_text("The same as a table", exact=True).click()
     shown = csv.DictReader(io.StringIO(tab.download("download-not-proved-csv").read_text()))
     assert all(row["reason"] for row in shown)
 

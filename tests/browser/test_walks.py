@@ -132,7 +132,6 @@ def test_the_first_link_to_a_fresh_server_opens_its_page_and_a_control_moves_its
     walk, log = WALKS.get(name), tmp_path / "log.txt"
     with running_server(log=log) as address, visit(chromium, address) as tab:
         tab.open(f"/{name}?{walk.query if walk else ''}", title)
-        tab.settle(600)
         assert tab.page.get_by_text("Page not found").count() == 0
         assert tab.page.get_by_role("heading", level=1).all_text_contents() == [title]
         if walk is not None:
@@ -148,7 +147,6 @@ def test_the_first_link_to_a_fresh_server_opens_its_page_and_a_control_moves_its
 def test_the_files_of_a_page_are_whole_and_its_manifest_brings_it_back(visitor: Visit, name: str, title: str) -> None:
     tab = visitor()
     tab.open(f"/{name}?{WALKS[name].query if name in WALKS else ''}", title)
-    tab.settle(600)
     button = f"download-{name.replace('_', '-')}-zip"
     data = tab.download(button).read_bytes()
     assert tab.download(button).read_bytes() == data
@@ -174,10 +172,9 @@ def test_the_files_of_a_page_are_whole_and_its_manifest_brings_it_back(visitor: 
         assert_an_image_with_colours(tab, sorted(figures)[0])
     fresh = visitor()
     fresh.open("/bands" if name != "bands" else "/initialization")
-    fresh.settle()
     fresh.restore(files["manifest.json"])
     fresh.page.get_by_role("heading", level=1, name=title, exact=True).wait_for()
-    fresh.settle(600)
+    fresh.settle()
     assert fresh.download(button).read_bytes() == data
     assert json.loads(files["manifest.json"])["page"] == name
 
