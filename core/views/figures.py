@@ -69,7 +69,7 @@ def ratio_figure(
     title = heading(RATIO_TITLES[quantity], subject(table))
     chart = layout(title, SITE_AXIS, RATIO_AXES[quantity], theme=theme, log_y=log)
     chart["xaxis"] |= whole_ticks(table["site"])
-    chart["yaxis"] |= log_range([*table[column], band.lower, band.upper]) if log else {}
+    chart["yaxis"] |= log_axis([*table[column], band.lower, band.upper]) if log else {}
     chart["shapes"] = [
         strip(band.lower, band.upper, colors.band),
         *(level(limit, colors.band_edge, "dot") for limit in (band.lower, band.upper)),
@@ -106,7 +106,7 @@ def site_figure(
     """One line a series of `column` over the sites, without band or reference."""
     chart = layout(heading(title, subject(table)), SITE_AXIS, y_title, theme=theme, log_y=log)
     chart["xaxis"] |= whole_ticks(table["site"])
-    chart["yaxis"] |= log_range(table[column]) if log else {}
+    chart["yaxis"] |= log_axis(table[column]) if log else {}
     traces = site_lines(table, column, log=log, theme=theme)
     legend_below(chart, traces)
     return assembled(traces, chart)
@@ -189,6 +189,28 @@ def whole_ticks(places: pd.Series[int]) -> dict[str, Any]:
     last = int(places.max()) if len(places) else 0
     step = next((nice for nice in NICE_STEPS if nice * 10 >= last), math.ceil(last / 10))
     return {"tick0": 0, "dtick": step, "range": [-0.02 * last - 0.3, 1.02 * last + 0.3]}
+
+
+def log_axis(values: Iterable[float]) -> dict[str, Any]:
+    """Settings of a logarithmic axis around the positive finite values, with ticks at round numbers on a short one."""
+    found = {"type": "log", "exponentformat": "power", "dtick": 1, **log_range(values)}
+    if "range" not in found:
+        return found
+    low, high = found["range"]
+    if high - low > 3:
+        return found
+    ticks = [digit * 10.0**power for power in range(math.floor(low), math.ceil(high)) for digit in (1, 2, 5)]
+    ticks = [tick for tick in ticks if low <= math.log10(tick) <= high]
+    if len(ticks) < 3:
+        ticks = _round_steps(10.0**low, 10.0**high)
+    return found | {"tickmode": "array", "tickvals": ticks, "ticktext": [f"{tick:g}" for tick in ticks]}
+
+
+def _round_steps(low: float, high: float) -> list[float]:
+    """Three to seven equal round steps between two positive numbers."""
+    power = 10.0 ** math.floor(math.log10((high - low) / 4))
+    step = next(digit * power for digit in (10, 5, 2, 1) if digit * power * 3 <= high - low)
+    return [step * count for count in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 
 def log_range(values: Iterable[float]) -> dict[str, Any]:

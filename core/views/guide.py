@@ -47,7 +47,7 @@ DEFINITIONS = (
         "summed. The loss is the mean over valid targets in nats, so an absolute adjoint has the unit nats per unit of "
         "state and depends on that reduction and on the number of targets.",
         r"G_s=\operatorname{RMS}\!\left(\frac{\partial\,\mathcal{L}}{\partial x_s}\right),\qquad "
-        r"\mathcal{L}=-\frac{1}{n}\sum_{p\ \text{valid}}\log q_p(t_p)",
+        r"{\mathcal{L}=-\frac{1}{n}\sum_{p\ \text{valid}}\log q_p(t_p)}",
     ),
     Definition(
         "Ratios and band",

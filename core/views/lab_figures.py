@@ -8,7 +8,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from core.health.band import DEFAULT_BAND, Band
-from core.views.figures import log_range, whole_ticks
+from core.views.figures import log_axis, whole_ticks
 from core.views.row_figures import bar_figure
 from core.views.style import PALETTES, Theme, figure, layout, legend_entry, level, plain, strip, stroke
 
@@ -45,7 +45,7 @@ def propagation_figure(table: pd.DataFrame, *, theme: Theme = "light") -> go.Fig
     """Expected signal variance over layers, a line a population; zero has no place on the logarithmic axis."""
     chart = layout("Expected propagation, under independence", "layer", "expected variance", theme=theme, log_y=True)
     chart["xaxis"] |= whole_ticks(table["layer"])
-    chart["yaxis"] |= log_range(table["expected_variance"])
+    chart["yaxis"] |= log_axis(table["expected_variance"])
     traces = []
     for index, (name, rows) in enumerate(table.groupby("population", sort=False)):
         look = stroke(index, theme)
@@ -77,9 +77,9 @@ def judged_figure(
 ) -> go.Figure:
     """Ratios as markers over the band, a marker shape a verdict."""
     colors = PALETTES[theme]
-    chart = layout(title, "index", "ratio, dimensionless", theme=theme, log_y=True)
+    chart = layout(title, "site", "ratio, dimensionless", theme=theme, log_y=True)
     chart["xaxis"] |= whole_ticks(table["site"])
-    chart["yaxis"] |= log_range([*table["ratio"], band.lower, band.upper])
+    chart["yaxis"] |= log_axis([*table["ratio"], band.lower, band.upper])
     chart["shapes"] = [
         strip(band.lower, band.upper, colors.band),
         *(level(limit, colors.band_edge, "dot") for limit in (band.lower, band.upper)),
@@ -96,7 +96,7 @@ def judged_figure(
                 "y": rows["ratio"].tolist(),
                 "name": verdict,
                 "marker": {"symbol": look.marker, "color": look.color, "size": 10, "line": {"width": 2}},
-                "hovertemplate": "index %{x}<br>%{y:.6g}",
+                "hovertemplate": "site %{x}<br>%{y:.6g}",
             }
         )
     # A third of a page sets the legend's entries one under the other.

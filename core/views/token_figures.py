@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import plotly.graph_objects as go
 
-from core.views.figures import RMS_AXES, RMS_TITLES, SITE_AXIS, Quantity, log_range, series, subject, whole_ticks
+from core.views.figures import RMS_AXES, RMS_TITLES, SITE_AXIS, Quantity, log_axis, series, subject, whole_ticks
 from core.views.lines import fill, line
 from core.views.style import Theme, figure, heading, layout, legend_below, stroke
 
@@ -22,7 +22,7 @@ def token_figure(
     rows = tokens[tokens["quantity"] == quantity]
     chart = layout(heading(RMS_TITLES[quantity], subject(rows)), SITE_AXIS, RMS_AXES[quantity], theme=theme, log_y=log)
     chart["xaxis"] |= whole_ticks(rows["site"])
-    chart["yaxis"] |= log_range(value for column in DRAWN for value in rows[column]) if log else {}
+    chart["yaxis"] |= log_axis(value for column in DRAWN for value in rows[column]) if log else {}
     fills, lines = [], []
     for index, (name, found) in enumerate(series(rows)):
         look = stroke(index, theme)

@@ -9,7 +9,7 @@ from pages.common.control import Control
 from pages.controls.depth_sweep import Among
 
 TEXT = Control(
-    name="survey_text", label="Find", kind="text", default="", linked=False, placeholder="gemma, Falcon, not installed",
+    name="survey_text", label="Find", kind="text", default="", linked=False, placeholder="gemma, Falcon",
     help="Part of a family's or a class's name, of a rule or of a reason.",
 )  # fmt: skip
 STATE = Control(name="survey_state", label="State", kind="choice", default=EVERY, options=(EVERY, *STATES), width=180)

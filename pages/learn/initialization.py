@@ -27,10 +27,8 @@ st.markdown(
     "A Xavier-uniform matrix draws its weights from a law whose variance depends on its two fans. Here one matrix is "
     "drawn and measured, beside the same weights doubled and beside zeros."
 )
-panels.formula(
-    r"\operatorname{Var}(w)=\frac{2}{\text{fan}_{in}+\text{fan}_{out}},\qquad "
-    r"|w|\le\sqrt{\frac{6}{\text{fan}_{in}+\text{fan}_{out}}}"
-)
+panels.formula(r"\operatorname{Var}(w)=\frac{2}{\text{fan}_{in}+\text{fan}_{out}}")
+panels.formula(r"{|w|\le\sqrt{\frac{6}{\text{fan}_{in}+\text{fan}_{out}}}}")
 
 with panels.refusals():
     sheet = Sheet("initialization", "Initialization")

@@ -204,7 +204,9 @@ def gate_files(shown: Shown) -> None:
     with st.container(horizontal=True, gap="small", key="gate-files"):
         for name, mime in FILES.items():
             shown.sheet.file(name, mime, partial(gate_file, shown.document, name))
-    st.caption("What `python -m core audit` writes with --json, --junit and --sarif; its --gate fails a pull request.")
+    st.caption(
+        "What `python -m core audit` writes with `--json`, `--junit` and `--sarif`; its `--gate` fails a pull request."
+    )
 
 
 def _box(box: Callable[..., Any], icon: str, title: str, sentence: str) -> None:

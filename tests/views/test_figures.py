@@ -85,3 +85,13 @@ def test_the_alternative_text_says_the_extremes(document: dict[str, Any]) -> Non
     assert "17 residual sites" in text
     assert "greatest 12.13" in text
     assert "greatest 33.37" in text
+
+
+@pytest.mark.parametrize("spread", [1.0, 1.05, 3.0, 1e4])
+def test_a_line_of_sites_stands_beside_ticks_however_flat_it_is(document: dict[str, Any], spread: float) -> None:
+    table = site_table(document)
+    table["activation_rms"] = np.geomspace(0.0284, 0.0284 * spread, len(table))
+    axis = site_figure(table, "activation_rms", title="T", y_title="RMS").layout.yaxis
+    low, high = axis.range
+    ticks = np.log10(axis.tickvals) if axis.tickvals else np.arange(np.ceil(low), high, axis.dtick)
+    assert ((low <= ticks) & (ticks <= high)).sum() >= 3

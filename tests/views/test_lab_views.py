@@ -14,8 +14,9 @@ import pytest
 from core.lab.experiments import EXPERIMENTS, experiment
 from core.lab.options import Options
 from core.lab.result import Result
+from core.views.figures import log_axis
 from core.views.lab.catalogue import VIEWS
-from core.views.lab.chart import Chart, Line, log_axis
+from core.views.lab.chart import Chart, Line
 from core.views.lab.matrix import Matrix, grid
 from core.views.lab.published import PUBLISHED, Printed, published_table
 from core.views.lab.signal_units import taken
@@ -162,7 +163,9 @@ def test_bars_stay_visible_under_their_hatching() -> None:
         assert trace.marker.pattern.shape in ("", None) or trace.marker.pattern.bgcolor == trace.marker.color
 
 
-@pytest.mark.parametrize("ends", [(1.0, 1.02), (0.9, 7.0), (1e-3, 1e-2), (3e-16, 5e-16), (1e-40, 1e60), (2.0, 2.0)])
+@pytest.mark.parametrize(
+    "ends", [(1.0, 1.02), (0.9, 7.0), (1e-3, 1e-2), (0.0284, 0.0852), (3e-16, 5e-16), (1e-40, 1e60), (2.0, 2.0)]
+)
 def test_a_logarithmic_axis_has_at_least_three_ticks_within_its_range(ends: tuple[float, float]) -> None:
     axis = log_axis(ends)
     low, high = axis["range"]
@@ -264,3 +267,34 @@ def test_a_printed_value_is_only_shown_for_its_setting() -> None:
     options = entry.options({"layers": 2, "width": 8})
     assert published_table("relu-chain", options, entry.run(options)) is None
     assert published_table("soft-cap", *ran("soft-cap", "attention")) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "ones"),
+    [
+        ("norm-placement", {"rows": 1, "seeds": 1}),
+        ("decoder-variance", {"blocks": 1}),
+        ("residual-ledger", {"blocks": 1}),
+        ("linear-chain", {"layers": 1}),
+        ("sharded-moments", {"ranks": 1}),
+        ("residual-once", {"ranks": 1}),
+    ],
+)
+def test_one_of_a_thing_is_told_in_the_singular(name: str, ones: dict[str, object]) -> None:
+    subject = VIEWS[name].subject(experiment(name).options(ones))
+    assert re.search(r"\b1 [a-z]+", subject)
+    assert not re.search(r"(?<![\d.])1 [a-z]+s\b", subject)
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_notes_speak_to_a_reader_and_name_no_column_of_a_file(name: str) -> None:
+    _, result = ran(name, next(iter(EXPERIMENTS[name].presets)))
+    assert not [note for note in result.notes if "`" in note or re.search("[a-z]_[a-z]", note)]
+
+
+def test_the_offsets_of_one_pass_are_ticks_short_enough_for_a_telephone() -> None:
+    _, result = ran("one-pass-moments", "usual")
+    pictures = VIEWS["one-pass-moments"].pictures(result, "")
+    ticks = list(next(iter(pictures.values()))().data[0].x)
+    assert ticks[:5] == ["0", "1", "10", "10²", "10³"]
+    assert max(map(len, ticks)) <= 3

@@ -64,7 +64,7 @@ def accumulation(options: AccumulationOptions) -> Result:
             )
         },
         tables={"partial_sums": table, "results": results},
-        notes=(OUTSIDE, "`rmsnorm_output_rms` is the size of RMSNorm's output with that mean square and epsilon 0."),
+        notes=(OUTSIDE, "The RMSNorm output's RMS is its size with that mean square and epsilon 0."),
     )
 
 

@@ -63,6 +63,6 @@ def norm_invariances(options: NormInvariancesOptions) -> Result:
         summary={"largest_distance_where_invariant": exact.max(), "input_rms": rms(x)},
         tables={"changes": table},
         notes=(
-            "`relative_distance` is from the output that an invariant norm would give, over the plain output's RMS.",
+            "The relative distance is from the output that an invariant norm would give, over the plain output's RMS.",
         ),
     )

@@ -53,7 +53,7 @@ def jacobian_product(options: JacobianProductOptions) -> Result:
             "bound": bounds,
         },
         notes=(
-            "`adjoint_error` compares the transposed product applied to the last adjoint with the first adjoint.",
+            "The adjoint error compares the transposed product applied to the last adjoint with the first adjoint.",
             "Jacobians do not commute: the reversed product is another matrix.",
         ),
     )

@@ -79,7 +79,7 @@ def stream_growth(options: StreamGrowthOptions) -> Result:
             ),
         },
         notes=(
-            "`block` counts complete blocks from 1; the expected size drops every covariance of branch and stream.",
+            "Blocks are complete ones, counted from 1; the expected size drops every covariance of branch and stream.",
         ),
     )
 

@@ -57,9 +57,7 @@ def width_update(options: WidthUpdateOptions) -> Result:
             f"update_effect[{width}]": mean for width, mean in zip(law["width"], law["measured_mean"], strict=True)
         },
         tables={"effects": effects, "law": law},
-        notes=(
-            "`with_rate_over_fan_in` scales the update by first width / width, the rule that keeps its effect level.",
-        ),
+        notes=("A rate in 1/fan-in scales the update by first width / width, the rule that keeps its effect level.",),
     )
 
 

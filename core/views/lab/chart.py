@@ -7,7 +7,7 @@ the same lines give the alternative text.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -17,7 +17,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from core.decoder.splitmix64 import FloatArray
-from core.views.figures import log_range, whole_ticks
+from core.views.figures import log_axis, log_range, whole_ticks
 from core.views.style import (
     DASHES,
     MARKED_POINTS,
@@ -157,28 +157,6 @@ class Chart:
             return log_axis(self._all("x"))
         whole = pd.Series([int(value) for value in self._all("x")]) if self.whole_x else None
         return {"exponentformat": "power"} if whole is None else whole_ticks(whole)
-
-
-def log_axis(values: Iterable[float]) -> dict[str, Any]:
-    """Settings of a logarithmic axis around the positive finite values, with ticks at round numbers on a short one."""
-    found = {"type": "log", "exponentformat": "power", "dtick": 1, **log_range(values)}
-    if "range" not in found:
-        return found
-    low, high = found["range"]
-    if high - low > 3:
-        return found
-    ticks = [digit * 10.0**power for power in range(math.floor(low), math.ceil(high)) for digit in (1, 2, 5)]
-    ticks = [tick for tick in ticks if low <= math.log10(tick) <= high]
-    if len(ticks) < 3:
-        ticks = _round_steps(10.0**low, 10.0**high)
-    return found | {"tickmode": "array", "tickvals": ticks, "ticktext": [f"{tick:g}" for tick in ticks]}
-
-
-def _round_steps(low: float, high: float) -> list[float]:
-    """About four equal round steps between two positive numbers."""
-    power = 10.0 ** math.floor(math.log10((high - low) / 4))
-    step = next(digit * power for digit in (1, 2, 5, 10) if digit * power * 5 >= high - low)
-    return [step * count for count in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 
 def _has_place(values: FloatArray, log: bool) -> npt.NDArray[np.bool_]:

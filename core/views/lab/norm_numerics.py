@@ -11,7 +11,9 @@ from core.lab.norm.sharding import ResidualOnceOptions, ShardedMomentsOptions
 from core.lab.result import Result
 from core.views.lab.chart import Chart, Line
 from core.views.lab.norm_rows import FEATURE_AXIS, row_subject
-from core.views.lab.view import LabView, Picture, TableView, number
+from core.views.lab.view import LabView, Picture, TableView, counted, number
+
+RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def long_row_subject(options: LongRowOptions) -> str:
@@ -27,7 +29,7 @@ def one_pass_pictures(result: Result, subject: str) -> Mapping[str, Picture]:
     """Relative error of every algorithm against the offset, a figure a type."""
     found: dict[str, Picture] = {}
     for dtype, table in result.tables["variances"].groupby("dtype", sort=False):
-        named = table.assign(offset=[f"{offset:g}" for offset in table["offset"]])
+        named = table.assign(offset=[_power(offset) for offset in table["offset"]])
         lines = [
             Line.of(rows, "offset", "relative_error", str(name), index)
             for index, (name, rows) in enumerate(named.groupby("algorithm", sort=False))
@@ -39,12 +41,21 @@ def one_pass_pictures(result: Result, subject: str) -> Mapping[str, Picture]:
     return found
 
 
+def _power(offset: float) -> str:
+    """The offset as a tick: a power of ten, short enough that a telephone need not turn it on end."""
+    whole = f"{offset:.0f}"
+    if len(whole) < 3 or whole != f"1{'0' * (len(whole) - 1)}":
+        return f"{offset:g}"
+    return "10" + str(len(whole) - 1).translate(RAISED)
+
+
 def _one_pass_reading(result: Result) -> str:
     found = result.summary
     worst = number(found["worst_relative_error[one pass, float32]"])
+    negative = counted(found["negative_variances"], "variance")
     return (
         f"In float32 one pass errs by up to {worst} of the variance, two passes by up to "
-        f"{number(found['worst_relative_error[two passes, float32]'])}; {found['negative_variances']} variances came "
+        f"{number(found['worst_relative_error[two passes, float32]'])}; {negative} came "
         "out negative."
     )
 
@@ -168,7 +179,7 @@ def _sharding_reading(result: Result) -> str:
 
 
 def _sharding_subject(options: ShardedMomentsOptions) -> str:
-    return f"{options.norm}, {options.ranks} ranks, epsilon {options.epsilon:g}, {row_subject(options)}"
+    return f"{options.norm}, {counted(options.ranks, 'rank')}, epsilon {options.epsilon:g}, {row_subject(options)}"
 
 
 SHARDED_MOMENTS = LabView(
@@ -218,7 +229,8 @@ def _once_reading(result: Result) -> str:
 
 
 def _once_subject(options: ResidualOnceOptions) -> str:
-    return f"{options.ranks} ranks, d = {options.width}, branch RMS {options.branch_spread:g}, seed {options.seed}"
+    ranks = counted(options.ranks, "rank")
+    return f"{ranks}, d = {options.width}, branch RMS {options.branch_spread:g}, seed {options.seed}"
 
 
 RESIDUAL_ONCE = LabView(

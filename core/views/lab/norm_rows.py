@@ -12,7 +12,7 @@ from core.lab.norm.row import NormOptions, RowOptions
 from core.lab.result import Result
 from core.views.lab.chart import Chart, Line
 from core.views.lab.matrix import Matrix, grid
-from core.views.lab.view import LabView, Picture, TableView, number
+from core.views.lab.view import LabView, Picture, TableView, counted, number
 
 FEATURE_AXIS = "feature, counted from 0"
 # Numbers of a row that are written out in a table's cell.
@@ -25,8 +25,8 @@ def row_subject(options: RowOptions) -> str:
     """Which row is looked at."""
     if options.source == "decoder":
         return (
-            f"site {options.site}, position {options.position}, L = {options.blocks} blocks, d = {options.width}, "
-            f"{options.recipe}"
+            f"site {options.site}, position {options.position}, L = {counted(options.blocks, 'block')}, "
+            f"d = {options.width}, {options.recipe}"
         )
     return f"typed row of {options.length}"
 

@@ -10,7 +10,7 @@ from core.lab.paths.ledger import ResidualLedgerOptions
 from core.lab.result import Result
 from core.views.lab.chart import Chart, Line
 from core.views.lab.signal_residuals import ADDITION_AXIS, COSINES, decoder_subject
-from core.views.lab.view import LabView, Picture, TableView, closeness, number
+from core.views.lab.view import LabView, Picture, TableView, closeness, counted, number
 
 
 def expansion_pictures(result: Result, subject: str) -> Mapping[str, Picture]:
@@ -156,7 +156,8 @@ def _ledger_reading(result: Result) -> str:
 
 
 def _ledger_subject(options: ResidualLedgerOptions) -> str:
-    return f"{options.batch} x {options.positions} x {options.width}, {options.dtype}, L = {options.blocks} blocks"
+    blocks = counted(options.blocks, "block")
+    return f"{options.batch} x {options.positions} x {options.width}, {options.dtype}, L = {blocks}"
 
 
 RESIDUAL_LEDGER = LabView(

@@ -10,7 +10,7 @@ from core.lab.result import Result
 from core.lab.signal.published_chains import LinearChainOptions, PublishedOptions, TanhChainOptions
 from core.views.lab.chart import Chart, Line, Look
 from core.views.lab.signal_layers import LAYER_AXIS, PASS_TITLES, RMS_AXIS
-from core.views.lab.view import LabView, Picture, TableView, number
+from core.views.lab.view import LabView, Picture, TableView, counted, number
 
 
 def case_pictures(name: str, case: str) -> Callable[[Result, str], Mapping[str, Picture]]:
@@ -63,7 +63,7 @@ def _sizes_table(case: str) -> dict[str, TableView]:
 
 
 def _published_subject(options: PublishedOptions) -> str:
-    return f"L = {options.layers} layers, d = {options.width}, seed {options.seed}"
+    return f"L = {counted(options.layers, 'layer')}, d = {options.width}, seed {options.seed}"
 
 
 def _linear_chain_subject(options: LinearChainOptions) -> str:

@@ -93,7 +93,7 @@ def _decoder_pictures(result: Result, subject: str) -> Mapping[str, Picture]:
 
 def decoder_subject(options: DecoderOptions) -> str:
     """A decoder's sizes, recipe and seed, for the line under a title."""
-    return f"L = {options.blocks} blocks, d = {options.width}, {options.recipe}, seed {options.seed}"
+    return f"L = {counted(options.blocks, 'block')}, d = {options.width}, {options.recipe}, seed {options.seed}"
 
 
 def _decoder_reading(result: Result) -> str:
@@ -152,7 +152,7 @@ def _growth_reading(result: Result) -> str:
 def _growth_subject(options: StreamGrowthOptions) -> str:
     scaled = ", branches scaled by 1/sqrt(L)" if options.scaled else ""
     seeds = f"seed {options.seed}" if options.seeds == 1 else f"{options.seeds} seeds from {options.seed}"
-    return f"L = {options.blocks} blocks, d = {options.width}, spread {options.spread:g}, {seeds}{scaled}"
+    return f"L = {counted(options.blocks, 'block')}, d = {options.width}, spread {options.spread:g}, {seeds}{scaled}"
 
 
 STREAM_GROWTH = LabView(
@@ -209,7 +209,8 @@ def _placement_reading(result: Result) -> str:
 
 
 def _placement_subject(options: NormPlacementOptions) -> str:
-    return f"d = {options.width}, {options.rows} rows, {counted(options.seeds, 'draw')} from seed {options.seed}"
+    rows = counted(options.rows, "row")
+    return f"d = {options.width}, {rows}, {counted(options.seeds, 'draw')} from seed {options.seed}"
 
 
 NORM_PLACEMENT = LabView(
