@@ -26,7 +26,7 @@ SETTLED = """
 (quiet) => {
   const app = document.querySelector('[data-testid="stApp"]');
   const unfinished = document.querySelector('[data-stale="true"], [data-testid="stSkeleton"]');
-  const undrawn = [...document.querySelectorAll('[class*="st-key-figure-"]')]
+  const undrawn = [...document.querySelectorAll('[data-testid=stBidiComponentRegular]')]
     .some(place => place.offsetParent && !place.querySelector('.main-svg'));
   const busy = !app || app.dataset.testScriptState !== 'notRunning' || unfinished || undrawn;
   if (busy || !window.quietSince) window.quietSince = performance.now();

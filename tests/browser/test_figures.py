@@ -14,6 +14,11 @@ from tests.browser.conftest import Visit
 from tests.browser.harness import Visitor
 
 FIGURE = ".st-key-figure-activation-ratio .depthscope-figure"
+STATE = """plot => ({
+    x: plot._fullLayout.xaxis.range, shown: plot._fullData.map(one => one.visible), height: plot._fullLayout.height,
+    buttons: [...plot.querySelectorAll('.modebar-btn')].map(one => one.dataset.title),
+    legend: plot.querySelector('.legend').getBoundingClientRect().bottom - plot.getBoundingClientRect().bottom,
+})"""
 
 
 def shown(tab: Visitor, expression: str) -> Any:
@@ -28,24 +33,21 @@ def test_a_moved_slider_redraws_the_figure_that_stands_there_and_keeps_what_the_
     tab.page.locator(f"{FIGURE} .legendtoggle").nth(1).click()
     tab.page.wait_for_function(f"document.querySelector('{FIGURE}')._fullData[1].visible === 'legendonly'")
     before = shown(tab, "plot.draws")
-    tab.slide("blocks", 3)
-    assert "L = 9 blocks" in tab.chart_title("activation-ratio")
+    tab.slide("blocks", 1)
+    assert "L = 7 blocks" in tab.chart_title("activation-ratio")
     assert shown(tab, "plot.mark") == "the same"
     assert shown(tab, "plot.draws - " + str(before)) == 1
     assert shown(tab, "plot._fullData.map(series => series.visible)") == [True, "legendonly", True, True]
-    assert shown(tab, "plot.data[0].y.length ?? plot._fullData[0].y.length") == 19
+    assert shown(tab, "plot.data[0].y.length ?? plot._fullData[0].y.length") == 15
 
 
-def test_a_zoom_survives_new_data_but_not_another_axis(visitor: Visit) -> None:
+def test_a_zoom_does_not_outlive_another_axis(visitor: Visit) -> None:
     tab = visitor()
     tab.open("/?blocks=6", "Residual health")
     shown(tab, "window.Plotly.relayout(plot, {'xaxis.range': [2, 7], 'yaxis.range': [-1, 1]})")
-    tab.slide("blocks", 2)
-    assert "L = 8 blocks" in tab.chart_title("activation-ratio")
-    assert shown(tab, "plot._fullLayout.xaxis.range") == [2, 7]
     tab.page.locator(".st-key-scale").get_by_text("linear", exact=True).click()
     tab.page.wait_for_function(f"document.querySelector('{FIGURE}')._fullLayout.yaxis.type === 'linear'")
-    assert shown(tab, "plot._fullLayout.xaxis.range") == pytest.approx([-0.62, 16.62])
+    assert shown(tab, "plot._fullLayout.xaxis.range") == pytest.approx([-0.54, 12.54])
 
 
 def test_a_figure_is_as_wide_as_its_column_whatever_becomes_of_the_sidebar(visitor: Visit) -> None:
@@ -58,18 +60,6 @@ def test_a_figure_is_as_wide_as_its_column_whatever_becomes_of_the_sidebar(visit
     tab.page.locator("[data-testid=stSidebarCollapseButton] button").click()
     assert tab.until(lambda: shown(tab, "plot._fullLayout.width") > before + 50)
     assert tab.until(lambda: shown(tab, fits))
-
-
-def test_fullscreen_fills_the_screen_and_comes_back(visitor: Visit) -> None:
-    tab = visitor()
-    tab.open("/", "Residual health")
-    size = "[plot._fullLayout.width, plot._fullLayout.height]"
-    before = shown(tab, size)
-    tab.page.locator(FIGURE).hover()
-    tab.page.locator(f"{FIGURE} [data-title=Fullscreen]").click()
-    assert tab.until(lambda: shown(tab, size)[0] > 1.5 * before[0])
-    tab.page.evaluate("document.exitFullscreen()")
-    assert tab.until(lambda: shown(tab, size) == before)
 
 
 def test_without_the_library_the_words_stand_where_the_figure_would(visitor: Visit) -> None:
@@ -88,3 +78,51 @@ def test_the_library_is_the_pinned_package_s_own_kept_for_ever(server: str) -> N
         assert "immutable" in answer.headers["Cache-Control"]
         assert answer.headers["Content-Type"].startswith("text/javascript")
     assert hashlib.sha256(body).digest() == hashlib.sha256(SCRIPT.read_bytes()).digest()
+
+
+def test_a_zoom_and_a_hidden_line_outlive_the_slider_and_home_goes_to_the_new_data(visitor: Visit) -> None:
+    tab = visitor()
+    tab.open("/?blocks=5", "Residual health")
+    figure = tab.page.locator(".st-key-figure-activation-ratio .depthscope-figure")
+    figure.locator(".legendtoggle").nth(1).click()
+    figure.evaluate("plot => new Promise(done => setTimeout(done, 800))")
+    area = figure.locator(".nsewdrag").bounding_box()
+    tab.page.mouse.move(area["x"] + 40, area["y"] + 40)
+    tab.page.mouse.down()
+    tab.page.mouse.move(area["x"] + 160, area["y"] + 140, steps=5)
+    tab.page.mouse.up()
+    zoomed = figure.evaluate(STATE)
+    assert zoomed["shown"][1] == "legendonly"
+    assert zoomed["x"][1] < 9
+
+    tab.slide("blocks", 1)
+    tab.page.get_by_text("L = 6 blocks").first.wait_for()
+    moved = figure.evaluate(STATE)
+    assert (moved["x"], moved["shown"]) == (zoomed["x"], zoomed["shown"])
+
+    figure.hover()
+    figure.locator("[data-title='Reset axes']").click()
+    tab.page.wait_for_function("() => document.querySelector('.depthscope-figure')._fullLayout.xaxis.range[1] > 12")
+
+
+def test_the_whole_screen_has_the_legend_too_and_no_button_sends_a_figure_away(visitor: Visit) -> None:
+    tab = visitor()
+    tab.open("/", "Residual health")
+    figure = tab.page.locator(".st-key-figure-activation-ratio .depthscope-figure")
+    figure.locator(".legend").wait_for()
+    before = figure.evaluate(STATE)
+    assert "Fullscreen" in before["buttons"]
+    assert not any("Share" in title for title in before["buttons"])
+    _to_height(tab, figure, 1000)
+    assert figure.evaluate(STATE)["legend"] < 0
+    _to_height(tab, figure, before["height"])
+    assert figure.evaluate(STATE)["legend"] == before["legend"] < 0
+
+
+def _to_height(tab: Any, figure: Any, height: int) -> None:
+    figure.hover()
+    figure.locator("[data-title=Fullscreen]").click()
+    tab.page.wait_for_function(
+        "height => document.querySelector('.depthscope-figure')._fullLayout.height === height", arg=height
+    )
+    tab.page.wait_for_timeout(300)
