@@ -25,7 +25,7 @@ from pages.common.panels import escaped, theme
 SIX_DECIMALS = "%.6f"
 # Seconds in which a browser has a changed figure alone to draw. Tables and buttons that reach it meanwhile go first
 # there, and a person who moves a slider, and looks at the figures, waits a third longer.
-FIGURE_ALONE = 0.07
+FIGURE_ALONE = 0.1
 IMAGE = Control(
     name="image", label="Image format of the camera button", kind="segments", default="png", options=("png", "svg")
 )
