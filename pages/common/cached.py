@@ -84,9 +84,10 @@ def start_engine() -> None:
 
     At the first figure a browser reads the library that draws it, which takes it as long as the import takes here.
     """
+    # Also where nothing is to be waited for: what stands below would be built anew as it moved up after the first run.
+    place = st.empty()
     if engine.ready():
         return
-    place = st.empty()
     with st.spinner("Loading the tensor engine, once after the start…"):
         with place:
             chart(

@@ -56,6 +56,14 @@ function kept(data, axes, layout) {
   return JSON.stringify([axes.map((name) => [layout[name].type, layout[name].title?.text]), data.map((one) => one.name)]);
 }
 
+// Milliseconds after which a figure out of sight is drawn: one in sight need not wait for it.
+const LATER = 200;
+
+function inSight(plot) {
+  const { top, bottom } = plot.getBoundingClientRect();
+  return bottom > 0 && top < innerHeight;
+}
+
 export default function ({ data, parentElement, setTriggerValue }) {
   const plot = parentElement.querySelector(":scope > .depthscope-figure") ?? born(parentElement);
   const reserved = JSON.parse(data.figure).layout.height;
@@ -83,8 +91,9 @@ export default function ({ data, parentElement, setTriggerValue }) {
     if (data.selects) plot.on("plotly_click", ({ points }) => setTriggerValue("point", points[0].customdata));
   };
   plot.redraw = () => draw(window.Plotly);
-  if (window.Plotly) draw(window.Plotly);
-  else library().then(draw, () => { plot.textContent = data.alt; });
+  const inTurn = (Plotly) => (inSight(plot) ? draw(Plotly) : setTimeout(draw, LATER, Plotly));
+  if (window.Plotly) inTurn(window.Plotly);
+  else library().then(inTurn, () => { plot.textContent = data.alt; });
   return () => {
     plot.watcher.disconnect();
     window.Plotly?.purge(plot);
