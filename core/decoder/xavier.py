@@ -1,6 +1,6 @@
 """Xavier uniform matrices and named parameters, drawn transactionally from one stream.
 
-Source: Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural networks" (2010): target
+Source: X. Glorot and Y. Bengio, AISTATS 2010, proceedings pages 249 to 256, normalized initialization: target
 variance 2 / (fan_in + fan_out), uniform on [-a, a) with a = sqrt(6 / (fan_in + fan_out)).
 """
 
