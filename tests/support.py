@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-from collections.abc import Callable, Sequence
+import signal
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,8 @@ from core.health.arms import observe_arms
 from core.health.observe import Observation
 
 Rows = Sequence[tuple[Any, ...]]
+# Far above what linear work needs and far below what quadratic work would take on inputs of full size.
+RUNAWAY_SECONDS = 60.0
 
 # A row is (inputs, targets[, valid[, segments]]).
 ROW: Rows = [([0, 99, 100, 101], [99, 100, 101, 1])]
@@ -41,6 +44,22 @@ PACKED: Rows = [
     (*MASKED[2], [0]),
 ]
 BATCHES = {"row": ROW, "ragged": RAGGED, "masked": MASKED, "packed": PACKED}
+
+
+@contextlib.contextmanager
+def no_runaway() -> Iterator[None]:
+    """Fail a test whose work grows out of hand instead of waiting for it; counts this process's own time only."""
+
+    def stop(*_: object) -> None:
+        pytest.fail(f"still computing after {RUNAWAY_SECONDS:g} seconds of processor time")
+
+    before = signal.signal(signal.SIGVTALRM, stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, RUNAWAY_SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
 
 
 def batch_of(rows: Rows) -> Batch:

@@ -6,7 +6,6 @@ import json
 import math
 import subprocess
 import sys
-import time
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from core.errors import ConfigError
 from core.lab.plan import parameter_count, plan_document
 from core.lab.plan_request import PlanRequest, biases, query_key_gains
 from core.lab.presets import LAPTOP, PRESETS
+from tests.support import no_runaway
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 PUBLISHED = json.loads((GOLDEN / "parameter_counts.json").read_text())["counts"]
@@ -190,14 +190,12 @@ def test_learned_positions_bound_the_context() -> None:
 def test_huge_decoders_take_neither_time_nor_memory(blocks: int) -> None:
     base = PRESETS["llama-3.1-405b"].request.config.document()
     tracemalloc.start()
-    started = time.perf_counter()
-    document = plan_document(DecoderConfig(**{**base, "blocks": blocks}))
-    elapsed = time.perf_counter() - started
+    with no_runaway():
+        document = plan_document(DecoderConfig(**{**base, "blocks": blocks}))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert int(document["parameters"]) == closed_form(DecoderConfig(**{**base, "blocks": blocks}))
     assert isinstance(document["parameters"], str) == (blocks == 10**9)
-    assert elapsed < 0.05
     assert peak < 1_000_000
 
 
