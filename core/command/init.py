@@ -7,7 +7,6 @@ from typing import Any
 import click
 
 from core.command import options as opt
-from core.lab.initializer import init_document
 
 
 @click.command(name="init")
@@ -18,6 +17,8 @@ from core.lab.initializer import init_document
 @opt.json_option
 def command(fan_in: int, fan_out: int, seed: str, weights: bool, as_json: bool) -> None:
     """Draw one matrix and measure it against the variance it aims at."""
+    from core.lab.initializer import init_document
+
     document = init_document(fan_in, fan_out, opt.seed(seed), include_weights=weights)
     opt.emit(document, as_json, readable)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -10,9 +10,9 @@ from core.command import options as opt
 from core.decoder.parameters import layout
 from core.decoder.recipes import recipe
 from core.errors import ConfigError
-from core.health.request import ObserveRequest
-from core.recipes.document import difference_rows, drift_rows, measured_report, recipes_document
-from core.recipes.request import comparison_of
+
+if TYPE_CHECKING:
+    from core.health.request import ObserveRequest
 
 DRIFT_SEEDS = 8
 
@@ -20,7 +20,8 @@ DRIFT_SEEDS = 8
 @click.command(name="recipes")
 @click.option("--blocks", type=opt.WHOLE, default=opt.CHAPTER.blocks, show_default=True, help="Complete blocks L.")
 @opt.size_options
-@click.option("--positions", type=opt.WHOLE, help="Position capacity; max(4, longest row) unless given.")
+@opt.positions_option
+@opt.constant_options
 @opt.family_options
 @opt.base_options
 @click.option("--recipe", "name", type=str, help="One recipe, or several joined by +, with measured warnings.")
@@ -30,6 +31,8 @@ DRIFT_SEEDS = 8
 @opt.json_option
 def command(name: str | None, against: str | None, drift: bool, seed: str, as_json: bool, **options: Any) -> None:
     """List recipes with law, graph, source and what they select; numbers are those of the given sizes."""
+    from core.health.request import ObserveRequest
+
     if against is not None and name is None:
         raise ConfigError("--against compares with --recipe; give both.")
     request = ObserveRequest(
@@ -39,6 +42,8 @@ def command(name: str | None, against: str | None, drift: bool, seed: str, as_js
         distribution=opt.distribution(options),
     )
     request.budget.check(request.config, layout(request.config).parameters)
+    from core.recipes.document import difference_rows, measured_report, recipes_document
+
     document = recipes_document(request.config, [] if name is None else [request.recipe], request.distribution)
     if name is not None and recipe(name).parts:
         opt.use_threads(layout(request.config).parameters)
@@ -51,6 +56,9 @@ def command(name: str | None, against: str | None, drift: bool, seed: str, as_js
 
 
 def _drift(request: ObserveRequest) -> list[dict[str, Any]]:
+    from core.recipes.document import drift_rows
+    from core.recipes.request import comparison_of
+
     opt.use_threads(layout(request.config).parameters)
     return drift_rows(comparison_of(request, (request.recipe,), DRIFT_SEEDS))
 

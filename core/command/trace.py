@@ -8,12 +8,6 @@ import click
 
 from core import __version__
 from core.command import options as opt
-from core.decoder.fixtures import FIXTURES
-from core.health.request import ObserveRequest
-from core.lab.plan import plan_document
-from core.lab.presets import LAPTOP, PRESETS
-from core.lab.synthetic import synthetic_classifiers
-from core.lab.worked_values import worked_values
 
 SCHEMA = "depthscope.trace/1"
 
@@ -28,7 +22,13 @@ def command(as_json: bool) -> None:
 
 def trace_document() -> dict[str, Any]:
     """The `trace` document; fixtures are `observe` documents with an `id`."""
+    from core.decoder.fixtures import FIXTURES
     from core.health.report import observe_document
+    from core.health.request import ObserveRequest
+    from core.lab.plan import plan_document
+    from core.lab.presets import LAPTOP, PRESETS
+    from core.lab.synthetic import synthetic_classifiers
+    from core.lab.worked_values import worked_values
 
     return {
         "schema": SCHEMA,

@@ -14,7 +14,7 @@ from core.decoder.config import Budget, DecoderConfig
 from core.decoder.graph import Graph
 from core.decoder.parameters import layout
 from core.decoder.recipes import recipe
-from core.decoder.splitmix64 import checked_seed
+from core.numerals import checked_seed
 from core.errors import DepthscopeError, StorageError
 from core.strict_json import JsonValue, read_json
 

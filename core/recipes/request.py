@@ -11,7 +11,7 @@ from core.decoder.config import Budget, DecoderConfig
 from core.decoder.parameters import layout
 from core.decoder.recipe_type import Recipe
 from core.decoder.recipes import recipe
-from core.decoder.splitmix64 import checked_seed
+from core.numerals import checked_seed
 from core.errors import RecipeError
 from core.health.band import DEFAULT_BAND, Band
 from core.health.estimate import estimate

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from core.decoder.batch import MAX_TOKENS, Batch
-from core.decoder.splitmix64 import bits, checked_seed
+from core.decoder.splitmix64 import bits
+from core.numerals import checked_seed
 from core.errors import BatchError, shown
 
 
