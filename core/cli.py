@@ -23,7 +23,7 @@ VERBS = {
     "trace": "Print the chapter's worked values, fixtures, classifiers and laptop plan.",
     "init": "Measure a Xavier matrix against its target.",
     "plan": "Count a decoder's parameters and bytes without building it.",
-    "compare": "Find the first value in which two documents differ.",
+    "compare": "Say where two documents differ, what matters first.",
     "sweep": "Observe a grid of depths, seeds and recipes; resumable.",
     "recipes": "List every recipe with its law, graph and source.",
     "audit": "Find and prove a model's residual stream and judge its initialization.",
@@ -55,9 +55,7 @@ class VerbGroup(click.Group):
             return None
         command = importlib.import_module(f"core.command.{cmd_name}").command
         assert isinstance(command, click.Command)
-        from core.command.examples import epilog
-
-        command.epilog = epilog(cmd_name)
+        command.epilog = importlib.import_module("core.command.examples").epilog(cmd_name)
         return command
 
     def resolve_command(

@@ -9,9 +9,8 @@ from typing import Any
 
 from core.audit.conformance.request import AUTO, checked_rule, checked_sigma
 from core.decoder.config import Budget
-from core.numerals import checked_seed
 from core.errors import AuditError, DtypeError, MissingExtra, shown
-from core.numerals import SPACES, finite_number
+from core.numerals import SPACES, checked_seed, finite_number
 
 DTYPES = ("float32", "float64", "bfloat16")
 # Widths that a family is built with; the first is that of the survey.

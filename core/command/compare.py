@@ -25,7 +25,11 @@ SHOWN_CHARACTERS = 60
 @click.argument("second", metavar="B.json")
 @click.option("--tolerance", type=opt.NUMBER, default=0.0, show_default=True, help="Relative gap that counts as none.")
 @click.option(
-    "--ignore", type=opt.PATH, multiple=True, metavar="PATH", help="A key or dotted path to leave out; give it again for more."
+    "--ignore",
+    type=opt.PATH,
+    multiple=True,
+    metavar="PATH",
+    help="A key or dotted path to leave out; give it again for more.",
 )
 @opt.json_option
 def command(first: str, second: str, tolerance: float, ignore: tuple[str, ...], as_json: bool) -> int:

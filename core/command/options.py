@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import sys
 from collections.abc import Callable
 from copy import copy
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
 
@@ -111,7 +113,9 @@ size_options = combined(
 )
 family_options = combined(
     click.option("--norm", type=click.Choice(NORMS), default="rmsnorm", show_default=True, help="Every norm."),
-    click.option("--mlp", type=click.Choice(MLPS), default="swiglu", show_default=True, help="Every feed-forward part."),
+    click.option(
+        "--mlp", type=click.Choice(MLPS), default="swiglu", show_default=True, help="Every feed-forward part."
+    ),
     click.option("--learned-positions", is_flag=True, help="Learned positions instead of rotary ones."),
     click.option("--untied", is_flag=True, help="A head of its own instead of the embedding's transpose."),
     click.option("--bias", is_flag=True, help="A zero bias on every block matrix."),
@@ -143,6 +147,7 @@ budget_options = combined(
     click.option("--max-parameters", type=WHOLE, default=Budget().max_parameters, show_default=True, help="Budget."),
     click.option("--max-positions", type=WHOLE, default=Budget().max_positions, show_default=True, help="Budget."),
 )
+quiet_option = click.option("--quiet", is_flag=True, help="Tell no progress on standard error.")
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
 
 
@@ -209,6 +214,11 @@ def use_threads(coordinates: int) -> None:
     import torch  # kept out of the module, so that inputs are refused before torch is imported
 
     torch.set_num_threads(1 if coordinates < 2**20 else os.cpu_count() or 1)
+
+
+def progress_stream(quiet: bool) -> TextIO:
+    """Where progress is told: standard error, or nowhere."""
+    return io.StringIO() if quiet else sys.stderr
 
 
 def emit(document: Any, as_json: bool, readable: Callable[[Any], str]) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from core.command import options as opt
+from core.command.exports import export_options, plan_tables, write_exports
 from core.decoder.config import DecoderConfig
 from core.errors import ConfigError
 from core.lab.model_config import read_model_config
@@ -35,6 +36,7 @@ SIZE_NAMES = (
 @click.option("--head-dim", type=opt.WHOLE, help="Features a head; width / heads unless given.")
 @opt.family_options
 @click.option("--config", "config_file", type=opt.PATH, metavar="config.json", help="Read a model's own configuration.")
+@export_options
 @opt.json_option
 @click.pass_context
 def command(context: click.Context, /, config_file: str | None, as_json: bool, **options: Any) -> None:
@@ -43,7 +45,9 @@ def command(context: click.Context, /, config_file: str | None, as_json: bool, *
     if config_file is not None and beside:
         raise ConfigError(f"--config brings its own sizes; leave {beside[0]} out.")
     request = read_model_config(config_file) if config_file is not None else _request(options, bool(beside))
-    opt.emit(plan_document(request), as_json, readable)
+    document = plan_document(request)
+    write_exports("Plan", lambda: plan_tables(document), options["csv_folder"], options["html_file"])
+    opt.emit(document, as_json, readable)
 
 
 def _request(options: dict[str, Any], sizes_given: bool) -> PlanRequest:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from core.command import options as opt
+from core.command.exports import export_options, recipe_tables, write_exports
 from core.decoder.parameters import layout
 from core.decoder.recipes import recipe
 from core.errors import ConfigError
@@ -28,6 +29,7 @@ DRIFT_SEEDS = 8
 @click.option("--against", type=str, metavar="NAME", help="What changes from --recipe to this one.")
 @click.option("--drift", is_flag=True, help="Add what public code bases do under the same names, measured.")
 @click.option("--seed", type=str, default="4701", show_default=True, help="Seed of what is measured.")
+@export_options
 @opt.json_option
 def command(name: str | None, against: str | None, drift: bool, seed: str, as_json: bool, **options: Any) -> None:
     """List recipes with law, graph, source and what they select; numbers are those of the given sizes."""
@@ -52,6 +54,7 @@ def command(name: str | None, against: str | None, drift: bool, seed: str, as_js
         document["difference"] = difference_rows(request.recipe, against, request.config, request.distribution)
     if drift:
         document["drift"] = _drift(request)
+    write_exports("Recipes", lambda: recipe_tables(document), options["csv_folder"], options["html_file"])
     opt.emit(document, as_json, readable)
 
 

@@ -28,6 +28,7 @@ SCHEMA = "depthscope.survey/1"
 @click.option("--workers", type=opt.WHOLE, help="Processes at once; as many as cores unless given.")
 @click.option("--max-seconds", type=opt.WHOLE, default=FAMILY_SECONDS, show_default=True, help="Time of a family.")
 @click.option("--max-memory", type=opt.WHOLE, default=FAMILY_BYTES, show_default=True, help="Bytes of a family.")
+@opt.quiet_option
 @opt.json_option
 def command(**options: Any) -> None:
     """Audit the causal language models of the installed transformers and write one row a family."""
@@ -42,7 +43,8 @@ def command(**options: Any) -> None:
     limits = {"seconds": options["max_seconds"], "memory": options["max_memory"]}
     for row in survey(chosen, workers=workers or os.cpu_count() or 1, **limits):
         rows.append(row)
-        _progress(row, len(rows), len(chosen))
+        if not options["quiet"]:
+            _progress(row, len(rows), len(chosen))
     in_order = ordered(rows, "family")
     path = write_survey(options["out"], in_order, _versions())
     head = {"schema": SCHEMA, "version": __version__}

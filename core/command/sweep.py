@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -42,7 +41,13 @@ def _list(name: str, default: int | None, text: str, *aliases: str) -> Callable[
 @click.command(name="sweep")
 @click.option("--blocks", default=",".join(map(str, DEPTHS)), show_default=True, metavar="L,...", help="Depths.")
 @click.option(
-    "--seeds", "--seed", "seeds", cls=opt.Aliased, default="0:32", show_default=True, metavar="A:B,...",
+    "--seeds",
+    "--seed",
+    "seeds",
+    cls=opt.Aliased,
+    default="0:32",
+    show_default=True,
+    metavar="A:B,...",
     help="Seeds; a range leaves B out.",
 )
 @click.option("--recipe", default="depth-scaled", show_default=True, metavar="A,B,...", help="Names of `recipes`.")
@@ -79,6 +84,7 @@ def _list(name: str, default: int | None, text: str, *aliases: str) -> Callable[
 )
 @click.option("--parquet", is_flag=True, help="Write sweep.parquet too.")
 @opt.budget_options
+@opt.quiet_option
 @opt.json_option
 @click.pass_context
 def command(context: click.Context, /, **options: Any) -> None:
@@ -100,7 +106,7 @@ def command(context: click.Context, /, **options: Any) -> None:
         with Store.open(options["store"] or default_store(os.environ), options["store_limit"]) as store:
             run = SweepRun(grid, store, start=os.getpid() * GOLDEN_RATIO % 1)
             folder.begin(grid)
-            _finish(run, options["scheduler"], workers)
+            _finish(run, options["scheduler"], workers, opt.progress_stream(options["quiet"]))
             manifest = folder.write(run, parquet=parquet)
             store.trim(run.keys())
     opt.emit({"out": str(folder.path), **manifest}, options["as_json"], lambda document: readable(folder, document))
@@ -179,13 +185,13 @@ def _batches(context: click.Context, options: Mapping[str, Any]) -> list[Batch]:
     ]
 
 
-def _finish(run: SweepRun, scheduler: str | None, workers: int | None) -> None:
+def _finish(run: SweepRun, scheduler: str | None, workers: int | None, stream: TextIO) -> None:
     """Compute what is missing, where it was asked for, and tell how far it is."""
     from core.sweep.progress import Progress
 
     if not run.pending:
         return
-    progress = Progress(run, sys.stderr)
+    progress = Progress(run, stream)
     for _ in _slices(run, scheduler, workers):
         progress.show()
     progress.show(last=True)

@@ -8,16 +8,20 @@ import click
 
 from core import __version__
 from core.command import options as opt
+from core.command.exports import export_options, trace_tables, write_exports
 
 SCHEMA = "depthscope.trace/1"
 
 
 @click.command(name="trace")
+@export_options
 @opt.json_option
-def command(as_json: bool) -> None:
+def command(csv_folder: str | None, html_file: str | None, as_json: bool) -> None:
     """Compute the worked values, the four fixtures, the synthetic classifiers and the laptop plan."""
     opt.use_threads(0)
-    opt.emit(trace_document(), as_json, readable)
+    document = trace_document()
+    write_exports("Trace", lambda: trace_tables(document), csv_folder, html_file)
+    opt.emit(document, as_json, readable)
 
 
 def trace_document() -> dict[str, Any]:

@@ -19,9 +19,9 @@ import numpy as np
 from core.decoder.config import DecoderConfig
 from core.decoder.parameters import Layout, ParameterSpec, layout
 from core.decoder.splitmix64 import FloatArray, advanced, scaled_units
-from core.numerals import checked_seed
 from core.decoder.xavier import uniform_from_units, xavier_scale
 from core.errors import ConfigError, SeedError
+from core.numerals import checked_seed
 
 Draws = Mapping[str, FloatArray]
 

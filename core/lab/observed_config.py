@@ -46,9 +46,7 @@ def read_observed_config(source: str | os.PathLike[str], longest_row: int) -> tu
     request = request_from_document(document)
     assert isinstance(document, dict), "the reader of sizes refuses everything else"
     if request.extra:
-        raise ConfigError(
-            f"config.json asks for {request.extra[0].name}, which this decoder does not have; {WAY_OUT}"
-        )
+        raise ConfigError(f"config.json asks for {request.extra[0].name}, which this decoder does not have; {WAY_OUT}")
     _refuse_other_graphs(document, longest_row)
     return request.config, Distribution(_initializer_range(document))
 

@@ -12,10 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field
 from typing import Any, Literal, Self
 
-from core.numerals import checked_seed
 from core.errors import LabError, shown
 from core.lab.vectors import checked_rows, checked_vector
-from core.numerals import SPACES, whole_number
+from core.numerals import SPACES, checked_seed, whole_number
 
 Kind = Literal["whole", "number", "choice", "flag", "seed", "text", "numbers", "rows", "wholes"]
 MAX_TEXT = 4096

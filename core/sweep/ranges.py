@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from core.numerals import checked_seed
 from core.errors import GridError
-from core.numerals import SPACES, whole_number
+from core.numerals import SPACES, checked_seed, whole_number
 
 MAX_SEEDS = 2**22
 # What a sweep observes unless it is told.

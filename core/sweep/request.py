@@ -13,7 +13,7 @@ from core.decoder.recipes import DEFAULT
 from core.errors import BatchError, GridError
 from core.health.band import DEFAULT_BAND, Band
 from core.sweep.grid import SweepGrid
-from core.sweep.ranges import parse_names, parse_seeds, parse_sizes
+from core.sweep.ranges import DEPTHS, parse_names, parse_seeds, parse_sizes
 from core.sweep.tokens import uniform_batch
 
 CHAPTER, TEXT, RANDOM = "chapter", "text", "random tokens"

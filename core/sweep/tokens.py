@@ -6,8 +6,8 @@ import numpy as np
 
 from core.decoder.batch import MAX_TOKENS, Batch
 from core.decoder.splitmix64 import bits
-from core.numerals import checked_seed
 from core.errors import BatchError, shown
+from core.numerals import checked_seed
 
 
 def uniform_batch(rows: int, positions: int, vocabulary: int, seed: int = 0) -> Batch:

@@ -87,9 +87,7 @@ class _Walk:
     tolerance: float
     ignore: frozenset[str]
 
-    def differences(
-        self, a: Any, b: Any, path: str, names: tuple[str, ...], site: str | None
-    ) -> Iterator[_Difference]:
+    def differences(self, a: Any, b: Any, path: str, names: tuple[str, ...], site: str | None) -> Iterator[_Difference]:
         if isinstance(a, dict) and isinstance(b, dict):
             yield from self._members(a, b, path, names, site)
         elif isinstance(a, list) and isinstance(b, list):

@@ -14,7 +14,7 @@ from core.decoder.parameters import layout
 from core.decoder.recipes import recipe
 from core.errors import ConfigError, shown
 from core.health.band import DEFAULT_BAND, Band, classify
-from core.numerals import finite_number
+from core.numerals import SPACES, finite_number
 from core.views.tables import frame
 
 POPULATIONS = ("zero", "oversized", "xavier")
@@ -177,7 +177,7 @@ def judged_table(ratios: Sequence[float], band: Band = DEFAULT_BAND) -> pd.DataF
 
 def parsed_ratios(text: str) -> list[float]:
     """Ratios from text, separated by commas, semicolons or white space; raises `BandError` or `ConfigError`."""
-    cells = re.split(r"[,;\s]+", text, flags=re.ASCII)
+    cells = re.split(rf"[,;{SPACES}]+", text)
     if len(cells) > MAX_RATIOS:
         raise ConfigError(f"The text holds {len(cells):,} ratios; give at most {MAX_RATIOS:,}.")
     ratios = []

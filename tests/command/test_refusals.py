@@ -77,7 +77,7 @@ OBSERVE: list[tuple[list[str], str]] = [
     *((["--seed", value], "is not a whole number; give one from 0 to 2^64 - 1.") for value in ("", "x", "1.5", "0x1")),
     (["--seed", DIGITS], "is not a whole number"),
     (["--recipe", "depth-scald"], "The recipe 'depth-scald' is unknown; did you mean depth-scaled"),
-    (["--recipe", "gpt"], "The recipe 'gpt' is unknown; did you mean ngpt or gpt2? All are listed by the verb recipes."),
+    (["--recipe", "gpt"], "The recipe 'gpt' is unknown; did you mean ngpt or gpt2? All are listed"),
     (["--recipe", "zzzz"], "The recipe 'zzzz' is unknown; all are listed by the verb recipes."),
     (["--recipe", ""], "The recipe '' is unknown"),
     *(
@@ -140,7 +140,7 @@ OBSERVE: list[tuple[list[str], str]] = [
             ["--rms-epsilon", "1"], ["--base-std", "1"], ["--embedding-std", "1"], ["--truncate", "1"],
         )
     ),
-    (["--config", "@bert"], "The model_type 'bert' is not observed here, only gpt2, llama, mistral are; give the sizes"),
+    (["--config", "@bert"], "The model_type 'bert' is not observed here, only gpt2, llama, mistral are; give"),
     (["--config", "absent"], "cannot be read: No such file or directory."),
     (["--config", "@list"], "it must hold one object of settings."),
     *(
@@ -196,7 +196,10 @@ OBSERVE: list[tuple[list[str], str]] = [
 OTHERS: list[tuple[list[str], str]] = [
     (["observ"], "The verb 'observ' is unknown; did you mean observe? All are listed by python -m core --help."),
     (["zzzz"], "The verb 'zzzz' is unknown; all are listed by python -m core --help."),
-    (["lab", "compound"], "The experiment 'compound' is unknown; did you mean compounding? All are listed by lab --list."),
+    (
+        ["lab", "compound"],
+        "The experiment 'compound' is unknown; did you mean compounding? All are listed by lab --list.",
+    ),
     *((["init", "--seed", value], "is not a whole number") for value in NO_WHOLE_NUMBERS),
     (["sweep", "--out", "o", "--blocks", "1\xa0"], "which is not a whole number"),
     (["sweep", "--out", "o", "--seed", "1_0"], "is not a whole number"),
