@@ -25,7 +25,7 @@ def unknown_name(kind: str, name: str, known: Iterable[str], listing: str) -> st
     """The sentence for a name that is not known: the nearest ones that are, and what lists them all."""
     from difflib import get_close_matches  # for a refusal alone
 
-    nearest = " or ".join(get_close_matches(name, list(known)))
+    nearest = " or ".join(get_close_matches(name[:60].casefold(), list(known)))
     rest = f"did you mean {nearest}? All are" if nearest else "all are"
     return f"The {kind} {shown(name)} is unknown; {rest} listed by {listing}."
 

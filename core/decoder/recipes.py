@@ -279,7 +279,7 @@ _ORDER = {known.name: index for index, known in enumerate(RECIPES)}
 
 @lru_cache(maxsize=256)
 def recipe(name: str) -> Recipe:
-    """The recipe of that name, or the combination of names joined by `+`; anything else is refused with the names.
+    """The recipe of that name, or the combination of names joined by `+`; anything else is refused with the nearest.
 
     Parts stand in the order of `RECIPES` and the control adds nothing, so that equal combinations have one name.
     """
@@ -291,7 +291,7 @@ def recipe(name: str) -> Recipe:
     for part in wanted:
         if part not in _ORDER:
             runnable = [known.name for known in RECIPES if known.refusal is None]
-            raise RecipeError(unknown_name("recipe", part, runnable, "the verb recipes"))
+            raise RecipeError(unknown_name("recipe", part, runnable, "the page and the verb recipes"))
     if len(wanted) > 1:
         wanted = sorted((part for part in wanted if part != CONTROL), key=_ORDER.__getitem__) or [CONTROL]
     return combination([RECIPES[_ORDER[part]] for part in wanted])

@@ -176,7 +176,7 @@ def judged_table(ratios: Sequence[float], band: Band = DEFAULT_BAND) -> pd.DataF
 
 
 def parsed_ratios(text: str) -> list[float]:
-    """Ratios from text, separated by commas, semicolons or white space; raises `BandError` or `ConfigError`."""
+    """Ratios from text, separated by commas, semicolons or white space; raises `ConfigError`."""
     cells = re.split(rf"[,;{SPACES}]+", text)
     if len(cells) > MAX_RATIOS:
         raise ConfigError(f"The text holds {len(cells):,} ratios; give at most {MAX_RATIOS:,}.")

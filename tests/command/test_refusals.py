@@ -78,7 +78,7 @@ OBSERVE: list[tuple[list[str], str]] = [
     (["--seed", DIGITS], "is not a whole number"),
     (["--recipe", "depth-scald"], "The recipe 'depth-scald' is unknown; did you mean depth-scaled"),
     (["--recipe", "gpt"], "The recipe 'gpt' is unknown; did you mean ngpt or gpt2? All are listed"),
-    (["--recipe", "zzzz"], "The recipe 'zzzz' is unknown; all are listed by the verb recipes."),
+    (["--recipe", "zzzz"], "The recipe 'zzzz' is unknown; all are listed by the page and the verb recipes."),
     (["--recipe", ""], "The recipe '' is unknown"),
     *(
         (["--recipe", value], "has an empty part; put one + between two names.")
