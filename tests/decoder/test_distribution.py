@@ -37,9 +37,9 @@ def test_names(distribution: Distribution, name: str) -> None:
 
 @given(POSITIVE, POSITIVE)
 def test_two_spreads_have_one_name_only_where_they_are_equal(a: float, b: float) -> None:
-    for b in (b, float(np.nextafter(a, 2 * a))):
-        assert (Distribution(a).name == Distribution(b).name) == (a == b)
-        assert (Distribution(embedding_std=a).name == Distribution(embedding_std=b).name) == (a == b)
+    for other in (b, float(np.nextafter(a, 2 * a))):
+        assert (Distribution(a).name == Distribution(other).name) == (a == other)
+        assert (Distribution(embedding_std=a).name == Distribution(embedding_std=other).name) == (a == other)
 
 
 @pytest.mark.parametrize("std", [0.0, -1.0, float("nan"), float("inf")])
