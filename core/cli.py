@@ -16,14 +16,14 @@ from collections.abc import Sequence
 import click
 
 from core import __version__
-from core.errors import DepthscopeError
+from core.errors import DepthscopeError, unknown_name
 
 VERBS = {
     "observe": "Observe both arms of a decoder at every residual site.",
     "trace": "Print the chapter's worked values, fixtures, classifiers and laptop plan.",
     "init": "Measure a Xavier matrix against its target.",
     "plan": "Count a decoder's parameters and bytes without building it.",
-    "compare": "Find the first value in which two documents differ.",
+    "compare": "Say where two documents differ, what matters first.",
     "sweep": "Observe a grid of depths, seeds and recipes; resumable.",
     "recipes": "List every recipe with its law, graph and source.",
     "audit": "Find and prove a model's residual stream and judge its initialization.",
@@ -31,7 +31,15 @@ VERBS = {
     "lab": "Run an experiment of the signal, norm and path labs.",
 }
 DONE, GATE_FAILED, REFUSED, INTERRUPTED = 0, 1, 2, 130
+PROGRAM, COMMAND, COMPLETE = "python -m core", "depthscope", "_DEPTHSCOPE_COMPLETE"
 OUT_OF_MEMORY = "This machine's memory does not hold that; make the decoder or the batch smaller."
+
+
+EPILOG = f"""\b
+Every verb has examples: {PROGRAM} observe --help
+Completion of an installed {COMMAND} in bash, else zsh or fish:
+  eval "$({COMPLETE}=bash_source {COMMAND})"
+"""
 
 
 class VerbGroup(click.Group):
@@ -47,7 +55,17 @@ class VerbGroup(click.Group):
             return None
         command = importlib.import_module(f"core.command.{cmd_name}").command
         assert isinstance(command, click.Command)
+        command.epilog = importlib.import_module("core.command.examples").epilog(cmd_name)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The verb and what follows it; an unknown one is refused with the nearest."""
+        name = args[0]
+        if not (ctx.resilient_parsing or name.startswith("-") or name in self.list_commands(ctx)):
+            raise click.UsageError(unknown_name("verb", name, self.list_commands(ctx), f"{PROGRAM} --help"))
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list of verbs, without importing them."""
@@ -55,7 +73,7 @@ class VerbGroup(click.Group):
             formatter.write_dl([(verb, VERBS[verb]) for verb in self.list_commands(ctx)])
 
 
-@click.group(cls=VerbGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=VerbGroup, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="depthscope")
 def cli() -> None:
     """Depthscope: is a decoder's depth safe at initialization?"""
@@ -69,7 +87,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit status."""
     try:
-        outcome = cli.main(args=arguments, prog_name="python -m core", standalone_mode=False)
+        # The shell that completes knows one word; people are shown what they typed.
+        program = COMMAND if COMPLETE in os.environ else PROGRAM
+        outcome = cli.main(args=arguments, prog_name=program, standalone_mode=False, complete_var=COMPLETE)
         if sys.stdout is not None:
             sys.stdout.flush()
         return outcome if isinstance(outcome, int) else DONE
@@ -98,7 +118,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 def _say(sentence: str) -> None:
     line = " ".join(sentence.split())
-    click.echo(line if line.endswith(".") else line + ".", err=True)
+    click.echo(line if line.endswith((".", "?")) else line + ".", err=True)
 
 
 def _discard_output() -> None:

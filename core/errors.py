@@ -6,6 +6,8 @@ show it as it is.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 def shown(value: object, limit: int = 60) -> str:
     """A value from outside as it may stand in a sentence: one line, cropped, no integer of thousands of digits."""
@@ -17,6 +19,15 @@ def shown(value: object, limit: int = 60) -> str:
         return {True: "true", False: "false", None: "null"}[value]
     text = repr(value)
     return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def unknown_name(kind: str, name: str, known: Iterable[str], listing: str) -> str:
+    """The sentence for a name that is not known: the nearest ones that are, and what lists them all."""
+    from difflib import get_close_matches  # for a refusal alone
+
+    nearest = " or ".join(get_close_matches(name[:60].casefold(), list(known)))
+    rest = f"did you mean {nearest}? All are" if nearest else "all are"
+    return f"The {kind} {shown(name)} is unknown; {rest} listed by {listing}."
 
 
 class DepthscopeError(ValueError):

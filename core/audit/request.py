@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -10,8 +9,8 @@ from typing import Any
 
 from core.audit.conformance.request import AUTO, checked_rule, checked_sigma
 from core.decoder.config import Budget
-from core.decoder.splitmix64 import checked_seed
 from core.errors import AuditError, DtypeError, MissingExtra, shown
+from core.numerals import SPACES, checked_seed, finite_number
 
 DTYPES = ("float32", "float64", "bfloat16")
 # Widths that a family is built with; the first is that of the survey.
@@ -67,13 +66,10 @@ class AuditRequest:
 
 def parsed_sigma(text: str) -> float | None:
     """A base standard deviation as typed, None where nothing was; raises `AuditError`."""
-    if not text.strip():
+    if not text.strip(SPACES):
         return None
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 < value < math.inf:
+    value = finite_number(text)
+    if value is None or value <= 0:
         raise AuditError(f"The base std {shown(text)} is not a positive number; type one such as 0.02, or nothing.")
     return value
 

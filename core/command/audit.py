@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from contextlib import redirect_stdout
 from itertools import zip_longest
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,14 +13,15 @@ from core.audit.confine import DEFAULT_MEMORY, DEFAULT_SECONDS
 from core.audit.conformance.request import AUTO
 from core.audit.gate import readable_conformance
 from core.audit.gate_outputs import write_outputs
-from core.audit.request import AuditRequest
 from core.audit.target import called, names_callable, screened_task
 from core.cli import DONE, GATE_FAILED
 from core.command import options as opt
-from core.decoder.batch import Batch
 from core.decoder.config import Budget
 from core.errors import BatchError
 from core.strict_json import JsonValue, read_json
+
+if TYPE_CHECKING:
+    from core.audit.request import AuditRequest
 
 
 class GateCommand(click.Command):
@@ -37,13 +38,13 @@ class GateCommand(click.Command):
 @click.argument("model", type=opt.PATH)
 @click.option("--shrink", is_flag=True, help="Keep the depth and make the widths small.")
 @click.option("--seed", type=str, default="0", show_default=True, help="Seed of the initialization.")
-@click.option("--dtype", type=str, default="float32", show_default=True, help="float32, float64 or bfloat16.")
+@click.option("--dtype", type=opt.DTYPE, default="float32", show_default=True, help="Floating type.")
 @click.option("--batch", "batch_file", type=opt.PATH, metavar="FILE.json", help="Rows with targets and validity.")
 @click.option("--max-parameters", type=opt.WHOLE, default=Budget().max_parameters, show_default=True)
 @click.option("--max-memory", type=opt.WHOLE, default=DEFAULT_MEMORY, show_default=True, help="Bytes of the build.")
 @click.option("--max-seconds", type=opt.WHOLE, default=DEFAULT_SECONDS, show_default=True, help="Time of the build.")
 @click.option("--rule", type=str, default=AUTO, show_default=True, help="The recipe that the model declares.")
-@click.option("--sigma", type=float, help="Base standard deviation; the configuration's unless given.")
+@click.option("--sigma", type=opt.NUMBER, help="Base standard deviation; the configuration's unless given.")
 @click.option(
     "--gate",
     type=click.Choice(["error", "warning"]),
@@ -62,6 +63,8 @@ def command(**options: Any) -> int:
 
     MODEL is a Hugging Face config.json, a folder with config.json and safetensors, or package.module:callable.
     """
+    from core.audit.request import AuditRequest
+
     request = AuditRequest(
         rule=options["rule"], sigma=options["sigma"], seed=opt.seed(options["seed"]), dtype=options["dtype"],
         max_parameters=options["max_parameters"],
@@ -105,6 +108,8 @@ def _export(document: dict[str, Any], csv_folder: str | None, html_file: str | N
 def _batch(path: str | None) -> JsonValue:
     if path is None:
         return None
+    from core.decoder.batch import Batch
+
     document = read_json(path, max_bytes=opt.MAX_BATCH_BYTES)
     Batch.from_document(document)
     return document
@@ -129,6 +134,7 @@ def _audit_callable(options: dict[str, Any], request: AuditRequest, batch: JsonV
     from core.audit.conformance.source import Source, source_of
     from core.audit.result import ModelFacts
     from core.audit.run import audit
+    from core.decoder.batch import Batch
 
     torch.manual_seed(request.seed)
     model, example = called(options["model"])

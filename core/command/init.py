@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from core.command import options as opt
-from core.lab.initializer import init_document
+from core.command.exports import export_options, init_tables, write_exports
 
 
 @click.command(name="init")
@@ -15,10 +15,16 @@ from core.lab.initializer import init_document
 @click.option("--fan-out", type=opt.WHOLE, default=64, show_default=True, help="Output columns.")
 @click.option("--seed", type=str, default="17", show_default=True, help="Any unsigned 64-bit seed.")
 @click.option("--weights", is_flag=True, help="Add the weights, row by row.")
+@export_options
 @opt.json_option
-def command(fan_in: int, fan_out: int, seed: str, weights: bool, as_json: bool) -> None:
+def command(
+    fan_in: int, fan_out: int, seed: str, weights: bool, csv_folder: str | None, html_file: str | None, as_json: bool
+) -> None:
     """Draw one matrix and measure it against the variance it aims at."""
+    from core.lab.initializer import init_document
+
     document = init_document(fan_in, fan_out, opt.seed(seed), include_weights=weights)
+    write_exports("One Xavier matrix", lambda: init_tables(document), csv_folder, html_file)
     opt.emit(document, as_json, readable)
 
 

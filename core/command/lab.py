@@ -97,8 +97,8 @@ def _parameter(name: str, option: Option, default: object) -> click.Option:
     flag = "--" + name.replace("_", "-")
     if option.kind == "flag":
         return click.Option([f"{flag}/--no-{flag[2:]}", name], default=None, help=option.help)
-    choices = f" One of {', '.join(option.choices)}." if option.choices else ""
-    return click.Option([flag, name], type=str, help=f"{option.help}{choices} [default: {typed(default)}]")
+    kind = click.Choice(option.choices) if option.choices else click.STRING
+    return click.Option([flag, name], type=kind, help=f"{option.help} [default: {typed(default)}]")
 
 
 def readable(entry: Experiment, result: Result) -> str:

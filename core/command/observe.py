@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import zip_longest
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,28 +11,30 @@ from core.cli import DONE, GATE_FAILED
 from core.command import options as opt
 from core.decoder.config import Budget
 from core.decoder.parameters import layout
-from core.decoder.record import read_record
 from core.errors import ConfigError
 from core.health.band import parse_band
-from core.health.estimate import check_memory
-from core.health.request import ObserveRequest, checked_names
+
+if TYPE_CHECKING:
+    from core.health.request import ObserveRequest
 
 SIZE_NAMES = (
-    "blocks", "width", "heads", "kv_heads", "head_dim", "ff_width", "vocabulary", "positions", "seed", "recipe",
-    "dtype", "norm", "mlp", "learned_positions", "untied", "bias", "base_std", "truncate", "save",
+    "blocks", "width", "heads", "kv_heads", "head_dim", "ff_width", "vocabulary", "positions", "norm", "mlp",
+    "learned_positions", "untied", "bias", "rope_base", "rms_epsilon", "base_std", "embedding_std", "truncate",
 )  # fmt: skip
 
 
 @click.command(name="observe")
 @click.option("--blocks", type=opt.WHOLE, default=opt.CHAPTER.blocks, show_default=True, help="Complete blocks L.")
 @opt.size_options
-@click.option("--positions", type=opt.WHOLE, help="Position capacity; max(4, longest row) unless given.")
+@opt.positions_option
+@opt.constant_options
 @click.option("--seed", type=str, default="4701", show_default=True, help="Any unsigned 64-bit seed.")
 @click.option("--recipe", type=str, default="depth-scaled", show_default=True, help="A name of `recipes`.")
 @opt.family_options
 @opt.base_options
-@click.option("--dtype", type=str, default="float64", show_default=True, help="float64, float32 or bfloat16.")
-@click.option("--device", type=str, default="cpu", show_default=True, help="cpu or cuda.")
+@click.option("--config", "config_file", type=opt.PATH, metavar="config.json", help="A model's sizes and spreads.")
+@click.option("--dtype", type=opt.DTYPE, default="float64", show_default=True, help="Floating type.")
+@click.option("--device", type=opt.DEVICE, default="cpu", show_default=True, help="Where it runs.")
 @opt.batch_options
 @click.option("--band", type=str, default="0.01,100", show_default=True, help="Inclusive limits of every ratio.")
 @click.option("--gate", is_flag=True, help="Exit 1 where the recipe's arm leaves the band.")
@@ -45,14 +47,17 @@ SIZE_NAMES = (
 @click.pass_context
 def command(context: click.Context, /, **options: Any) -> int:
     """Build a recipe's arm and its unscaled control from one base draw and observe every residual site."""
+    from core.health.request import ObserveRequest
+
     batch = opt.read_batch(options["inputs"], options["targets"], options["text"], options["batch_file"])
     band = parse_band(options["band"])
     budget = Budget(max_parameters=options["max_parameters"], max_positions=options["max_positions"])
     if options["restore"] is not None:
         document = _restored(context, options, batch, band, budget)
     else:
+        config, distribution = _decoder(context, options, batch.longest)
         request = ObserveRequest(
-            config=opt.decoder_config(options, batch.longest),
+            config=config,
             seed=opt.seed(options["seed"]),
             recipe=options["recipe"],
             dtype=options["dtype"],
@@ -60,7 +65,7 @@ def command(context: click.Context, /, **options: Any) -> int:
             batch=batch,
             band=band,
             budget=budget,
-            distribution=opt.distribution(options),
+            distribution=distribution,
         )
         document = _observed(request, options["save"])
     _export(document, options["csv_folder"], options["html_file"])
@@ -68,7 +73,21 @@ def command(context: click.Context, /, **options: Any) -> int:
     return GATE_FAILED if options["gate"] and not document["initialized"]["within_band"] else DONE
 
 
+def _decoder(context: click.Context, options: dict[str, Any], longest: int) -> tuple[Any, Any]:
+    """Sizes and base draw, of the options or of a model's own config.json."""
+    if options["config_file"] is None:
+        return opt.decoder_config(options, longest), opt.distribution(options)
+    beside = opt.given(context, SIZE_NAMES)
+    if beside:
+        raise ConfigError(f"--config brings its own sizes and spreads; leave {beside[0]} out.")
+    from core.lab.observed_config import read_observed_config
+
+    return read_observed_config(options["config_file"], longest)
+
+
 def _observed(request: ObserveRequest, save: str | None) -> dict[str, Any]:
+    from core.health.estimate import check_memory
+
     request.check()
     check_memory(request)
     opt.use_threads(layout(request.config).parameters)
@@ -83,9 +102,12 @@ def _observed(request: ObserveRequest, save: str | None) -> dict[str, Any]:
 
 
 def _restored(context: click.Context, options: dict[str, Any], batch: Any, band: Any, budget: Budget) -> dict[str, Any]:
-    beside = opt.given(context, SIZE_NAMES)
+    beside = opt.given(context, (*SIZE_NAMES, "config_file", "seed", "recipe", "dtype", "save"))
     if beside:
         raise ConfigError(f"--restore brings its own sizes and weights; leave {beside[0]} out.")
+    from core.decoder.record import read_record
+    from core.health.request import checked_names
+
     checked_names("float64", options["device"])
     record, _ = read_record(options["restore"], budget)
     batch.check(record.config)

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import sys
 from collections.abc import Callable
-from typing import Any, TypeVar
+from copy import copy
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
 
-from core.decoder.base_draw import Distribution
-from core.decoder.batch import Batch, chapter_batch, parse_rows
-from core.decoder.config import Budget, DecoderConfig
-from core.decoder.splitmix64 import checked_seed
+from core.decoder.config import DEVICES, DTYPE_NAMES, MLPS, NORMS, Budget, DecoderConfig
 from core.errors import BatchError, ConfigError, shown
+from core.numerals import SPACES, checked_seed, finite_number, whole_number
 from core.strict_json import read_json
+
+# Help waits for no array library, so whatever needs one is imported inside the function that uses it.
+if TYPE_CHECKING:
+    from core.decoder.base_draw import Distribution
+    from core.decoder.batch import Batch
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 MAX_BATCH_BYTES = 2**24
@@ -30,12 +36,27 @@ class WholeNumber(click.ParamType[int]):
         """The integer that `value` writes out."""
         if isinstance(value, int):
             return value
-        text = str(value).strip()
-        digits = text.removeprefix("-")
-        if not (digits.isascii() and digits.isdigit() and len(digits) <= 40):
-            label = param.opts[0] if param else "The value"
-            raise ConfigError(f"{label} is {shown(text)}; it must be a whole number.")
-        return int(text)
+        text = str(value).strip(SPACES)
+        number = whole_number(text)
+        if number is None:
+            raise ConfigError(f"{_label(param)} is {shown(text)}; it must be a whole number.")
+        return number
+
+
+class FiniteNumber(click.ParamType[float]):
+    """A decimal number in ASCII digits; refusing text is one sentence."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number that `value` writes out."""
+        if isinstance(value, int | float):
+            return value
+        text = str(value).strip(SPACES)
+        number = finite_number(text)
+        if number is None:
+            raise ConfigError(f"{_label(param)} is {shown(text)}; it must be a finite number, such as 0.02 or 1e-5.")
+        return number
 
 
 class PathText(click.ParamType[str]):
@@ -46,12 +67,29 @@ class PathText(click.ParamType[str]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """The path as typed."""
         if not str(value).strip():
-            raise ConfigError(f"{param.opts[0] if param else 'The path'} is empty; give a path.")
+            raise ConfigError(f"{_label(param)} is empty; give a path.")
         return str(value)
 
 
+def _label(param: click.Parameter | None) -> str:
+    return param.opts[0] if param else "The value"
+
+
+class Aliased(click.Option):
+    """An option of several names of which help shows the first; the others are earlier or neighbours' names."""
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """The record of the first name alone."""
+        shown_alone = copy(self)
+        shown_alone.opts = self.opts[:1]
+        return click.Option.get_help_record(shown_alone, ctx)
+
+
 WHOLE = WholeNumber()
+NUMBER = FiniteNumber()
 PATH = PathText()
+DTYPE = click.Choice(DTYPE_NAMES)
+DEVICE = click.Choice(DEVICES)
 
 
 def combined(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
@@ -74,16 +112,31 @@ size_options = combined(
     click.option("--vocabulary", type=WHOLE, default=CHAPTER.vocabulary, show_default=True, help="Vocabulary entries."),
 )
 family_options = combined(
-    click.option("--norm", type=str, default="rmsnorm", show_default=True, help="rmsnorm or layernorm."),
-    click.option("--mlp", type=str, default="swiglu", show_default=True, help="swiglu or gelu."),
+    click.option("--norm", type=click.Choice(NORMS), default="rmsnorm", show_default=True, help="Every norm."),
+    click.option(
+        "--mlp", type=click.Choice(MLPS), default="swiglu", show_default=True, help="Every feed-forward part."
+    ),
     click.option("--learned-positions", is_flag=True, help="Learned positions instead of rotary ones."),
     click.option("--untied", is_flag=True, help="A head of its own instead of the embedding's transpose."),
     click.option("--bias", is_flag=True, help="A zero bias on every block matrix."),
 )
 base_options = combined(
-    click.option("--base-std", type=float, help="Normal base draw of this std instead of Xavier uniform."),
-    click.option("--truncate", type=float, help="Truncate the normal base draw at this many sigma."),
+    click.option("--base-std", type=NUMBER, help="Normal base draw of this std instead of Xavier uniform."),
+    click.option("--embedding-std", type=NUMBER, help="Normal draw of this std for token and position embeddings."),
+    click.option("--truncate", type=NUMBER, help="Truncate the normal base draw at this many sigma."),
 )
+constant_options = combined(
+    click.option(
+        "--rope-base", type=NUMBER, default=CHAPTER.rope_base, show_default=True, help="Base of rotary angles."
+    ),
+    click.option(
+        "--rms-epsilon", type=NUMBER, default=CHAPTER.rms_epsilon, show_default=True, help="Inside every norm's root."
+    ),
+)
+positions_option = click.option(
+    "--positions", "--context", "positions", cls=Aliased, type=WHOLE,
+    help="Position capacity; max(4, longest row) unless given.",
+)  # fmt: skip
 batch_options = combined(
     click.option("--inputs", type=str, help="Token ids; commas between ids, semicolons between rows."),
     click.option("--targets", type=str, help="Target ids, in the shape of --inputs."),
@@ -91,14 +144,17 @@ batch_options = combined(
     click.option("--batch", "batch_file", type=PATH, metavar="FILE.json", help="Rows with validity and segments."),
 )
 budget_options = combined(
-    click.option("--max-parameters", type=WHOLE, default=Budget().max_parameters, show_default=True),
-    click.option("--max-positions", type=WHOLE, default=Budget().max_positions, show_default=True),
+    click.option("--max-parameters", type=WHOLE, default=Budget().max_parameters, show_default=True, help="Budget."),
+    click.option("--max-positions", type=WHOLE, default=Budget().max_positions, show_default=True, help="Budget."),
 )
+quiet_option = click.option("--quiet", is_flag=True, help="Tell no progress on standard error.")
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
 
 
 def read_batch(inputs: str | None, targets: str | None, text: str | None, batch_file: str | None) -> Batch:
     """The batch that the options describe; the chapter's row where they say nothing."""
+    from core.decoder.batch import Batch, chapter_batch, parse_rows
+
     if sum(given is not None for given in (inputs, text, batch_file)) > 1:
         raise BatchError("--inputs, --text and --batch exclude each other; give one of them.")
     if (inputs is None) != (targets is None):
@@ -123,6 +179,8 @@ def decoder_config(options: dict[str, Any], longest_row: int) -> DecoderConfig:
         head_dim=options["head_dim"],
         ff_width=options["ff_width"],
         vocabulary=options["vocabulary"],
+        rope_base=options["rope_base"],
+        rms_epsilon=options["rms_epsilon"],
         positions=max(CHAPTER.positions, longest_row) if positions is None else positions,
         norm=options["norm"],
         mlp=options["mlp"],
@@ -134,13 +192,16 @@ def decoder_config(options: dict[str, Any], longest_row: int) -> DecoderConfig:
 
 def distribution(options: dict[str, Any]) -> Distribution:
     """The base draw that the options describe."""
-    return Distribution(options["base_std"], options["truncate"])
+    from core.decoder.base_draw import Distribution
+
+    return Distribution(options["base_std"], options["truncate"], options["embedding_std"])
 
 
 def given(context: click.Context, names: tuple[str, ...]) -> list[str]:
     """Which of these options stand on the command line."""
     source = click.core.ParameterSource.COMMANDLINE
-    return ["--" + name.replace("_", "-") for name in names if context.get_parameter_source(name) == source]
+    first = {parameter.name: parameter.opts[0] for parameter in context.command.params}
+    return [first[name] for name in names if context.get_parameter_source(name) == source]
 
 
 def seed(text: str) -> int:
@@ -153,6 +214,11 @@ def use_threads(coordinates: int) -> None:
     import torch  # kept out of the module, so that inputs are refused before torch is imported
 
     torch.set_num_threads(1 if coordinates < 2**20 else os.cpu_count() or 1)
+
+
+def progress_stream(quiet: bool) -> TextIO:
+    """Where progress is told: standard error, or nowhere."""
+    return io.StringIO() if quiet else sys.stderr
 
 
 def emit(document: Any, as_json: bool, readable: Callable[[Any], str]) -> None:

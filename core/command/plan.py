@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from core.command import options as opt
+from core.command.exports import export_options, plan_tables, write_exports
 from core.decoder.config import DecoderConfig
 from core.errors import ConfigError
 from core.lab.model_config import read_model_config
@@ -16,7 +17,7 @@ from core.lab.presets import LAPTOP, PRESETS
 
 PLAN = PRESETS[LAPTOP].request.config
 SIZE_NAMES = (
-    "vocabulary", "width", "blocks", "heads", "kv_heads", "ff_width", "context", "head_dim", "untied", "norm", "bias",
+    "vocabulary", "width", "blocks", "heads", "kv_heads", "ff_width", "positions", "head_dim", "untied", "norm", "bias",
     "learned_positions", "mlp",
 )  # fmt: skip
 
@@ -28,10 +29,14 @@ SIZE_NAMES = (
 @click.option("--heads", type=opt.WHOLE, default=PLAN.heads, show_default=True, help="Query heads.")
 @click.option("--kv-heads", type=opt.WHOLE, help="Key/value heads; the laptop plan's two, or as many as --heads.")
 @click.option("--ff-width", type=opt.WHOLE, default=PLAN.ff_width, show_default=True, help="Feed-forward features.")
-@click.option("--context", type=opt.WHOLE, default=PLAN.positions, show_default=True, help="Positions a row.")
+@click.option(
+    "--positions", "--context", "positions", cls=opt.Aliased, type=opt.WHOLE, default=PLAN.positions, show_default=True,
+    help="Positions of one row.",
+)  # fmt: skip
 @click.option("--head-dim", type=opt.WHOLE, help="Features a head; width / heads unless given.")
 @opt.family_options
-@click.option("--config", "config_file", type=str, metavar="config.json", help="Read a model's own configuration.")
+@click.option("--config", "config_file", type=opt.PATH, metavar="config.json", help="Read a model's own configuration.")
+@export_options
 @opt.json_option
 @click.pass_context
 def command(context: click.Context, /, config_file: str | None, as_json: bool, **options: Any) -> None:
@@ -40,7 +45,9 @@ def command(context: click.Context, /, config_file: str | None, as_json: bool, *
     if config_file is not None and beside:
         raise ConfigError(f"--config brings its own sizes; leave {beside[0]} out.")
     request = read_model_config(config_file) if config_file is not None else _request(options, bool(beside))
-    opt.emit(plan_document(request), as_json, readable)
+    document = plan_document(request)
+    write_exports("Plan", lambda: plan_tables(document), options["csv_folder"], options["html_file"])
+    opt.emit(document, as_json, readable)
 
 
 def _request(options: dict[str, Any], sizes_given: bool) -> PlanRequest:
@@ -55,7 +62,7 @@ def _request(options: dict[str, Any], sizes_given: bool) -> PlanRequest:
         kv_heads=kv_heads,
         head_dim=options["head_dim"],
         ff_width=options["ff_width"],
-        positions=options["context"],
+        positions=options["positions"],
         norm=options["norm"],
         mlp=options["mlp"],
         position_encoding="learned" if options["learned_positions"] else "rope",

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from core.command import options as opt
+from core.command.exports import export_options, recipe_tables, write_exports
 from core.decoder.parameters import layout
 from core.decoder.recipes import recipe
 from core.errors import ConfigError
-from core.health.request import ObserveRequest
-from core.recipes.document import difference_rows, drift_rows, measured_report, recipes_document
-from core.recipes.request import comparison_of
+
+if TYPE_CHECKING:
+    from core.health.request import ObserveRequest
 
 DRIFT_SEEDS = 8
 
@@ -20,16 +21,20 @@ DRIFT_SEEDS = 8
 @click.command(name="recipes")
 @click.option("--blocks", type=opt.WHOLE, default=opt.CHAPTER.blocks, show_default=True, help="Complete blocks L.")
 @opt.size_options
-@click.option("--positions", type=opt.WHOLE, help="Position capacity; max(4, longest row) unless given.")
+@opt.positions_option
+@opt.constant_options
 @opt.family_options
 @opt.base_options
 @click.option("--recipe", "name", type=str, help="One recipe, or several joined by +, with measured warnings.")
 @click.option("--against", type=str, metavar="NAME", help="What changes from --recipe to this one.")
 @click.option("--drift", is_flag=True, help="Add what public code bases do under the same names, measured.")
 @click.option("--seed", type=str, default="4701", show_default=True, help="Seed of what is measured.")
+@export_options
 @opt.json_option
 def command(name: str | None, against: str | None, drift: bool, seed: str, as_json: bool, **options: Any) -> None:
     """List recipes with law, graph, source and what they select; numbers are those of the given sizes."""
+    from core.health.request import ObserveRequest
+
     if against is not None and name is None:
         raise ConfigError("--against compares with --recipe; give both.")
     request = ObserveRequest(
@@ -39,6 +44,8 @@ def command(name: str | None, against: str | None, drift: bool, seed: str, as_js
         distribution=opt.distribution(options),
     )
     request.budget.check(request.config, layout(request.config).parameters)
+    from core.recipes.document import difference_rows, measured_report, recipes_document
+
     document = recipes_document(request.config, [] if name is None else [request.recipe], request.distribution)
     if name is not None and recipe(name).parts:
         opt.use_threads(layout(request.config).parameters)
@@ -47,10 +54,14 @@ def command(name: str | None, against: str | None, drift: bool, seed: str, as_js
         document["difference"] = difference_rows(request.recipe, against, request.config, request.distribution)
     if drift:
         document["drift"] = _drift(request)
+    write_exports("Recipes", lambda: recipe_tables(document), options["csv_folder"], options["html_file"])
     opt.emit(document, as_json, readable)
 
 
 def _drift(request: ObserveRequest) -> list[dict[str, Any]]:
+    from core.recipes.document import drift_rows
+    from core.recipes.request import comparison_of
+
     opt.use_threads(layout(request.config).parameters)
     return drift_rows(comparison_of(request, (request.recipe,), DRIFT_SEEDS))
 

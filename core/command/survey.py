@@ -14,13 +14,10 @@ import click
 
 from core import __version__
 from core.audit.confine import OFFLINE
-from core.audit.hub import families
 from core.audit.survey import FAMILY_BYTES, FAMILY_SECONDS, survey
 from core.audit.survey_table import MANIFEST, TABLE, survey_counts, survey_manifest, survey_state
 from core.command import options as opt
 from core.errors import ConfigError, ModelFileError, shown
-from core.views.export import write_tables, write_text
-from core.views.survey_tables import ordered, survey_table
 
 SCHEMA = "depthscope.survey/1"
 
@@ -31,9 +28,12 @@ SCHEMA = "depthscope.survey/1"
 @click.option("--workers", type=opt.WHOLE, help="Processes at once; as many as cores unless given.")
 @click.option("--max-seconds", type=opt.WHOLE, default=FAMILY_SECONDS, show_default=True, help="Time of a family.")
 @click.option("--max-memory", type=opt.WHOLE, default=FAMILY_BYTES, show_default=True, help="Bytes of a family.")
+@opt.quiet_option
 @opt.json_option
 def command(**options: Any) -> None:
     """Audit the causal language models of the installed transformers and write one row a family."""
+    from core.views.survey_tables import ordered
+
     os.environ.update(OFFLINE)
     workers = options["workers"]
     if workers is not None and workers < 1:
@@ -43,7 +43,8 @@ def command(**options: Any) -> None:
     limits = {"seconds": options["max_seconds"], "memory": options["max_memory"]}
     for row in survey(chosen, workers=workers or os.cpu_count() or 1, **limits):
         rows.append(row)
-        _progress(row, len(rows), len(chosen))
+        if not options["quiet"]:
+            _progress(row, len(rows), len(chosen))
     in_order = ordered(rows, "family")
     path = write_survey(options["out"], in_order, _versions())
     head = {"schema": SCHEMA, "version": __version__}
@@ -53,12 +54,18 @@ def command(**options: Any) -> None:
 
 def write_survey(folder: str, rows: Sequence[Mapping[str, Any]], versions: Mapping[str, str]) -> Path:
     """Write survey.csv and a manifest with versions, date and counts; raises `StorageError`."""
+    # Pandas and transformers are kept out of the module, so that help does not wait for them.
+    from core.views.export import write_tables, write_text
+    from core.views.survey_tables import survey_table
+
     (path,) = write_tables(folder, {TABLE.removesuffix(".csv"): survey_table(rows)})
     write_text(path.with_name(MANIFEST), json.dumps(survey_manifest(rows, versions), indent=1) + "\n")
     return path
 
 
 def _chosen(text: str) -> list[str]:
+    from core.audit.hub import families
+
     known = families()
     if text == "all":
         return list(known)

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
 from core.command import options as opt
-from core.decoder.batch import Batch
-from core.decoder.config import Budget, DecoderConfig
+from core.decoder.config import DTYPE_NAMES, Budget, DecoderConfig
 from core.errors import BatchError, GridError, StoreError
 from core.health.band import parse_band
 from core.strict_json import read_json
-from core.sweep.grid import DEPTHS, SweepGrid
-from core.sweep.output import OutputFolder, summary_lines
-from core.sweep.progress import Progress
-from core.sweep.ranges import parse_names, parse_seeds, parse_sizes
-from core.sweep.run import SweepRun
-from core.sweep.store import DEFAULT_LIMIT, Store
-from core.sweep.tokens import uniform_batch
+from core.sweep.ranges import DEFAULT_LIMIT, DEPTHS, parse_names, parse_seeds, parse_sizes
+
+# Help waits for no array library, so what needs one is imported inside the functions.
+if TYPE_CHECKING:
+    from core.decoder.batch import Batch
+    from core.sweep.grid import SweepGrid
+    from core.sweep.output import OutputFolder
+    from core.sweep.run import SweepRun
 
 SIZES = ("width", "heads", "kv_heads", "head_dim", "ff_width", "vocabulary", "positions")
 BATCHES = ("inputs", "text", "batch_files", "lengths")
@@ -33,14 +32,24 @@ SLICE_SECONDS = 0.5
 GOLDEN_RATIO = 0.6180339887498949
 
 
-def _list(name: str, default: int | None, text: str) -> Callable[[opt.Command], opt.Command]:
+def _list(name: str, default: int | None, text: str, *aliases: str) -> Callable[[opt.Command], opt.Command]:
     shown: dict[str, Any] = {} if default is None else {"default": str(default), "show_default": True}
-    return click.option(f"--{name}", type=str, metavar="N[,N...]", help=text, **shown)
+    names = (f"--{name}", *aliases, name.replace("-", "_"))
+    return click.option(*names, cls=opt.Aliased, type=str, metavar="N[,N...]", help=text, **shown)
 
 
 @click.command(name="sweep")
 @click.option("--blocks", default=",".join(map(str, DEPTHS)), show_default=True, metavar="L,...", help="Depths.")
-@click.option("--seeds", default="0:32", show_default=True, metavar="A:B,...", help="Seeds; a range leaves B out.")
+@click.option(
+    "--seeds",
+    "--seed",
+    "seeds",
+    cls=opt.Aliased,
+    default="0:32",
+    show_default=True,
+    metavar="A:B,...",
+    help="Seeds; a range leaves B out.",
+)
 @click.option("--recipe", default="depth-scaled", show_default=True, metavar="A,B,...", help="Names of `recipes`.")
 @_list("width", opt.CHAPTER.width, "Features d of the stream; size lists of several entries go side by side.")
 @_list("heads", opt.CHAPTER.heads, "Query heads.")
@@ -48,11 +57,12 @@ def _list(name: str, default: int | None, text: str) -> Callable[[opt.Command], 
 @_list("head-dim", None, "Features a head; width / heads unless given.")
 @_list("ff-width", opt.CHAPTER.ff_width, "Feed-forward features.")
 @_list("vocabulary", opt.CHAPTER.vocabulary, "Vocabulary entries.")
-@_list("positions", None, "Position capacity; max(4, longest row) unless given.")
+@_list("positions", None, "Position capacity; max(4, longest row) unless given.", "--context")
+@opt.constant_options
 @opt.family_options
 @opt.base_options
-@click.option("--dtype", default="float64", show_default=True, metavar="A,...", help="float64, float32, bfloat16.")
-@click.option("--device", default="cpu", show_default=True, help="cpu or cuda.")
+@click.option("--dtype", default="float64", show_default=True, metavar="A,...", help=f"Of {', '.join(DTYPE_NAMES)}.")
+@click.option("--device", type=opt.DEVICE, default="cpu", show_default=True, help="Where it runs.")
 @click.option("--inputs", type=str, help="Token ids; commas between ids, semicolons between rows.")
 @click.option("--targets", type=str, help="Target ids, in the shape of --inputs.")
 @click.option("--text", type=str, help="A row of UTF-8 bytes plus 10, led by 0, ending in target 1.")
@@ -74,10 +84,15 @@ def _list(name: str, default: int | None, text: str) -> Callable[[opt.Command], 
 )
 @click.option("--parquet", is_flag=True, help="Write sweep.parquet too.")
 @opt.budget_options
+@opt.quiet_option
 @opt.json_option
 @click.pass_context
 def command(context: click.Context, /, **options: Any) -> None:
     """Observe a grid of depths, seeds and recipes, each recipe beside the unscaled control of the same base draw."""
+    from core.sweep.output import OutputFolder
+    from core.sweep.run import SweepRun
+    from core.sweep.store import Store
+
     grid, parquet, workers = grid_from(context, options), options["parquet"], options["workers"]
     if workers is not None and workers < 1:
         raise GridError(f"--workers is {workers}; a sweep needs at least one process.")
@@ -91,7 +106,7 @@ def command(context: click.Context, /, **options: Any) -> None:
         with Store.open(options["store"] or default_store(os.environ), options["store_limit"]) as store:
             run = SweepRun(grid, store, start=os.getpid() * GOLDEN_RATIO % 1)
             folder.begin(grid)
-            _finish(run, options["scheduler"], workers)
+            _finish(run, options["scheduler"], workers, opt.progress_stream(options["quiet"]))
             manifest = folder.write(run, parquet=parquet)
             store.trim(run.keys())
     opt.emit({"out": str(folder.path), **manifest}, options["as_json"], lambda document: readable(folder, document))
@@ -112,6 +127,8 @@ def default_store(environment: Mapping[str, str]) -> Path:
 
 def grid_from(context: click.Context, options: Mapping[str, Any]) -> SweepGrid:
     """The grid that the options describe; every fault is refused before torch is imported."""
+    from core.sweep.grid import SweepGrid
+
     batches = _batches(context, options)
     return SweepGrid(
         blocks=parse_sizes("--blocks", options["blocks"]),
@@ -145,6 +162,9 @@ def _sizes(options: Mapping[str, Any], longest: int) -> Iterator[DecoderConfig]:
 
 
 def _batches(context: click.Context, options: Mapping[str, Any]) -> list[Batch]:
+    from core.decoder.batch import Batch
+    from core.sweep.tokens import uniform_batch
+
     given = [name for name in BATCHES if options[name]]
     if len(given) > 1:
         raise BatchError("--inputs, --text, --batch and --lengths exclude each other; give one of them.")
@@ -165,11 +185,13 @@ def _batches(context: click.Context, options: Mapping[str, Any]) -> list[Batch]:
     ]
 
 
-def _finish(run: SweepRun, scheduler: str | None, workers: int | None) -> None:
+def _finish(run: SweepRun, scheduler: str | None, workers: int | None, stream: TextIO) -> None:
     """Compute what is missing, where it was asked for, and tell how far it is."""
+    from core.sweep.progress import Progress
+
     if not run.pending:
         return
-    progress = Progress(run, sys.stderr)
+    progress = Progress(run, stream)
     for _ in _slices(run, scheduler, workers):
         progress.show()
     progress.show(last=True)
@@ -198,6 +220,8 @@ def _slices(run: SweepRun, scheduler: str | None, workers: int | None) -> Iterat
 
 def readable(folder: OutputFolder, manifest: Mapping[str, Any]) -> str:
     """What was found, for a terminal: medians and shares by depth, then the exponents."""
+    from core.sweep.output import summary_lines
+
     cells = manifest["cells"]
     lines = [
         f"{cells['total']:,} cells, {cells['observed']:,} observed, {cells['refused']:,} refused",

@@ -8,27 +8,31 @@ import click
 
 from core import __version__
 from core.command import options as opt
-from core.decoder.fixtures import FIXTURES
-from core.health.request import ObserveRequest
-from core.lab.plan import plan_document
-from core.lab.presets import LAPTOP, PRESETS
-from core.lab.synthetic import synthetic_classifiers
-from core.lab.worked_values import worked_values
+from core.command.exports import export_options, trace_tables, write_exports
 
 SCHEMA = "depthscope.trace/1"
 
 
 @click.command(name="trace")
+@export_options
 @opt.json_option
-def command(as_json: bool) -> None:
+def command(csv_folder: str | None, html_file: str | None, as_json: bool) -> None:
     """Compute the worked values, the four fixtures, the synthetic classifiers and the laptop plan."""
     opt.use_threads(0)
-    opt.emit(trace_document(), as_json, readable)
+    document = trace_document()
+    write_exports("Trace", lambda: trace_tables(document), csv_folder, html_file)
+    opt.emit(document, as_json, readable)
 
 
 def trace_document() -> dict[str, Any]:
     """The `trace` document; fixtures are `observe` documents with an `id`."""
+    from core.decoder.fixtures import FIXTURES
     from core.health.report import observe_document
+    from core.health.request import ObserveRequest
+    from core.lab.plan import plan_document
+    from core.lab.presets import LAPTOP, PRESETS
+    from core.lab.synthetic import synthetic_classifiers
+    from core.lab.worked_values import worked_values
 
     return {
         "schema": SCHEMA,

@@ -18,9 +18,10 @@ import numpy as np
 
 from core.decoder.config import DecoderConfig
 from core.decoder.parameters import Layout, ParameterSpec, layout
-from core.decoder.splitmix64 import FloatArray, advanced, checked_seed, scaled_units
+from core.decoder.splitmix64 import FloatArray, advanced, scaled_units
 from core.decoder.xavier import uniform_from_units, xavier_scale
 from core.errors import ConfigError, SeedError
+from core.numerals import checked_seed
 
 Draws = Mapping[str, FloatArray]
 
@@ -32,13 +33,21 @@ RUN = 2**20
 
 @dataclass(frozen=True)
 class Distribution:
-    """Law of the base draw: `std` None for Xavier uniform, else a normal, truncated where `cut` is given."""
+    """Law of the base draw: `std` None for Xavier uniform, else a normal, truncated where `cut` is given.
+
+    `embedding_std` is that of a normal for token and position embeddings alone; None gives them the law of the rest.
+    Raises `ConfigError`.
+    """
 
     std: float | None = None
     cut: float | None = None
+    embedding_std: float | None = None
 
     def __post_init__(self) -> None:
-        for label, value in (("standard deviation", self.std), ("truncation", self.cut)):
+        named = (
+            ("standard deviation", self.std), ("truncation", self.cut), ("embeddings' deviation", self.embedding_std)
+        )  # fmt: skip
+        for label, value in named:
             if value is not None and not (isinstance(value, int | float) and math.isfinite(value) and value > 0):
                 raise ConfigError(f"The base draw's {label} is {value!r}; it must be a positive finite number.")
         if self.cut is not None and self.std is None:
@@ -46,42 +55,75 @@ class Distribution:
 
     @property
     def name(self) -> str:
-        """Identity in records and documents."""
-        if self.std is None:
-            return "xavier-uniform-splitmix64"
-        cut = "" if self.cut is None else f"-truncated-{self.cut:g}"
-        return f"normal-{self.std:g}{cut}-splitmix64"
+        """Identity in records and documents; two distributions have one name only where they are equal."""
+        law = "xavier-uniform" if self.std is None else f"normal-{_exact(self.std)}"
+        cut = "" if self.cut is None else f"-truncated-{_exact(self.cut)}"
+        embedding = "" if self.embedding_std is None else f"-embedding-{_exact(self.embedding_std)}"
+        return f"{law}{cut}{embedding}-splitmix64"
+
+    def normal_std(self, spec: ParameterSpec) -> float | None:
+        """Standard deviation of the normal that one matrix is drawn from, None where it is Xavier's uniform."""
+        is_embedding = spec.role in ("token_embedding", "position_embedding")
+        return self.embedding_std if is_embedding and self.embedding_std is not None else self.std
 
     def base_std(self, spec: ParameterSpec) -> float:
         """Standard deviation of the parent law for one matrix, in weight units."""
-        return _xavier_std(spec.shape[0], spec.shape[1]) if self.std is None else self.std
+        std = self.normal_std(spec)
+        return _xavier_std(spec.shape[0], spec.shape[1]) if std is None else std
 
     def finisher(self, specs: Sequence[ParameterSpec], repeats: int = 1) -> Callable[[FloatArray, slice], None]:
         """What turns units of the consecutive draws of `specs`, repeated, into weights, a tile of columns at a time."""
-        if self.std is not None:
-            return lambda units, _: self._normal(units)
-        stops, limits = _limit_runs(specs, repeats)
+        stops, laws = self._runs(specs, repeats)
 
         def finish(units: FloatArray, columns: slice) -> None:
             column = columns.start
             for run in range(bisect_right(stops, column), len(stops)):
                 stop = min(stops[run], columns.stop)
-                uniform_from_units(units[:, column - columns.start : stop - columns.start], limits[run])
+                is_normal, size = laws[run]
+                drawn = units[:, column - columns.start : stop - columns.start]
+                if is_normal:
+                    self._normal(drawn, size)
+                else:
+                    uniform_from_units(drawn, size)
                 column = stop
                 if column == columns.stop:
                     return
 
         return finish
 
-    def _normal(self, units: FloatArray) -> None:
+    def _runs(self, specs: Sequence[ParameterSpec], repeats: int) -> tuple[list[int], list[tuple[bool, float]]]:
+        """Runs of draws of consecutive matrices of one law: where each stops; whether normal, and its std or limit."""
+        parts = [(spec.draws, self._law(spec)) for spec in specs if spec.draws]
+        stops: list[int] = []
+        laws: list[tuple[bool, float]] = []
+        column = 0
+        for draws, law in parts * repeats:
+            column += draws
+            if laws and laws[-1] == law:
+                stops[-1] = column
+            else:
+                stops.append(column)
+                laws.append(law)
+        return stops, laws
+
+    def _law(self, spec: ParameterSpec) -> tuple[bool, float]:
+        std = self.normal_std(spec)
+        return (False, xavier_scale(spec.shape[0], spec.shape[1]).uniform_limit) if std is None else (True, std)
+
+    def _normal(self, units: FloatArray, std: float) -> None:
         import torch  # the inverse normal comes with torch; the exact stream itself needs no torch
 
-        assert self.std is not None
         middles = (np.floor(units * 2.0**52) + 0.5) * 2.0**-52
         if self.cut is not None:
             tail = 0.5 * math.erfc(self.cut / math.sqrt(2))
             middles = tail + middles * (1 - 2 * tail)
-        np.multiply(torch.special.ndtri(torch.from_numpy(middles)).numpy(), self.std, out=units)
+        np.multiply(torch.special.ndtri(torch.from_numpy(middles)).numpy(), std, out=units)
+
+
+def _exact(value: float) -> str:
+    """The shortest usual form that reads back as `value`."""
+    short = f"{value:g}"
+    return short if float(short) == value else repr(float(value))
 
 
 @lru_cache(maxsize=256)
@@ -189,19 +231,3 @@ def _split(values: FloatArray, specs: Sequence[ParameterSpec]) -> Draws:
             parts[spec.key] = values[:, column : column + spec.draws].reshape(len(values), *spec.shape)
             column += spec.draws
     return parts
-
-
-def _limit_runs(specs: Sequence[ParameterSpec], repeats: int) -> tuple[list[int], list[float]]:
-    """Runs of draws of consecutive matrices that share a Xavier limit: where each run stops, and its limit."""
-    parts = [(spec.draws, xavier_scale(spec.shape[0], spec.shape[1]).uniform_limit) for spec in specs if spec.draws]
-    stops: list[int] = []
-    limits: list[float] = []
-    column = 0
-    for draws, limit in parts * repeats:
-        column += draws
-        if limits and limits[-1] == limit:
-            stops[-1] = column
-        else:
-            stops.append(column)
-            limits.append(limit)
-    return stops, limits

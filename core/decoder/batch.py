@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from core.decoder.config import DecoderConfig
 from core.errors import BatchError, NoValidPositions, shown
+from core.numerals import SPACES, whole_number
 
 Rows = Sequence[Sequence[int]]
 
@@ -84,6 +85,9 @@ class Batch:
         for key in ("inputs", "targets"):
             if key not in document:
                 raise BatchError(f"The batch lacks the key {key}; give one row of {key} for each row of ids.")
+        for key in ("valid", "segments"):
+            if key in document and document[key] is None:
+                raise BatchError(f"The batch's {key} is null; give one row of {key} for each row of ids, or no {key}.")
         return cls.from_rows(document["inputs"], document["targets"], document.get("valid"), document.get("segments"))
 
     @classmethod
@@ -158,15 +162,16 @@ def parse_rows(label: str, text: str) -> list[list[int]]:
     """Rows from text: ids separated by commas, rows by semicolons."""
     rows = []
     for index, row in enumerate(text.split(";")):
-        cells = [cell.strip() for cell in row.split(",")] if row.strip() else []
-        for cell in cells:
-            digits = cell.removeprefix("-")
-            if not (digits.isascii() and digits.isdigit() and len(digits) <= 18):
+        ids = []
+        for cell in row.split(",") if row.strip(SPACES) else []:
+            number = whole_number(cell)
+            if number is None or abs(number) >= 10**18:
                 raise BatchError(
-                    f"Row {index} of {label} holds {cell[:40]!r}, which is not a whole number; separate ids by commas "
-                    "and rows by semicolons."
+                    f"Row {index} of {label} holds {cell.strip(SPACES)[:40]!r}, which is not a whole number; separate "
+                    "ids by commas and rows by semicolons."
                 )
-        rows.append([int(cell) for cell in cells])
+            ids.append(number)
+        rows.append(ids)
     return rows
 
 

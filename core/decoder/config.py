@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from core.errors import BudgetError, ConfigError, shown
 
 NormFamily = Literal["rmsnorm", "layernorm"]
 MlpFamily = Literal["swiglu", "gelu"]
 PositionFamily = Literal["rope", "learned"]
+
+NORMS: tuple[NormFamily, ...] = get_args(NormFamily)
+MLPS: tuple[MlpFamily, ...] = get_args(MlpFamily)
+# Floating types that the engine runs in, and where.
+DTYPE_NAMES = ("float64", "float32", "bfloat16")
+DEVICES = ("cpu", "cuda")
 
 SIZE_FIELDS = ("blocks", "width", "heads", "kv_heads", "ff_width", "vocabulary", "positions")
 LARGEST_SIZE = 2**53
@@ -59,9 +65,9 @@ class DecoderConfig:
             )
         _require_positive("rope_base", self.rope_base)
         _require_positive("rms_epsilon", self.rms_epsilon)
-        _require_choice("norm", self.norm, ("rmsnorm", "layernorm"))
-        _require_choice("mlp", self.mlp, ("swiglu", "gelu"))
-        _require_choice("position_encoding", self.position_encoding, ("rope", "learned"))
+        _require_choice("norm", self.norm, NORMS)
+        _require_choice("mlp", self.mlp, MLPS)
+        _require_choice("position_encoding", self.position_encoding, get_args(PositionFamily))
         for flag in ("tied", "bias"):
             if not isinstance(getattr(self, flag), bool):
                 raise ConfigError(f"{flag} must be true or false, not {shown(getattr(self, flag))}.")

@@ -15,7 +15,8 @@ from core.decoder.graph import DepthLaw, Topology
 from core.decoder.law import Law, absolute, depth_factor, power
 from core.decoder.parameters import BLOCK_MATRICES, WRITERS, Role
 from core.decoder.recipe_type import JOINT, Recipe, combination
-from core.errors import RecipeError
+from core.errors import RecipeError, shown, unknown_name
+from core.numerals import SPACES
 
 
 def _on(roles: tuple[Role, ...], law: Law) -> dict[Role, Law]:
@@ -278,16 +279,19 @@ _ORDER = {known.name: index for index, known in enumerate(RECIPES)}
 
 @lru_cache(maxsize=256)
 def recipe(name: str) -> Recipe:
-    """The recipe of that name, or the combination of names joined by `+`; anything else is refused with the names.
+    """The recipe of that name, or the combination of names joined by `+`; anything else is refused with the nearest.
 
     Parts stand in the order of `RECIPES` and the control adds nothing, so that equal combinations have one name.
     """
     # A plus sign typed into a link's query arrives as a space.
-    wanted = re.split(rf"[{JOINT}\s]+", str(name).strip())
+    text = str(name).strip(SPACES)
+    wanted = re.split(rf"[{SPACES}]*\{JOINT}[{SPACES}]*|[{SPACES}]", text)
+    if len(wanted) > 1 and "" in wanted:
+        raise RecipeError(f"The recipe {shown(text)} has an empty part; put one {JOINT} between two names.")
     for part in wanted:
         if part not in _ORDER:
-            runnable = ", ".join(known.name for known in RECIPES if known.refusal is None)
-            raise RecipeError(f"The recipe {part[:40]!r} is unknown; choose one of {runnable}.")
+            runnable = [known.name for known in RECIPES if known.refusal is None]
+            raise RecipeError(unknown_name("recipe", part, runnable, "the page and the verb recipes"))
     if len(wanted) > 1:
         wanted = sorted((part for part in wanted if part != CONTROL), key=_ORDER.__getitem__) or [CONTROL]
     return combination([RECIPES[_ORDER[part]] for part in wanted])

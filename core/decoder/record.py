@@ -14,8 +14,8 @@ from core.decoder.config import Budget, DecoderConfig
 from core.decoder.graph import Graph
 from core.decoder.parameters import layout
 from core.decoder.recipes import recipe
-from core.decoder.splitmix64 import checked_seed
 from core.errors import DepthscopeError, StorageError
+from core.numerals import checked_seed
 from core.strict_json import JsonValue, read_json
 
 SCHEMA = "depthscope.record/1"

@@ -11,37 +11,16 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from core.errors import SeedError
+from core.numerals import LARGEST_SEED, checked_seed
 
 FloatArray = npt.NDArray[np.float64]
 
 INCREMENT = 0x9E3779B97F4A7C15
 MULTIPLIERS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 SHIFTS = (30, 27, 31)
-MASK = 2**64 - 1
+MASK = LARGEST_SEED
 # Draws mixed at a time: few enough that three buffers stay near the core, enough that calls are not the cost.
 SLAB = 32_768
-
-
-def checked_seed(seed: object) -> int:
-    """`seed` as an unsigned 64-bit integer; raises `SeedError` otherwise. Decimal text is accepted."""
-    if isinstance(seed, str):
-        digits = seed.strip().removeprefix("-")
-        if digits.isascii() and digits.isdigit() and len(digits) <= 40:
-            seed = int(seed)
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer):
-        raise SeedError(f"The seed {_shown(seed)} is not a whole number; give one from 0 to 2^64 - 1.")
-    if not 0 <= int(seed) <= MASK:
-        raise SeedError(f"The seed {_shown(seed)} is outside 0 to 2^64 - 1.")
-    return int(seed)
-
-
-def _shown(value: object) -> str:
-    # Python refuses to print integers of thousands of digits, so only the size of a huge one is told.
-    if isinstance(value, int) and value.bit_length() > 128:
-        return f"of {value.bit_length()} bits"
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def advanced(state: int, draws: int) -> int:

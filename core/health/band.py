@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from core.errors import BandError, shown
+from core.numerals import finite_number
 
 Verdict = Literal["below", "within", "above"]
 
@@ -41,9 +42,7 @@ def classify(ratio: float, band: Band = DEFAULT_BAND) -> Verdict:
 
 def parse_band(text: str) -> Band:
     """A band from `lower,upper`, such as `0.01,100`."""
-    parts = text.split(",")
-    try:
-        lower, upper = (float(part) for part in parts)
-    except ValueError as error:
-        raise BandError(f"The band {text[:40]!r} is not two numbers; write it as 0.01,100.") from error
-    return Band(lower, upper)
+    limits = [finite_number(part) for part in text.split(",")]
+    if len(limits) != 2 or limits[0] is None or limits[1] is None:
+        raise BandError(f"The band {text[:40]!r} is not two numbers; write it as 0.01,100.")
+    return Band(limits[0], limits[1])

@@ -6,16 +6,14 @@ from dataclasses import dataclass, field
 
 from core.decoder.base_draw import XAVIER, Distribution
 from core.decoder.batch import Batch, chapter_batch
-from core.decoder.config import Budget, DecoderConfig
+from core.decoder.config import DEVICES, DTYPE_NAMES, Budget, DecoderConfig
 from core.decoder.parameters import layout
 from core.decoder.recipes import DEFAULT, recipe
-from core.decoder.splitmix64 import checked_seed
 from core.errors import DtypeError
 from core.health.band import DEFAULT_BAND, Band
+from core.numerals import checked_seed
 
 CHAPTER_SEED = 4701
-DTYPE_NAMES = ("float64", "float32", "bfloat16")
-DEVICES = ("cpu", "cuda")
 
 
 @dataclass(frozen=True, kw_only=True)

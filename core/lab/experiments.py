@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from core.errors import LabError, shown
+from core.errors import LabError, unknown_name
 from core.lab.experiment import Experiment
 
 _SIGNAL = (
@@ -181,7 +181,7 @@ EXPERIMENTS = MappingProxyType({entry.name: entry for entry in (*_SIGNAL, *_NORM
 def experiment(name: str) -> Experiment:
     """The experiment of that name; an unknown name is refused with the known ones."""
     if name not in EXPERIMENTS:
-        raise LabError(f"The experiment {shown(name)} is unknown; choose one of {', '.join(EXPERIMENTS)}.")
+        raise LabError(unknown_name("experiment", name, EXPERIMENTS, "lab --list"))
     return EXPERIMENTS[name]
 
 

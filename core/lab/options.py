@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field
 from typing import Any, Literal, Self
 
-from core.decoder.splitmix64 import checked_seed
 from core.errors import LabError, shown
 from core.lab.vectors import checked_rows, checked_vector
+from core.numerals import SPACES, checked_seed, whole_number
 
 Kind = Literal["whole", "number", "choice", "flag", "seed", "text", "numbers", "rows", "wholes"]
 MAX_TEXT = 4096
@@ -158,8 +158,8 @@ def _plain(value: Any) -> Any:
 
 def _whole(option: Option, name: str, value: object) -> int:
     if isinstance(value, str):
-        digits = value.strip().removeprefix("-")
-        value = int(value) if digits.isascii() and digits.isdigit() and len(digits) <= 40 else value
+        number = whole_number(value)
+        value = value if number is None else number
     if isinstance(value, bool) or not isinstance(value, int):
         raise LabError(f"{name} is {shown(value)}; it must be a whole number from {option.low:g} to {option.high:g}.")
     option.within(name, value, "whole number")
@@ -188,7 +188,7 @@ def _choice(option: Option, name: str, value: object) -> str:
 
 
 def _flag(option: Option, name: str, value: object) -> bool:
-    found = FLAGS.get(value.strip().lower()) if isinstance(value, str) else value
+    found = FLAGS.get(value.strip(SPACES).lower()) if isinstance(value, str) else value
     if not isinstance(found, bool):
         raise LabError(f"{name} is {shown(value)}; it must be true or false.")
     return found

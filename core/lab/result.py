@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from core.strict_json import json_integer
 
 if TYPE_CHECKING:
@@ -41,6 +39,8 @@ def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _plain(value: Any) -> Any:
+    import numpy as np  # the list of experiments waits for no array library
+
     value = value.item() if isinstance(value, np.generic) else value
     if isinstance(value, bool | str) or value is None:
         return value

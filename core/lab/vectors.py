@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Sequence
 from numbers import Real
 
 from core.errors import LabError, shown
+from core.numerals import SPACES, finite_number
 
 MAX_ROWS = 64
 # Squares, their sums and their reciprocals must stay inside binary64, also after a factor.
@@ -17,7 +19,7 @@ Vector = tuple[float, ...]
 
 def checked_vector(name: str, value: object, low: int, high: int) -> Vector:
     """`value`, or the numbers its text lists, as `low` to `high` finite floats; raises `LabError`."""
-    cells: object = [cell.strip() for cell in value.split(",")] if isinstance(value, str) else value
+    cells: object = [cell.strip(SPACES) for cell in value.split(",")] if isinstance(value, str) else value
     if not isinstance(cells, Sequence) or isinstance(cells, str | bytes):
         raise LabError(f"{name} is {shown(value)}; give numbers separated by commas.")
     found = tuple(_finite(name, cell) for cell in cells)
@@ -43,10 +45,13 @@ def checked_rows(name: str, value: object, low: int, high: int) -> tuple[Vector,
 
 
 def _finite(name: str, cell: object) -> float:
-    try:
-        found = float(cell) if isinstance(cell, str | Real) and not isinstance(cell, bool) else math.nan
-    except (ValueError, OverflowError):
-        found = math.nan
+    found = math.nan
+    if isinstance(cell, str):
+        number = finite_number(cell)
+        found = math.nan if number is None else number
+    elif isinstance(cell, Real) and not isinstance(cell, bool):
+        with contextlib.suppress(OverflowError):
+            found = float(cell)
     if found != 0 and not SMALLEST <= abs(found) <= LARGEST:
         raise LabError(f"{name} holds {shown(cell)}; give 0 or numbers of size {SMALLEST:g} to {LARGEST:g}.")
     return found

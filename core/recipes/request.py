@@ -11,11 +11,11 @@ from core.decoder.config import Budget, DecoderConfig
 from core.decoder.parameters import layout
 from core.decoder.recipe_type import Recipe
 from core.decoder.recipes import recipe
-from core.decoder.splitmix64 import checked_seed
 from core.errors import RecipeError
 from core.health.band import DEFAULT_BAND, Band
 from core.health.estimate import estimate
 from core.health.request import CHAPTER_SEED, ObserveRequest, checked_names
+from core.numerals import checked_seed
 
 MAX_RECIPES = 6
 CHUNK_BYTES = 2**29

@@ -11,15 +11,14 @@ from core.decoder.base_draw import XAVIER, Distribution
 from core.decoder.batch import Batch, chapter_batch
 from core.decoder.config import Budget, DecoderConfig
 from core.decoder.recipes import CONTROL, DEFAULT, recipe
-from core.decoder.splitmix64 import checked_seed
 from core.errors import GridError, shown
 from core.health.band import DEFAULT_BAND, Band
 from core.health.columns import INITIALIZED, SAME_BASE_CONTROL
 from core.health.request import checked_names
+from core.numerals import checked_seed
 from core.sweep.canonical import canonical_json
-from core.sweep.ranges import seed_text
+from core.sweep.ranges import DEPTHS, seed_text
 
-DEPTHS = (1, 2, 4, 8, 16, 32, 64)
 MAX_CELLS = 2**22
 # Positions up to which a batch is written out; a larger one is named by its digest.
 WRITTEN_POSITIONS = 4096
@@ -150,7 +149,11 @@ class SweepGrid:
             "dtypes": list(self.dtypes),
             "batches": [_batch_document(batch) for batch in self.batches],
             "device": self.device,
-            "base_draw": {"std": self.distribution.std, "truncated_at_sigma": self.distribution.cut},
+            "base_draw": {
+                "std": self.distribution.std,
+                "truncated_at_sigma": self.distribution.cut,
+                "embedding_std": self.distribution.embedding_std,
+            },
             "band": [self.band.lower, self.band.upper],
             "budget": {"max_parameters": self.budget.max_parameters, "max_positions": self.budget.max_positions},
         }

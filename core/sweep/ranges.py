@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from core.decoder.splitmix64 import checked_seed
 from core.errors import GridError
+from core.numerals import SPACES, checked_seed, whole_number
 
 MAX_SEEDS = 2**22
+# What a sweep observes unless it is told.
+DEPTHS = (1, 2, 4, 8, 16, 32, 64)
+# Bytes of its store.
+DEFAULT_LIMIT = 2**32
 
 
 def parse_seeds(text: str, limit: int = MAX_SEEDS) -> tuple[int, ...]:
@@ -17,7 +21,7 @@ def parse_seeds(text: str, limit: int = MAX_SEEDS) -> tuple[int, ...]:
         first, colon, last = part.partition(":")
         start = checked_seed(first)
         # The end is left out, so one past the largest seed is a valid end.
-        stop = checked_seed(str(int(last) - 1)) + 1 if colon and _is_positive(last) else start + 1
+        stop = checked_seed(int(last) - 1) + 1 if colon and _is_positive(last) else start + 1
         if colon and not _is_positive(last):
             raise GridError(f"The seed range {part[:60]!r} has no end; write it as first:end, such as 0:32.")
         if stop <= start:
@@ -32,9 +36,10 @@ def parse_sizes(label: str, text: str) -> tuple[int, ...]:
     """Whole numbers joined by commas, such as `1,2,4`."""
     sizes = []
     for part in _parts(label, text):
-        if not (part.isascii() and part.isdigit() and len(part) <= 40):
+        size = whole_number(part)
+        if size is None or size < 0:
             raise GridError(f"{label} holds {part[:60]!r}, which is not a whole number; write it as 1,2,4.")
-        sizes.append(int(part))
+        sizes.append(size)
     return tuple(sizes)
 
 
@@ -56,12 +61,11 @@ def seed_text(seeds: Sequence[int]) -> str:
 
 
 def _parts(label: str, text: str) -> list[str]:
-    parts = [part.strip() for part in text.split(",")]
+    parts = [part.strip(SPACES) for part in text.split(",")]
     if "" in parts:
         raise GridError(f"{label} is {text[:60]!r}, with an empty place between commas; leave no place empty.")
     return parts
 
 
 def _is_positive(text: str) -> bool:
-    digits = text.strip()
-    return digits.isascii() and digits.isdigit() and len(digits) <= 20 and int(digits) > 0
+    return (whole_number(text) or 0) > 0

@@ -12,8 +12,8 @@ from core.decoder.config import DecoderConfig
 from core.decoder.recipes import DEFAULT
 from core.errors import BatchError, GridError
 from core.health.band import DEFAULT_BAND, Band
-from core.sweep.grid import DEPTHS, SweepGrid
-from core.sweep.ranges import parse_names, parse_seeds, parse_sizes
+from core.sweep.grid import SweepGrid
+from core.sweep.ranges import DEPTHS, parse_names, parse_seeds, parse_sizes
 from core.sweep.tokens import uniform_batch
 
 CHAPTER, TEXT, RANDOM = "chapter", "text", "random tokens"

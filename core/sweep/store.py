@@ -21,11 +21,11 @@ import numpy as np
 from core.decoder.splitmix64 import FloatArray
 from core.errors import StoreError
 from core.health.columns import OBSERVED, REFUSED
+from core.sweep.ranges import DEFAULT_LIMIT
 
 # "DSwp", so that a file of another program is never taken for a store.
 APPLICATION_ID = 0x44537770
 SCHEMA_VERSION = 1
-DEFAULT_LIMIT = 2**32
 # A commit takes milliseconds; a minute of waiting means that another program holds the file.
 BUSY_SECONDS = 60.0
 KEYS_A_QUERY = 500

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from core.decoder.batch import MAX_TOKENS, Batch
-from core.decoder.splitmix64 import bits, checked_seed
+from core.decoder.splitmix64 import bits
 from core.errors import BatchError, shown
+from core.numerals import checked_seed
 
 
 def uniform_batch(rows: int, positions: int, vocabulary: int, seed: int = 0) -> Batch:

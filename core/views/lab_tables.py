@@ -14,6 +14,7 @@ from core.decoder.parameters import layout
 from core.decoder.recipes import recipe
 from core.errors import ConfigError, shown
 from core.health.band import DEFAULT_BAND, Band, classify
+from core.numerals import SPACES, finite_number
 from core.views.tables import frame
 
 POPULATIONS = ("zero", "oversized", "xavier")
@@ -175,16 +176,16 @@ def judged_table(ratios: Sequence[float], band: Band = DEFAULT_BAND) -> pd.DataF
 
 
 def parsed_ratios(text: str) -> list[float]:
-    """Ratios from text, separated by commas, semicolons or white space; raises `BandError` or `ConfigError`."""
-    cells = re.split(r"[,;\s]+", text.strip())
+    """Ratios from text, separated by commas, semicolons or white space; raises `ConfigError`."""
+    cells = re.split(rf"[,;{SPACES}]+", text)
     if len(cells) > MAX_RATIOS:
         raise ConfigError(f"The text holds {len(cells):,} ratios; give at most {MAX_RATIOS:,}.")
     ratios = []
     for cell in filter(None, cells):
-        try:
-            ratios.append(float(cell))
-        except ValueError:
-            raise ConfigError(f"The ratio {shown(cell)} is not a number; separate numbers by commas.") from None
+        ratio = finite_number(cell)
+        if ratio is None:
+            raise ConfigError(f"The ratio {shown(cell)} is not a number; separate numbers by commas.")
+        ratios.append(ratio)
     if not ratios:
         raise ConfigError("There is no ratio yet; give at least one number.")
     return ratios

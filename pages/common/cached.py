@@ -71,9 +71,9 @@ def mending(request: ObserveRequest) -> Mending:
 @st.cache_data(max_entries=16, show_spinner=False)
 def initialization(fan_in: int, fan_out: int, seed: str, layers: int) -> Document:
     """The init document of a matrix, with the expected propagation over `layers`; raises its refusal."""
-    from core.decoder.splitmix64 import checked_seed
     from core.decoder.xavier import xavier_scale
     from core.lab.initializer import expected_propagation, init_document
+    from core.numerals import checked_seed
 
     document = init_document(fan_in, fan_out, checked_seed(seed))
     return {**document, "expected_propagation": expected_propagation(xavier_scale(fan_in, fan_out), layers)}

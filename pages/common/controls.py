@@ -13,13 +13,13 @@ from typing import Any, Literal
 import streamlit as st
 
 from core.decoder.batch import Batch, chapter_batch, parse_rows
-from core.decoder.config import DecoderConfig
+from core.decoder.config import DTYPE_NAMES, DecoderConfig
 from core.decoder.recipe_type import JOINT
 from core.decoder.recipes import DEFAULT, RECIPES, recipe
-from core.decoder.splitmix64 import checked_seed
 from core.errors import BatchError, DepthscopeError, RecipeError
 from core.health.band import DEFAULT_BAND, Band
-from core.health.request import CHAPTER_SEED, DTYPE_NAMES, ObserveRequest
+from core.health.request import CHAPTER_SEED, ObserveRequest
+from core.numerals import checked_seed
 from core.strict_json import parse_json
 from pages.common.control import Control
 

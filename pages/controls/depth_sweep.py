@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from core.decoder.config import DTYPE_NAMES
 from core.decoder.recipes import DEFAULT
-from core.health.request import DTYPE_NAMES
 from core.sweep.request import INPUTS, SweepRequest
 from core.views.sweep_tables import STATISTICS
 from pages.common.control import Control

@@ -68,7 +68,7 @@ def test_reports_and_golden_files(tmp_path: Path) -> None:
         (("--rule", "nothing"), "unknown"),
         (("--rule", "lns"), "lns"),
         (("--sigma", "0"), "positive"),
-        (("--sigma", "nan"), "positive"),
+        (("--sigma", "nan"), "finite number"),
         (("--gate", "--junit", ""), "empty"),
         (("--junit", "/nowhere/at/all.xml"), "cannot be written"),
     ],

@@ -312,7 +312,7 @@ class TestSaveAndRestore:
             (["--max-positions", "3"], "4 positions pass the budget of 3"),
             (["--text", "a long text"], "A row needs 12 positions but the decoder has 4"),
             (["--inputs", "266", "--targets", "0"], "outside the vocabulary of 266"),
-            (["--device", "tpu"], "The device 'tpu' is not offered"),
+            (["--device", "tpu"], "'tpu' is not one of 'cpu', 'cuda'."),
         ],
     )
     def test_refusals_beside_a_whole_run(self, observe: Any, tmp_path: Path, options: list[str], sentence: str) -> None:

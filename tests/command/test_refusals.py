@@ -41,12 +41,17 @@ FILES: dict[str, bytes] = {
     "invalid": b'{"inputs": [[1, 2], [3]], "targets": [[1, 2], [3]], "valid": [[false, false], [false]]}',
     "masked id": b'{"inputs": [[1, 300]], "targets": [[1, 1]], "valid": [[true, false]]}',
     "returning": b'{"inputs": [[1, 2, 3]], "targets": [[1, 2, 3]], "segments": [[0, 1, 0]]}',
+    "null segments": b'{"inputs": [[1]], "targets": [[1]], "segments": null}',
+    "null valid": b'{"inputs": [[1]], "targets": [[1]], "valid": null}',
     "record.json": b"{}",
     "good": b'{"inputs": [[1]], "targets": [[1]]}',
     "bert": b'{"model_type": "bert"}',
     "llama": b'{"model_type": "llama", "hidden_size": -4}',
 }
 
+# What Python's int and float read and no option does: underscores, other scripts' digits, a no-break space, a plus.
+NO_WHOLE_NUMBERS = ("1_0", "١", "1\xa0", "\u20091", "+1")
+NO_NUMBERS = (*NO_WHOLE_NUMBERS, "1.0_0", "١.٥", "1.5\xa0", "infinity")
 # Command line, a part of its sentence.
 OBSERVE: list[tuple[list[str], str]] = [
     *(
@@ -71,17 +76,27 @@ OBSERVE: list[tuple[list[str], str]] = [
     (["--seed", PAST], f"The seed {PAST} is outside 0 to 2^64 - 1."),
     *((["--seed", value], "is not a whole number; give one from 0 to 2^64 - 1.") for value in ("", "x", "1.5", "0x1")),
     (["--seed", DIGITS], "is not a whole number"),
-    (["--recipe", "depth-scald"], "The recipe 'depth-scald' is unknown; choose one of unscaled, depth-scaled,"),
+    (["--recipe", "depth-scald"], "The recipe 'depth-scald' is unknown; did you mean depth-scaled"),
+    (["--recipe", "gpt"], "The recipe 'gpt' is unknown; did you mean ngpt or gpt2? All are listed"),
+    (["--recipe", "zzzz"], "The recipe 'zzzz' is unknown; all are listed by the page and the verb recipes."),
     (["--recipe", ""], "The recipe '' is unknown"),
+    *(
+        (["--recipe", value], "has an empty part; put one + between two names.")
+        for value in ("gpt2++wang", "gpt2+", "+gpt2", "gpt2 + + wang", "gpt2  wang")
+    ),
+    (["--recipe", "gpt2\xa0"], "is unknown; did you mean gpt2"),
     (["--recipe", "t-fixup"], "T-Fixup sets encoder-decoder weights"),
     (["--recipe", "gpt2+gpt2"], "names a part twice"),
     (["--recipe", "post-norm+peri-norm"], "both change the graph"),
     (["--recipe", "deepscalelm", "--blocks", "1"], "needs at least 2 blocks; this decoder has 1."),
     (["--recipe", "ngpt", "--mlp", "gelu"], "is defined with mlp swiglu only"),
-    (["--dtype", "float16"], "The dtype 'float16' is not offered; choose one of float64, float32, bfloat16."),
-    (["--device", "tpu"], "The device 'tpu' is not offered"),
-    *((["--band", value], "write it as 0.01,100.") for value in ("", "1", "1,2,3", "a,b", "1;2")),
-    *((["--band", value], "is not a positive finite number.") for value in ("0,1", "-1,1", "nan,1", "1,inf")),
+    (["--dtype", "float16"], "'--dtype': 'float16' is not one of 'float64', 'float32', 'bfloat16'."),
+    (["--device", "tpu"], "'--device': 'tpu' is not one of 'cpu', 'cuda'."),
+    *(
+        (["--band", value], "write it as 0.01,100.")
+        for value in ("", "1", "1,2,3", "a,b", "1;2", "nan,1", "1,inf", "1,1e999", *(f"{x},9" for x in NO_NUMBERS))
+    ),
+    *((["--band", value], "is not a positive finite number.") for value in ("0,1", "-1,1")),
     (["--band", "2,1"], "The band's lower limit 2 is above its upper limit 1."),
     (["--inputs", "1"], "--inputs and --targets belong together"),
     (["--targets", "1"], "--inputs and --targets belong together"),
@@ -103,19 +118,39 @@ OBSERVE: list[tuple[list[str], str]] = [
     (["--max-parameters", "-1"], "2,028 parameters pass the budget of -1"),
     (["--max-positions", "2"], "4 positions pass the budget of 2"),
     (["--width", "1048576", "--ff-width", "4"], "parameters pass the budget of 268,435,456"),
-    *((["--base-std", value], "it must be a positive finite number.") for value in ("0", "-1", "nan", "inf")),
-    (["--base-std", "abc"], "'abc' is not a valid float."),
+    *((["--base-std", value], "it must be a positive finite number.") for value in ("0", "-1")),
+    *((["--embedding-std", value], "it must be a positive finite number.") for value in ("0", "-1")),
+    *((["--rope-base", value], "rope_base is") for value in ("0", "-1")),
+    *((["--rms-epsilon", value], "rms_epsilon is") for value in ("0", "-1")),
+    *(
+        ([option, value], f"{option} is {value!r}; it must be a finite number, such as 0.02 or 1e-5.")
+        for option in ("--base-std", "--embedding-std", "--truncate", "--rope-base", "--rms-epsilon")
+        for value in ("abc", "", "nan", "inf", "1e999", *NO_NUMBERS)
+    ),
+    *(([option, value], "a whole number") for option in ("--blocks", "--seed") for value in NO_WHOLE_NUMBERS),
+    *((["--inputs", value, "--targets", "1"], "not a whole number") for value in NO_WHOLE_NUMBERS),
     (["--truncate", "2"], "Only a normal base draw can be truncated"),
     (["--base-std", "1", "--truncate", "0"], "The base draw's truncation is 0.0"),
-    (["--norm", "batchnorm"], "norm 'batchnorm' is not one of rmsnorm, layernorm."),
-    (["--mlp", ""], "mlp '' is not one of swiglu, gelu."),
+    (["--norm", "batchnorm"], "'--norm': 'batchnorm' is not one of 'rmsnorm', 'layernorm'."),
+    (["--mlp", ""], "'--mlp': '' is not one of 'swiglu', 'gelu'."),
+    *(
+        (["--config", "@llama", *beside], f"--config brings its own sizes and spreads; leave {beside[0]} out.")
+        for beside in (
+            ["--blocks", "8"], ["--positions", "4"], ["--norm", "rmsnorm"], ["--untied"], ["--rope-base", "5"],
+            ["--rms-epsilon", "1"], ["--base-std", "1"], ["--embedding-std", "1"], ["--truncate", "1"],
+        )
+    ),
+    (["--config", "@bert"], "The model_type 'bert' is not observed here, only gpt2, llama, mistral are; give"),
+    (["--config", "absent"], "cannot be read: No such file or directory."),
+    (["--config", "@list"], "it must hold one object of settings."),
     *(
         (["--restore", ".", *beside], f"--restore brings its own sizes and weights; leave {beside[0]} out.")
         for beside in (
             ["--blocks", "8"], ["--width", "4"], ["--heads", "1"], ["--kv-heads", "1"], ["--head-dim", "4"],
             ["--ff-width", "4"], ["--vocabulary", "266"], ["--positions", "4"], ["--seed", "4701"],
             ["--recipe", "gpt2"], ["--dtype", "float64"], ["--norm", "rmsnorm"], ["--mlp", "gelu"], ["--untied"],
-            ["--bias"], ["--learned-positions"], ["--base-std", "1"], ["--save", "x"],
+            ["--bias"], ["--learned-positions"], ["--base-std", "1"], ["--save", "x"], ["--embedding-std", "1"],
+            ["--rope-base", "5"], ["--rms-epsilon", "1"], ["--config", "x"],
         )
     ),
     (["--restore", ".", "--batch", "@invalid"], "No position is valid"),
@@ -123,7 +158,7 @@ OBSERVE: list[tuple[list[str], str]] = [
       for option in ("--batch", "--save", "--restore", "--csv", "--html") for value in ("", " ")),
     (["--restore", "absent"], "absent is not a folder; give the folder that --save wrote."),
     (["--restore", "."], "record.json is not a whole record ('schema'); restore a folder that --save wrote."),
-    (["--restore", ".", "--device", "tpu"], "The device 'tpu' is not offered"),
+    (["--restore", ".", "--device", "tpu"], "'--device': 'tpu' is not one of"),
     (["--batch", "absent"], "cannot be read: No such file or directory."),
     (["--batch", "/dev/zero"], "is not a regular file"),
     (["--batch", "."], "is not a regular file"),
@@ -151,13 +186,27 @@ OBSERVE: list[tuple[list[str], str]] = [
     (["--batch", "@invalid"], "No position is valid"),
     (["--batch", "@masked id"], "The input id 300 in row 0, position 1, is outside the vocabulary"),
     (["--batch", "@returning"], "Segment 0 returns in row 0"),
+    (["--batch", "@null segments"], "The batch's segments is null; give one row of segments for each row of ids"),
+    (["--batch", "@null valid"], "The batch's valid is null"),
     (["--nope"], "No such option '--nope'."),
     (["--blocks"], "Option '--blocks' requires an argument."),
     (["more"], "unexpected extra argument"),
     (["--json=yes"], "does not take a value."),
 ]  # fmt: skip
 OTHERS: list[tuple[list[str], str]] = [
-    (["observ"], "No such command 'observ'."),
+    (["observ"], "The verb 'observ' is unknown; did you mean observe? All are listed by python -m core --help."),
+    (["zzzz"], "The verb 'zzzz' is unknown; all are listed by python -m core --help."),
+    (
+        ["lab", "compound"],
+        "The experiment 'compound' is unknown; did you mean compounding? All are listed by lab --list.",
+    ),
+    *((["init", "--seed", value], "is not a whole number") for value in NO_WHOLE_NUMBERS),
+    (["sweep", "--out", "o", "--blocks", "1\xa0"], "which is not a whole number"),
+    (["sweep", "--out", "o", "--seed", "1_0"], "is not a whole number"),
+    (["sweep", "--out", "o", "--base-std", "1_0"], "it must be a finite number"),
+    (["sweep", "--out", "o", "--device", "tpu"], "'--device': 'tpu' is not one of"),
+    (["audit", "absent", "--sigma", "1_0"], "--sigma is '1_0'; it must be a finite number"),
+    (["audit", "absent", "--dtype", "float16"], "'--dtype': 'float16' is not one of"),
     (["trace", "more"], "unexpected extra argument"),
     (["init", "--fan-in", "0"], "fan_in is 0; a matrix needs at least one input."),
     (["init", "--fan-out", "0"], "fan_out is 0; a matrix needs at least one output."),
@@ -172,7 +221,9 @@ OTHERS: list[tuple[list[str], str]] = [
     (["plan", "--context", "0"], "positions is 0;"),
     (["plan", "--heads", "3"], "width 512 is not a multiple of heads 3"),
     (["plan", "--width", "x"], "--width is 'x'; it must be a whole number."),
-    (["plan", "--norm", "x"], "norm 'x' is not one of"),
+    (["plan", "--positions", "0"], "positions is 0;"),
+    (["plan", "--config", "@llama", "--context", "4"], "--config brings its own sizes; leave --positions out."),
+    (["plan", "--norm", "x"], "'--norm': 'x' is not one of"),
     (["plan", "--config", "@bert"], "The model_type 'bert' is not read here; the plan reads gpt2, llama,"),
     (["plan", "--config", "@empty"], "is not JSON"),
     (["plan", "--config", "@llama"], "."),
@@ -180,7 +231,9 @@ OTHERS: list[tuple[list[str], str]] = [
     (["compare", "@good"], "Missing argument 'B.json'."),
     (["compare", "@good", "absent"], "cannot be read: No such file or directory."),
     (["compare", "@good", "@nan"], "holds the literal NaN"),
-    (["compare", "@good", "@good", "--tolerance", "nan"], "is not a finite number of at least 0."),
+    (["compare", "@good", "@good", "--tolerance", "nan"], "--tolerance is 'nan'; it must be a finite number"),
+    (["compare", "@good", "@good", "--tolerance", "1_0"], "--tolerance is '1_0'; it must be a finite number"),
+    (["compare", "@good", "@good", "--ignore", ""], "--ignore is empty"),
     (["compare", "@good", "@good", "--tolerance", "-1"], "is not a finite number of at least 0."),
 ]
 CASES = [(["observe", *arguments], sentence) for arguments, sentence in OBSERVE] + OTHERS

@@ -38,7 +38,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
 def assert_engine_is_plain(sizes: dict[str, Any], seed: int, rows: Rows, **draw: Any) -> None:
     """Both arms, observed in one pass, against two runs of the reference."""
     config = DecoderConfig(vocabulary=110, **{"positions": 6, **sizes})
-    distribution = Distribution(draw.get("std"), draw.get("truncate"))
+    distribution = Distribution(draw.get("std"), draw.get("truncate"), draw.get("embedding_std"))
     observed = observe_arms(BaseDraw(config, [seed], distribution), [recipe(arm) for arm in ARMS], batch_of(rows))
     for arm in observed:
         reference = observe_plain(arm.recipe.name, seed=seed, rows=rows, **config.document(), **draw)
@@ -65,6 +65,14 @@ def test_sixty_four_blocks_at_both_ends_of_the_seeds(seed: int) -> None:
 @pytest.mark.parametrize("draw", [{"std": 0.02}, {"std": 0.5, "truncate": 2.0}], ids=["normal", "truncated"])
 def test_a_normal_base_draw(draw: dict[str, float]) -> None:
     assert_engine_is_plain(SHAPES["grouped"], 3, ROW, **draw)
+
+
+@pytest.mark.parametrize(
+    "draw", [{}, {"std": 0.02}, {"std": 0.5, "truncate": 2.0}], ids=["xavier", "normal", "truncated"]
+)
+@pytest.mark.parametrize("family", ["learned positions", "untied"])
+def test_embeddings_of_their_own_spread(family: str, draw: dict[str, float]) -> None:
+    assert_engine_is_plain({**SHAPES["heads"], **FAMILIES[family]}, 3, ROW, embedding_std=0.3, **draw)
 
 
 @pytest.mark.heavy

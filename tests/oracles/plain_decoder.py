@@ -264,19 +264,21 @@ def observe_plain(
     seed: int,
     rows: Sequence[tuple],
     std: float | None = None,
+    embedding_std: float | None = None,
     truncate: float | None = None,
     **sizes: Any,
 ) -> dict[str, Any]:
     """Draw, build and observe the decoder of `recipe` on `rows`.
 
     `sizes` are the fields of `Sizes`; `kv_heads` defaults to `heads` and `positions` to max(4, longest row). A row is
-    (inputs, targets[, valid[, segments]]), the last two may be None. `std` asks for a normal base draw, `truncate`
-    for its truncation. See `observe_parameters` for the result. Raises ValueError for what the table refuses.
+    (inputs, targets[, valid[, segments]]), the last two may be None. `std` asks for a normal base draw, `embedding_std`
+    for one of the embeddings alone, `truncate` for its truncation. See `observe_parameters` for the result. Raises
+    ValueError for what the table refuses.
     """
     longest = max(len(row[0]) for row in rows)
     given = {name: value for name, value in sizes.items() if value is not None}
     checked = Sizes(**{"kv_heads": sizes["heads"], "positions": max(4, longest), **given})
-    base = plain_base_draw(checked, seed, std=std, truncate=truncate)
+    base = plain_base_draw(checked, seed, std=std, truncate=truncate, embedding_std=embedding_std)
     return observe_parameters(recipe, checked, plain_recipe_weights(recipe, checked, base, std=std), rows)
 
 

@@ -102,19 +102,28 @@ def _norm_names(prefix: str, sizes: Sizes) -> Iterator[tuple[str, tuple[int, ...
 
 
 def plain_base_draw(
-    sizes: Sizes, seed: int, *, std: float | None = None, truncate: float | None = None
+    sizes: Sizes,
+    seed: int,
+    *,
+    std: float | None = None,
+    truncate: float | None = None,
+    embedding_std: float | None = None,
 ) -> dict[str, Matrix | Vector]:
-    """Every parameter before a recipe: Xavier uniform, or with `std` a normal of that deviation on the same stream."""
+    """Every parameter before a recipe: Xavier uniform, or with `std` a normal of that deviation on the same stream.
+
+    `embedding_std` is that of the token and position tables where it differs.
+    """
     stream = PlainSplitMix64(seed)
     parameters: dict[str, Matrix | Vector] = {}
     for name, shape, fill in plain_names(sizes):
+        own = embedding_std if "_embedding." in name and embedding_std is not None else std
         if fill != "drawn":
             parameters[name] = [1.0 if fill == "ones" else 0.0] * shape[0]
-        elif std is None:
+        elif own is None:
             limit = math.sqrt(6.0 / (shape[0] + shape[1]))
             parameters[name] = [[stream.next_uniform(limit) for _ in range(shape[1])] for _ in range(shape[0])]
         else:
-            parameters[name] = [[stream.next_normal(std, truncate) for _ in range(shape[1])] for _ in range(shape[0])]
+            parameters[name] = [[stream.next_normal(own, truncate) for _ in range(shape[1])] for _ in range(shape[0])]
     return parameters
 
 

@@ -47,9 +47,23 @@ class TestNames:
         assert len(set(names)) == len(names)
         assert all(name == name.lower() and not set(name) & set(" +,&?#/") for name in names)
 
-    @pytest.mark.parametrize("name", ["", "GPT2", "gpt2+", "+", "peri-norm+nothing", "a" * 10_000, "gpt2,lns"])
-    def test_unknown_names_are_refused_with_the_known_ones(self, name: str) -> None:
-        with pytest.raises(RecipeError, match="unknown; choose one of unscaled, depth-scaled") as error:
+    @pytest.mark.parametrize(
+        ("name", "sentence"),
+        [
+            ("", "'' is unknown; all are listed by the page and the verb recipes"),
+            ("GPT2", "'GPT2' is unknown; did you mean gpt2"),
+            ("gpt2,lns", "'gpt2,lns' is unknown; did you mean gpt2"),
+            ("peri-norm+nothing", "'nothing' is unknown; all are listed"),
+            ("fixup+t-fixap", "'t-fixap' is unknown; did you mean fixup"),
+            ("a" * 10_000, "is unknown; all are listed"),
+            ("gpt2+", "'gpt2\\+' has an empty part; put one \\+ between two names"),
+            ("+", "'\\+' has an empty part"),
+            ("gpt2++lns", "has an empty part"),
+            ("gpt2  lns", "has an empty part"),
+        ],
+    )
+    def test_unknown_names_are_refused_with_the_nearest(self, name: str, sentence: str) -> None:
+        with pytest.raises(RecipeError, match=sentence) as error:
             recipe(name)
         assert len(str(error.value)) < 500
         assert "t-fixup" not in str(error.value)

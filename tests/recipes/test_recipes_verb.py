@@ -72,7 +72,7 @@ def test_a_table_for_people(capsys: pytest.CaptureFixture[str], arguments: list[
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--recipe", "nothing"], "is unknown; choose one of"),
+        (["--recipe", "nothing"], "is unknown; all are listed by"),
         (["--recipe", "gpt2+gpt2"], "names a part twice"),
         (["--against", "gpt2"], "give both"),
         (["--recipe", "gpt2", "--against", "nothing"], "is unknown"),

@@ -47,6 +47,9 @@ def test_whatever_decides_the_numbers_changes_the_key() -> None:
         small_grid(sizes=(DecoderConfig(rope_base=500.0),)),
         small_grid(device="cuda"),
         small_grid(distribution=Distribution(0.02)),
+        small_grid(distribution=Distribution(embedding_std=0.02)),
+        small_grid(distribution=Distribution(0.02, embedding_std=0.02)),
+        small_grid(distribution=Distribution(0.02, 0.02)),
     ]
     found = [key for grid in grids for key in keys(grid)] + keys(small_grid(), "lns")
     assert len(set(found)) == len(found)

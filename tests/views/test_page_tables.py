@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -149,10 +150,10 @@ def test_bands_judge_supplied_and_own_ratios() -> None:
     assert own["band"].tolist() == ["within", "within", "within", "above"]
     valid(lab_figures.judged_figure(own, Band()))
     with pytest.raises(BandError, match="is not finite"):
-        lab_tables.judged_table(lab_tables.parsed_ratios("1, nan"))
+        lab_tables.judged_table([1.0, math.nan])
 
 
-@pytest.mark.parametrize("text", ["", " , ", "1, two", "=1+1", "1" + ",1" * 10_000, "0x10"])
+@pytest.mark.parametrize("text", ["", " , ", "1, two", "1, nan", "1, inf", "1_0", "=1+1", "1" + ",1" * 10_000, "0x10"])
 def test_ratios_that_are_none_get_a_sentence(text: str) -> None:
     with pytest.raises(ConfigError, match=r"give at|separate numbers"):
         lab_tables.parsed_ratios(text)

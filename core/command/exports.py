@@ -1,0 +1,77 @@
+"""`--csv DIR` and `--html FILE`: the tables of a document, as a page would export them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from core.command.options import PATH, combined
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+export_options = combined(
+    click.option("--csv", "csv_folder", type=PATH, metavar="DIR", help="Write every table as CSV."),
+    click.option("--html", "html_file", type=PATH, metavar="FILE", help="Write the tables as one page."),
+)
+
+
+def write_exports(
+    title: str, tables: Callable[[], dict[str, pd.DataFrame]], csv_folder: str | None, html_file: str | None
+) -> None:
+    """Write `tables` where the options say, and do not make them where they say nothing; raises `StorageError`."""
+    if csv_folder is None and html_file is None:
+        return
+    # Pandas and Plotly are kept out of the module, so that help and refusals do not wait for them.
+    from core.views.export import html_report, write_tables, write_text
+
+    found = tables()
+    if csv_folder is not None:
+        write_tables(csv_folder, found)
+    if html_file is not None:
+        write_text(html_file, html_report(title, found, {}, []))
+
+
+def plan_tables(document: dict[str, Any]) -> dict[str, pd.DataFrame]:
+    """The tables of a plan: coordinates by role, bytes by floating type."""
+    from core.views.lab_tables import byte_table, role_table
+
+    return {"roles": role_table(document), "bytes": byte_table(document)}
+
+
+def init_tables(document: dict[str, Any]) -> dict[str, pd.DataFrame]:
+    """The tables of a drawn matrix: histogram and moments."""
+    from core.views.lab_tables import histogram_table, moment_table
+
+    return {"histogram": histogram_table(document), "moments": moment_table(document)}
+
+
+def trace_tables(document: dict[str, Any]) -> dict[str, pd.DataFrame]:
+    """The tables of a trace: worked values, every fixture's sites, the synthetic classifiers and the laptop plan."""
+    from core.views.lab_tables import classifier_table, ideal_table, vector_table
+    from core.views.tables import site_table
+
+    worked = document["worked_values"]
+    sites = {f"sites-{fixture['id']}": site_table(fixture) for fixture in document["fixtures"]}
+    return {
+        "ideal": ideal_table(worked),
+        "worked-vector": vector_table(worked),
+        **sites,
+        "arrays": classifier_table(document["synthetic_classifiers"]),
+        **plan_tables(document["laptop_plan"]),
+    }
+
+
+def recipe_tables(document: dict[str, Any]) -> dict[str, pd.DataFrame]:
+    """The tables of a list of recipes: a row for each, and what was asked for beside."""
+    from core.views.tables import frame
+
+    columns = ("name", "title", "law", "graph", "evidence", "source", "selected_tensors", "refusal")
+    cards = [{**card, "refusal": card["refusal"] or ""} for card in document["recipes"]]
+    beside = {name: document[name] for name in ("effects", "warnings", "difference", "drift") if document.get(name)}
+    return {
+        "recipes": frame([{name: card[name] for name in columns} for card in cards], columns),
+        **{name: frame(rows, tuple(rows[0])) for name, rows in beside.items()},
+    }

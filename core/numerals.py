@@ -1,0 +1,56 @@
+"""Numbers as people type them, read alike by every option, list, file and page.
+
+Decimal ASCII digits, a minus sign, for numbers a point and an exponent; ASCII spaces around them are left out. What
+Python's own `int` and `float` read beside that (underscores, other scripts' digits, `nan`, `inf`) is not a number here.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from numbers import Integral
+
+from core.errors import SeedError
+
+# Enough for every integer here; far below what Python refuses to convert.
+MAX_DIGITS = 40
+SPACES = " \t\r\n"
+_NUMBER = re.compile(r"-?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+MAX_CHARACTERS = 1000
+LARGEST_SEED = 2**64 - 1
+
+
+def whole_number(text: str) -> int | None:
+    """The integer that `text` writes out in at most `MAX_DIGITS` digits, None where it writes none."""
+    word = text.strip(SPACES)
+    digits = word.removeprefix("-")
+    return int(word) if digits.isascii() and digits.isdigit() and len(digits) <= MAX_DIGITS else None
+
+
+def finite_number(text: str) -> float | None:
+    """The binary64 number that `text` writes out, None where it writes none or one too large."""
+    word = text.strip(SPACES)
+    if len(word) > MAX_CHARACTERS or _NUMBER.fullmatch(word) is None:
+        return None
+    value = float(word)
+    return value if math.isfinite(value) else None
+
+
+def checked_seed(seed: object) -> int:
+    """`seed` as an unsigned 64-bit integer; raises `SeedError` otherwise. Decimal text is accepted."""
+    if isinstance(seed, str):
+        number = whole_number(seed)
+        seed = seed if number is None else number
+    if isinstance(seed, bool) or not isinstance(seed, Integral):
+        raise SeedError(f"The seed {_shown(seed)} is not a whole number; give one from 0 to 2^64 - 1.")
+    if not 0 <= int(seed) <= LARGEST_SEED:
+        raise SeedError(f"The seed {_shown(seed)} is outside 0 to 2^64 - 1.")
+    return int(seed)
+
+
+def _shown(value: object) -> str:
+    # Python refuses to print integers of thousands of digits, so only the size of a huge one is told.
+    if isinstance(value, int) and value.bit_length() > 128:
+        return f"of {value.bit_length()} bits"
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
