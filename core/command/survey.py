@@ -15,11 +15,13 @@ import click
 from core import __version__
 from core.audit.confine import OFFLINE
 from core.audit.hub import families
-from core.audit.survey import FAMILY_BYTES, FAMILY_SECONDS, survey
+from core.audit.survey import COLUMNS, FAMILY_BYTES, FAMILY_SECONDS, survey
 from core.audit.survey_table import MANIFEST, TABLE, survey_counts, survey_manifest, survey_state
 from core.command import options as opt
-from core.errors import ConfigError, ModelFileError, shown
-from core.views.export import write_tables, write_text
+from core.errors import ConfigError, ModelFileError, StorageError, shown
+from core.files import replacing
+from core.strict_json import read_json
+from core.views.export import check_tables, csv_text
 from core.views.survey_tables import ordered, survey_table
 
 SCHEMA = "depthscope.survey/1"
@@ -39,23 +41,48 @@ def command(**options: Any) -> None:
     if workers is not None and workers < 1:
         raise ConfigError(f"--workers is {workers}; a survey needs at least one process.")
     chosen = _chosen(options["wanted"])
+    check_survey_folder(options["out"], "--out")
     rows: list[dict[str, Any]] = []
     limits = {"seconds": options["max_seconds"], "memory": options["max_memory"]}
     for row in survey(chosen, workers=workers or os.cpu_count() or 1, **limits):
         rows.append(row)
         _progress(row, len(rows), len(chosen))
     in_order = ordered(rows, "family")
-    path = write_survey(options["out"], in_order, _versions())
     head = {"schema": SCHEMA, "version": __version__}
-    document = {**head, "out": str(path), "rows": in_order, "versions": _versions()}
-    opt.emit(document, options["as_json"], readable)
+    document = {**head, "out": str(Path(options["out"]) / TABLE), "rows": in_order, "versions": _versions()}
+    opt.emit(
+        document, options["as_json"], readable, exports=lambda: write_survey(options["out"], in_order, _versions())
+    )
+
+
+def check_survey_folder(folder: str, option: str = "") -> None:
+    """Refuse a folder that a survey cannot be written to, or whose files are no survey's; raises `StorageError`."""
+    check_tables(folder, {TABLE.removesuffix(".csv"): COLUMNS}, option)
+    path = Path(folder) / MANIFEST
+    if path.exists() and not _is_survey(path):
+        raise StorageError(
+            f"The {f'{option} folder'.strip()} {shown(folder, 240)} holds a {MANIFEST} that no survey wrote; "
+            "give another folder."
+        )
+
+
+def _is_survey(path: Path) -> bool:
+    manifest = read_json(path)
+    return isinstance(manifest, dict) and manifest.get("schema") == SCHEMA
 
 
 def write_survey(folder: str, rows: Sequence[Mapping[str, Any]], versions: Mapping[str, str]) -> Path:
-    """Write survey.csv and a manifest with versions, date and counts; raises `StorageError`."""
-    (path,) = write_tables(folder, {TABLE.removesuffix(".csv"): survey_table(rows)})
-    write_text(path.with_name(MANIFEST), json.dumps(survey_manifest(rows, versions), indent=1) + "\n")
-    return path
+    """Write survey.csv and a manifest with versions, date and counts, both or neither; raises `StorageError`."""
+    check_survey_folder(folder)
+    place = Path(folder)
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        with replacing(place / TABLE, place / MANIFEST, seal=place / MANIFEST) as (table, manifest):
+            table.write_text(csv_text(survey_table(rows)), encoding="utf-8", newline="")
+            manifest.write_text(json.dumps(survey_manifest(rows, versions), indent=1) + "\n")
+    except OSError as error:
+        raise StorageError(f"The survey cannot be written to {place}: {error.strerror or error}.") from error
+    return place / TABLE
 
 
 def _chosen(text: str) -> list[str]:

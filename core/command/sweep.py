@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -14,6 +15,7 @@ from core.command import options as opt
 from core.decoder.batch import Batch
 from core.decoder.config import Budget, DecoderConfig
 from core.errors import BatchError, GridError, StoreError
+from core.files import check_outputs
 from core.health.band import parse_band
 from core.strict_json import read_json
 from core.sweep.grid import DEPTHS, SweepGrid
@@ -88,13 +90,25 @@ def command(context: click.Context, /, **options: Any) -> None:
             from core.health.arms import checked_device
 
             checked_device(grid.device)
-        with Store.open(options["store"] or default_store(os.environ), options["store_limit"]) as store:
+        path = Path(options["store"] or default_store(os.environ))
+        check_outputs({"--store": path}, {"--out": options["out"], "store's": path.parent})
+        with Store.open(path, options["store_limit"]) as store, _kept(path):
             run = SweepRun(grid, store, start=os.getpid() * GOLDEN_RATIO % 1)
             folder.begin(grid)
             _finish(run, options["scheduler"], workers)
             manifest = folder.write(run, parquet=parquet)
             store.trim(run.keys())
     opt.emit({"out": str(folder.path), **manifest}, options["as_json"], lambda document: readable(folder, document))
+
+
+@contextlib.contextmanager
+def _kept(store: Path) -> Iterator[None]:
+    """An interrupt that says what is kept, and where."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        sentence = f"Interrupted; finished cells are kept in {store}, and the same command goes on from there."
+        raise KeyboardInterrupt(sentence) from stop
 
 
 def default_store(environment: Mapping[str, str]) -> Path:
