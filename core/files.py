@@ -102,7 +102,7 @@ def check_file(path: PathLike, option: str = "", made: list[Path] | None = None)
     except (OSError, ValueError) as error:
         reason = f"{_reason(error)}; give another path"
     if reason:
-        raise StorageError(f"The {f'{option} file'.strip()} {_named(path)} cannot be written: {reason}.")
+        raise refusal(path, option, reason)
 
 
 def check_folder(path: PathLike, option: str = "") -> None:
@@ -112,7 +112,25 @@ def check_folder(path: PathLike, option: str = "") -> None:
     except (OSError, ValueError) as error:
         reason = f"{_reason(error)}; give another folder"
     if reason:
-        raise StorageError(f"The {f'{option} folder'.strip()} {_named(path)} cannot be written: {reason}.")
+        raise refusal(path, option, reason, "folder")
+
+
+def refusal(path: PathLike, option: str, reason: str, what: str = "file") -> StorageError:
+    """The refusal of an output: its option, if it has one, the path, and a reason that ends in the way out."""
+    return StorageError(f"The {f'{option} {what}'.strip()} {_named(path)} cannot be written: {reason}.")
+
+
+def check_kind(path: PathLike, option: str = "") -> None:
+    """Refuse a path where a pipe, a device, a socket or a folder stands, whether or not it may be written."""
+    kind = ""
+    with contextlib.suppress(OSError, ValueError):
+        kind = _kind(os.stat(path))
+    if kind:
+        raise refusal(path, option, f"it is {kind}; give another path")
+
+
+def _kind(found: os.stat_result) -> str:
+    return next((kind for is_kind, kind in KINDS if is_kind(found.st_mode)), "")
 
 
 def _file_fault(path: PathLike, made: list[Path]) -> str:
@@ -120,9 +138,8 @@ def _file_fault(path: PathLike, made: list[Path]) -> str:
         return "standard output is the document's; give the path of a file, ./- where it is called so"
     target, found = _resolved(path)
     if found is not None:
-        for is_kind, kind in KINDS:
-            if is_kind(found.st_mode):
-                return f"it is {kind}; give another path"
+        if kind := _kind(found):
+            return f"it is {kind}; give another path"
         if any(os.path.samestat(found, own) for own in _own_streams()):
             return "it is where this command prints; give another path"
         if not os.access(target, os.W_OK):

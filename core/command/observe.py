@@ -78,7 +78,7 @@ def _check_outputs(options: dict[str, Any]) -> None:
         {"--batch": options["batch_file"]},
     )
     if options["save"] is not None:
-        check_run_folder(options["save"], "--save")
+        check_run_folder(options["save"])
     if options["csv_folder"] is not None:
         from core.views.export import check_tables
         from core.views.tables import OBSERVE_COLUMNS

@@ -19,7 +19,7 @@ from core.audit.survey import COLUMNS, FAMILY_BYTES, FAMILY_SECONDS, survey
 from core.audit.survey_table import MANIFEST, TABLE, survey_counts, survey_manifest, survey_state
 from core.command import options as opt
 from core.errors import ConfigError, ModelFileError, StorageError, shown
-from core.files import replacing
+from core.files import refusal, replacing
 from core.strict_json import read_json
 from core.views.export import check_tables, csv_text
 from core.views.survey_tables import ordered, survey_table
@@ -60,10 +60,7 @@ def check_survey_folder(folder: str, option: str = "") -> None:
     check_tables(folder, {TABLE.removesuffix(".csv"): COLUMNS}, option)
     path = Path(folder) / MANIFEST
     if path.exists() and not _is_survey(path):
-        raise StorageError(
-            f"The {f'{option} folder'.strip()} {shown(folder, 240)} holds a {MANIFEST} that no survey wrote; "
-            "give another folder."
-        )
+        raise refusal(folder, option, f"it holds a {MANIFEST} that no survey wrote; give another folder", "folder")
 
 
 def _is_survey(path: Path) -> bool:

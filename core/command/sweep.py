@@ -15,7 +15,7 @@ from core.command import options as opt
 from core.decoder.batch import Batch
 from core.decoder.config import Budget, DecoderConfig
 from core.errors import BatchError, GridError, StoreError
-from core.files import check_outputs
+from core.files import check_kind, check_outputs
 from core.health.band import parse_band
 from core.strict_json import read_json
 from core.sweep.grid import DEPTHS, SweepGrid
@@ -91,7 +91,8 @@ def command(context: click.Context, /, **options: Any) -> None:
 
             checked_device(grid.device)
         path = Path(options["store"] or default_store(os.environ))
-        check_outputs({"--store": path}, {"--out": options["out"], "store's": path.parent})
+        check_kind(path, "--store")
+        check_outputs({}, {"--out": options["out"]})
         with Store.open(path, options["store_limit"]) as store, _kept(path):
             run = SweepRun(grid, store, start=os.getpid() * GOLDEN_RATIO % 1)
             folder.begin(grid)

@@ -16,7 +16,7 @@ from core.decoder.parameters import layout
 from core.decoder.recipes import recipe
 from core.decoder.splitmix64 import checked_seed
 from core.errors import DepthscopeError, StorageError
-from core.files import check_folder, is_room
+from core.files import is_room
 from core.strict_json import JsonValue, read_json
 
 SCHEMA = "depthscope.record/1"
@@ -73,14 +73,13 @@ def weights_name(arm: str) -> str:
     return f"{arm}.safetensors"
 
 
-def check_run_folder(folder: str | os.PathLike[str], option: str = "") -> None:
-    """Refuse a folder that cannot be written, or that holds anything but a run; raises `StorageError`."""
-    check_folder(folder, option)
+def check_run_folder(folder: str | os.PathLike[str]) -> None:
+    """Refuse to save into a folder that holds anything but a run; raises `StorageError`."""
     place, own = Path(folder), [RECORD, *map(weights_name, ARMS)]
     try:
         names = os.listdir(place) if place.exists() else []
     except OSError as error:
-        raise StorageError(f"The folder {place} cannot be read: {one_line(error)}.") from error
+        raise StorageError(f"The run cannot be saved in {place}: {one_line(error)}.") from error
     foreign = sorted(name for name in set(names) - {*own, *(name + PARTIAL for name in own)} if not is_room(name))
     if foreign:
         raise StorageError(f"The folder {place} holds {foreign[0]!r}; save into an empty folder or an earlier run's.")

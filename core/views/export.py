@@ -22,8 +22,8 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.offline import get_plotlyjs
 
-from core.errors import StorageError, shown
-from core.files import check_file, check_folder, replacing
+from core.errors import StorageError
+from core.files import check_file, check_folder, refusal, replacing
 
 # A spreadsheet reads a cell that begins like this as a formula, full-width forms and hidden characters included.
 _FORMULA = re.compile("[\\s\u200b\ufeff]*[=+\\-@＝＋－＠]|[ \u00a0\u200b\ufeff\u3000]*[\t\r\n]")
@@ -108,10 +108,8 @@ def check_tables(folder: str | os.PathLike[str], columns: Mapping[str, Iterable[
         path = Path(folder) / f"{name}.csv"
         check_file(path, option, [Path(os.path.realpath(folder))])
         if _header(path) not in ([], [defused(str(column)) for column in header]):
-            raise StorageError(
-                f"The {f'{option} folder'.strip()} {shown(os.fspath(folder), 240)} holds a {path.name} with other columns "
-                "than this table's; give another folder."
-            )
+            reason = f"it holds a {path.name} of other columns than this table's; give another folder"
+            raise refusal(folder, option, reason, "folder")
 
 
 def _header(path: Path) -> list[str]:
