@@ -156,7 +156,7 @@ def use_threads(coordinates: int) -> None:
 
 
 def emit(
-    document: Any, as_json: bool, readable: Callable[[Any], str], exports: Callable[[], None] = lambda: None
+    document: Any, as_json: bool, readable: Callable[[Any], str], exports: Callable[[], object] = lambda: None
 ) -> None:
     """Print a document, one JSON value or a table for people, then export it.
 
