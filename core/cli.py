@@ -98,8 +98,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except click.exceptions.NoArgsIsHelpError as help_page:
         click.echo(help_page.format_message())
         return DONE
-    except (click.Abort, KeyboardInterrupt):
-        _say("Interrupted; what was finished is kept.")
+    except (click.Abort, KeyboardInterrupt) as stop:
+        # Click raises an abort from the interrupt, which says what is kept where something is.
+        _say(str(stop.__cause__ or stop) or "Interrupted.")
         return INTERRUPTED
     except click.ClickException as error:
         _say(error.format_message())

@@ -18,7 +18,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 # From the ground up; a package imports its own floor and the ones below it, and no two packages each other.
 FLOORS = (
-    {"core", "core.errors", "core.lazy", "core.numerals", "core.strict_json"},
+    {"core", "core.errors", "core.files", "core.lazy", "core.numerals", "core.strict_json"},
     {"core.decoder"},
     {"core.health"},
     {"core.lab", "core.recipes", "core.sweep", "core.audit"},
@@ -30,7 +30,7 @@ FLOORS = (
 FLOOR = {package: index for index, packages in enumerate(FLOORS) for package in packages}
 # What a refusal may not wait for; the exact draws, recipes and requests stand on numpy alone.
 WITHOUT_TORCH = [
-    "core.cli", "core.strict_json", "core.decoder", "core.decoder.config", "core.decoder.parameters",
+    "core.cli", "core.files", "core.strict_json", "core.decoder", "core.decoder.config", "core.decoder.parameters",
     "core.decoder.splitmix64", "core.decoder.xavier", "core.decoder.base_draw", "core.decoder.batch",
     "core.decoder.graph", "core.decoder.recipes", "core.decoder.fixtures", "core.health", "core.health.band",
     "core.health.request", "core.lab.plan", "core.lab.initializer", "core.lab.worked_values", "core.views.comparison",

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from core import __version__
 from core.errors import StorageError
+from core.files import write_text
 from core.strict_json import read_json
 
 SCHEMA = "depthscope.golden/1"
@@ -62,24 +64,24 @@ def compare_golden(kept: Mapping[str, Any], found: Mapping[str, Any]) -> list[st
     return changes + _matrices(kept.get("matrices") or {}, found["matrices"])
 
 
-def check_golden(path: str | Path, document: Mapping[str, Any]) -> list[str] | None:
-    """Compare with the file; None where it did not exist and was written. Raises `StorageError`."""
-    path, found = Path(path), golden_document(document)
-    if path.exists():
-        kept = read_json(path, max_bytes=MAX_BYTES)
-        if not isinstance(kept, dict) or kept.get("schema") != SCHEMA:
-            raise StorageError(f"{path} is no golden file of an audit; give another path, or delete it to write one.")
+def read_golden(path: str | Path) -> Mapping[str, Any] | None:
+    """What a golden file keeps; None where there is none. Raises `StorageError`."""
+    if not os.path.exists(path):
+        return None
+    kept = read_json(path, max_bytes=MAX_BYTES)
+    if not isinstance(kept, dict) or kept.get("schema") != SCHEMA:
+        raise StorageError(f"{path} is no golden file of an audit; give another path, or delete it to write one.")
+    return kept
+
+
+def check_golden(path: str | Path, document: Mapping[str, Any], *, write: bool = True) -> list[str] | None:
+    """Compare with the file; None where there was none, and `write` writes it. Raises `StorageError`."""
+    kept, found = read_golden(path), golden_document(document)
+    if kept is not None:
         return compare_golden(kept, found)
-    write_report(path, json.dumps(found, indent=1, allow_nan=False) + "\n")
+    if write:
+        write_text(path, json.dumps(found, indent=1, allow_nan=False) + "\n")
     return None
-
-
-def write_report(path: str | Path, text: str) -> None:
-    """Write a report; what the system refuses is refused in one sentence."""
-    try:
-        Path(path).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise StorageError(f"{path} cannot be written: {error.strerror}; give a path that can.") from error
 
 
 def _findings(document: Mapping[str, Any]) -> list[tuple[str, str]]:

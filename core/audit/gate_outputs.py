@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from core.audit.gate import Gate, gate_fails
-from core.audit.gate_golden import check_golden, write_report
+from core.audit.gate_golden import check_golden
 from core.audit.gate_junit import junit_report
 from core.audit.gate_sarif import sarif_report
+from core.files import write_text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,10 +39,18 @@ def write_outputs(
 
     With `gate` a change against the golden file fails it too.
     """
-    changes = check_golden(golden, document) if golden is not None else None
+    outcome = judge_outputs(document, gate=gate, golden=golden)
+    if golden is not None:
+        check_golden(golden, document)
     if junit is not None:
-        write_report(junit, junit_report(document, gate or "error"))
+        write_text(junit, junit_report(document, gate or "error"))
     if sarif is not None:
-        write_report(sarif, sarif_report(document))
+        write_text(sarif, sarif_report(document))
+    return outcome
+
+
+def judge_outputs(document: Mapping[str, Any], *, gate: Gate | None = None, golden: str | None = None) -> Outcome:
+    """What `write_outputs` returns, with nothing written. Raises `StorageError`."""
+    changes = check_golden(golden, document, write=False) if golden is not None else None
     kept = None if changes is None else tuple(changes)
     return Outcome(fails=gate_fails(document, gate, changed=bool(changes)), changes=kept)

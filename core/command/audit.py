@@ -12,16 +12,20 @@ import click
 from core.audit.confine import DEFAULT_MEMORY, DEFAULT_SECONDS
 from core.audit.conformance.request import AUTO
 from core.audit.gate import readable_conformance
-from core.audit.gate_outputs import write_outputs
+from core.audit.gate_golden import read_golden
+from core.audit.gate_outputs import judge_outputs, write_outputs
 from core.audit.target import called, names_callable, screened_task
 from core.cli import DONE, GATE_FAILED
 from core.command import options as opt
 from core.decoder.config import Budget
 from core.errors import BatchError
+from core.files import check_outputs, write_text
 from core.strict_json import JsonValue, read_json
 
 if TYPE_CHECKING:
     from core.audit.request import AuditRequest
+
+REPORTS = ("junit", "sarif", "golden")
 
 
 class GateCommand(click.Command):
@@ -70,33 +74,53 @@ def command(**options: Any) -> int:
         max_parameters=options["max_parameters"],
     )  # fmt: skip
     request.check()
+    _check_outputs(options)
     batch = _batch(options["batch_file"])
     audit = _audit_callable if names_callable(options["model"]) else _audit_path
     # Standard output is the document's; what a model's own code prints goes to standard error.
     with redirect_stdout(sys.stderr):
         document = audit(options, request, batch)
-    outcome = write_outputs(
-        document,
-        gate=options["gate"],
-        junit=options["junit"],
-        sarif=options["sarif"],
-        golden=options["golden"],
-    )
-    _export(document, options["csv_folder"], options["html_file"])
+    outcome = judge_outputs(document, gate=options["gate"], golden=options["golden"])
     if options["golden"] is not None:
         document["golden"] = {"file": options["golden"], "changes": outcome.changes}
-    opt.emit(document, options["as_json"], lambda found: "\n".join([readable(found), *outcome.lines()]))
+    opt.emit(
+        document,
+        options["as_json"],
+        lambda found: "\n".join([readable(found), *outcome.lines()]),
+        exports=lambda: _export(document, options),
+    )
     return GATE_FAILED if outcome.fails else DONE
 
 
-def _export(document: dict[str, Any], csv_folder: str | None, html_file: str | None) -> None:
-    """Write what the page would, where it is asked for."""
+def _check_outputs(options: dict[str, Any]) -> None:
+    """Refuse an output that cannot be written, before the model is built."""
+    check_outputs(
+        {"--html": options["html_file"], **{f"--{name}": options[name] for name in REPORTS}},
+        {"--csv": options["csv_folder"]},
+        {"MODEL": options["model"], "--batch": options["batch_file"]},
+    )
+    if options["golden"] is not None:
+        read_golden(options["golden"])
+    if options["csv_folder"] is not None:
+        from core.views.audit_tables import AUDIT_COLUMNS
+        from core.views.export import check_tables
+
+        check_tables(options["csv_folder"], AUDIT_COLUMNS, "--csv")
+
+
+def _export(document: dict[str, Any], options: dict[str, Any]) -> None:
+    """Write what the page would and the gate's reports, where they are asked for."""
+    _export_page(document, options["csv_folder"], options["html_file"])
+    write_outputs(document, gate=options["gate"], **{name: options[name] for name in REPORTS})
+
+
+def _export_page(document: dict[str, Any], csv_folder: str | None, html_file: str | None) -> None:
     if csv_folder is None and html_file is None:
         return
     # Pandas and Plotly are kept out of the module, so that inputs are refused before they are imported.
     from core.views.audit_report import audit_contents
     from core.views.bundle import report_text
-    from core.views.export import write_tables, write_text
+    from core.views.export import write_tables
 
     contents = audit_contents(document)
     if csv_folder is not None:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from core.command.options import PATH, combined
+from core.command.options import PATH, combined, emit
+from core.files import check_outputs, write_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,20 +19,33 @@ export_options = combined(
 )
 
 
-def write_exports(
-    title: str, tables: Callable[[], dict[str, pd.DataFrame]], csv_folder: str | None, html_file: str | None
+def check_exports(options: dict[str, Any]) -> None:
+    """Refuse an output that cannot be written, before any work; raises `StorageError`."""
+    check_outputs({"--html": options["html_file"]}, {"--csv": options["csv_folder"]})
+
+
+def emit_with_tables(
+    document: dict[str, Any],
+    readable: Callable[[Any], str],
+    title: str,
+    tables: Callable[[], dict[str, pd.DataFrame]],
+    options: dict[str, Any],
 ) -> None:
-    """Write `tables` where the options say, and do not make them where they say nothing; raises `StorageError`."""
-    if csv_folder is None and html_file is None:
+    """Print the document, then write `tables` where the options say; raises `StorageError`."""
+    emit(document, options["as_json"], readable, exports=lambda: _write(title, tables, options))
+
+
+def _write(title: str, tables: Callable[[], dict[str, pd.DataFrame]], options: dict[str, Any]) -> None:
+    if options["csv_folder"] is None and options["html_file"] is None:
         return
     # Pandas and Plotly are kept out of the module, so that help and refusals do not wait for them.
-    from core.views.export import html_report, write_tables, write_text
+    from core.views.export import html_report, write_tables
 
     found = tables()
-    if csv_folder is not None:
-        write_tables(csv_folder, found)
-    if html_file is not None:
-        write_text(html_file, html_report(title, found, {}, []))
+    if options["csv_folder"] is not None:
+        write_tables(options["csv_folder"], found)
+    if options["html_file"] is not None:
+        write_text(options["html_file"], html_report(title, found, {}, []))
 
 
 def plan_tables(document: dict[str, Any]) -> dict[str, pd.DataFrame]:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from core.command import options as opt
-from core.command.exports import export_options, init_tables, write_exports
+from core.command.exports import check_exports, emit_with_tables, export_options, init_tables
 
 
 @click.command(name="init")
@@ -17,15 +17,13 @@ from core.command.exports import export_options, init_tables, write_exports
 @click.option("--weights", is_flag=True, help="Add the weights, row by row.")
 @export_options
 @opt.json_option
-def command(
-    fan_in: int, fan_out: int, seed: str, weights: bool, csv_folder: str | None, html_file: str | None, as_json: bool
-) -> None:
+def command(fan_in: int, fan_out: int, seed: str, weights: bool, **options: Any) -> None:
     """Draw one matrix and measure it against the variance it aims at."""
+    check_exports(options)
     from core.lab.initializer import init_document
 
     document = init_document(fan_in, fan_out, opt.seed(seed), include_weights=weights)
-    write_exports("One Xavier matrix", lambda: init_tables(document), csv_folder, html_file)
-    opt.emit(document, as_json, readable)
+    emit_with_tables(document, readable, "One Xavier matrix", lambda: init_tables(document), options)
 
 
 def readable(document: dict[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -9,6 +10,7 @@ import click
 from core import __version__
 from core.command import options as opt
 from core.errors import LabError
+from core.files import check_outputs, write_text
 from core.lab.experiment import SCHEMA, Experiment
 from core.lab.experiments import EXPERIMENTS, experiment, listing
 from core.lab.options import Option, typed
@@ -61,8 +63,8 @@ def _command(entry: Experiment) -> click.Command:
     ]
     parameters += [
         click.Option(["--preset"], metavar="NAME", help=f"Start from {' | '.join(entry.presets)}."),
-        click.Option(["--csv", "csv_folder"], metavar="DIR", help="Write every table as CSV."),
-        click.Option(["--html", "html_file"], metavar="FILE", help="Write the tables as one page."),
+        click.Option(["--csv", "csv_folder"], type=opt.PATH, metavar="DIR", help="Write every table as CSV."),
+        click.Option(["--html", "html_file"], type=opt.PATH, metavar="FILE", help="Write the tables as one page."),
         click.Option(["--json", "as_json"], is_flag=True, help="One JSON document on standard output."),
     ]
 
@@ -70,14 +72,13 @@ def _command(entry: Experiment) -> click.Command:
         preset: str | None, csv_folder: str | None, html_file: str | None, as_json: bool, **given: Any
     ) -> None:
         options = entry.options({name: value for name, value in given.items() if value is not None}, preset)
+        check_outputs({"--html": html_file}, {"--csv": csv_folder})
         if entry.needs_torch(options):
             opt.use_threads(0)
         result = entry.run(options)
-        _export(entry, result, csv_folder, html_file)
-        if as_json:
-            opt.emit(entry.document(options, result), as_json, str)
-        else:
-            click.echo(readable(entry, result))
+        document = entry.document(options, result) if as_json else None
+        exports = partial(_export, entry, result, csv_folder, html_file)
+        opt.emit(document, as_json, lambda _: readable(entry, result), exports=exports)
 
     return click.Command(entry.name, params=parameters, callback=callback, help=f"{entry.title}.")
 
@@ -85,7 +86,7 @@ def _command(entry: Experiment) -> click.Command:
 def _export(entry: Experiment, result: Result, csv_folder: str | None, html_file: str | None) -> None:
     if csv_folder is None and html_file is None:
         return
-    from core.views.export import html_report, write_tables, write_text
+    from core.views.export import html_report, write_tables
 
     if csv_folder is not None:
         write_tables(csv_folder, result.tables)

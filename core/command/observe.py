@@ -12,6 +12,7 @@ from core.command import options as opt
 from core.decoder.config import Budget
 from core.decoder.parameters import layout
 from core.errors import ConfigError
+from core.files import check_outputs, write_text
 from core.health.band import parse_band
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ def command(context: click.Context, /, **options: Any) -> int:
     batch = opt.read_batch(options["inputs"], options["targets"], options["text"], options["batch_file"])
     band = parse_band(options["band"])
     budget = Budget(max_parameters=options["max_parameters"], max_positions=options["max_positions"])
+    _check_outputs(options)
+    request: ObserveRequest | None = None
     if options["restore"] is not None:
         document = _restored(context, options, batch, band, budget)
     else:
@@ -67,9 +70,8 @@ def command(context: click.Context, /, **options: Any) -> int:
             budget=budget,
             distribution=distribution,
         )
-        document = _observed(request, options["save"])
-    _export(document, options["csv_folder"], options["html_file"])
-    opt.emit(document, options["as_json"], readable)
+        document = _observed(request)
+    opt.emit(document, options["as_json"], readable, exports=lambda: _export(document, options, request))
     return GATE_FAILED if options["gate"] and not document["initialized"]["within_band"] else DONE
 
 
@@ -85,20 +87,42 @@ def _decoder(context: click.Context, options: dict[str, Any], longest: int) -> t
     return read_observed_config(options["config_file"], longest)
 
 
-def _observed(request: ObserveRequest, save: str | None) -> dict[str, Any]:
+def _check_outputs(options: dict[str, Any]) -> None:
+    """Refuse an output that cannot be written, before anything is drawn."""
+    check_outputs(
+        {"--html": options["html_file"]},
+        {"--save": options["save"], "--csv": options["csv_folder"]},
+        {"--batch": options["batch_file"]},
+    )
+    if options["save"] is not None:
+        from core.decoder.record import check_run_folder
+
+        check_run_folder(options["save"])
+    if options["csv_folder"] is not None:
+        from core.views.export import check_tables
+        from core.views.tables import OBSERVE_COLUMNS
+
+        check_tables(options["csv_folder"], OBSERVE_COLUMNS, "--csv")
+
+
+def _observed(request: ObserveRequest) -> dict[str, Any]:
     from core.health.estimate import check_memory
 
     request.check()
     check_memory(request)
     opt.use_threads(layout(request.config).parameters)
-    from core.decoder.storage import save_run
-    from core.health.report import built_run, observe_document
+    from core.health.report import observe_document
 
-    document = observe_document(request)
-    if save is not None:
-        run = built_run(request)
-        save_run(save, run.initialized, run.control, run.dtype)
-    return document
+    return observe_document(request)
+
+
+def _save(request: ObserveRequest, folder: str) -> None:
+    """Draw both arms again, whole this time, and save them: an observation holds no finished decoder."""
+    from core.decoder.storage import save_run
+    from core.health.report import built_run
+
+    run = built_run(request)
+    save_run(folder, run.initialized, run.control, run.dtype)
 
 
 def _restored(context: click.Context, options: dict[str, Any], batch: Any, band: Any, budget: Budget) -> dict[str, Any]:
@@ -118,17 +142,19 @@ def _restored(context: click.Context, options: dict[str, Any], batch: Any, band:
     return restored_document(load_run(options["restore"], budget), batch, band, options["device"])
 
 
-def _export(document: dict[str, Any], csv_folder: str | None, html_file: str | None) -> None:
-    if csv_folder is None and html_file is None:
-        return
-    from core.views.export import write_tables
-    from core.views.report import write_report
-    from core.views.tables import observe_tables
+def _export(document: dict[str, Any], options: dict[str, Any], request: ObserveRequest | None) -> None:
+    """Write what was asked for; a restored run has no request and is not saved."""
+    if options["save"] is not None and request is not None:
+        _save(request, options["save"])
+    if options["csv_folder"] is not None:
+        from core.views.export import write_tables
+        from core.views.tables import observe_tables
 
-    if csv_folder is not None:
-        write_tables(csv_folder, observe_tables(document))
-    if html_file is not None:
-        write_report(html_file, document)
+        write_tables(options["csv_folder"], observe_tables(document))
+    if options["html_file"] is not None:
+        from core.views.report import observe_report
+
+        write_text(options["html_file"], observe_report(document))
 
 
 def readable(document: dict[str, Any]) -> str:

@@ -221,9 +221,14 @@ def progress_stream(quiet: bool) -> TextIO:
     return io.StringIO() if quiet else sys.stderr
 
 
-def emit(document: Any, as_json: bool, readable: Callable[[Any], str]) -> None:
-    """Print a document: one JSON value, or a table for people."""
-    if as_json:
-        click.echo(json.dumps(document, allow_nan=False))
-    else:
-        click.echo(readable(document))
+def emit(
+    document: Any, as_json: bool, readable: Callable[[Any], str], exports: Callable[[], object] = lambda: None
+) -> None:
+    """Print a document, one JSON value or a table for people, then export it.
+
+    In this order a result is not lost with an export that fails, nor an export with a reader of the output that left.
+    """
+    try:
+        click.echo(json.dumps(document, allow_nan=False) if as_json else readable(document))
+    finally:
+        exports()

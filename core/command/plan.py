@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from core.command import options as opt
-from core.command.exports import export_options, plan_tables, write_exports
+from core.command.exports import check_exports, emit_with_tables, export_options, plan_tables
 from core.decoder.config import DecoderConfig
 from core.errors import ConfigError
 from core.lab.model_config import read_model_config
@@ -39,15 +39,15 @@ SIZE_NAMES = (
 @export_options
 @opt.json_option
 @click.pass_context
-def command(context: click.Context, /, config_file: str | None, as_json: bool, **options: Any) -> None:
+def command(context: click.Context, /, config_file: str | None, **options: Any) -> None:
     """Count parameters by role and bytes by dtype; nothing is allocated whatever the size."""
+    check_exports(options)
     beside = opt.given(context, SIZE_NAMES)
     if config_file is not None and beside:
         raise ConfigError(f"--config brings its own sizes; leave {beside[0]} out.")
     request = read_model_config(config_file) if config_file is not None else _request(options, bool(beside))
     document = plan_document(request)
-    write_exports("Plan", lambda: plan_tables(document), options["csv_folder"], options["html_file"])
-    opt.emit(document, as_json, readable)
+    emit_with_tables(document, readable, "Plan", lambda: plan_tables(document), options)
 
 
 def _request(options: dict[str, Any], sizes_given: bool) -> PlanRequest:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from core.command import options as opt
-from core.command.exports import export_options, recipe_tables, write_exports
+from core.command.exports import check_exports, emit_with_tables, export_options, recipe_tables
 from core.decoder.parameters import layout
 from core.decoder.recipes import recipe
 from core.errors import ConfigError
@@ -31,10 +31,11 @@ DRIFT_SEEDS = 8
 @click.option("--seed", type=str, default="4701", show_default=True, help="Seed of what is measured.")
 @export_options
 @opt.json_option
-def command(name: str | None, against: str | None, drift: bool, seed: str, as_json: bool, **options: Any) -> None:
+def command(name: str | None, against: str | None, drift: bool, seed: str, **options: Any) -> None:
     """List recipes with law, graph, source and what they select; numbers are those of the given sizes."""
     from core.health.request import ObserveRequest
 
+    check_exports(options)
     if against is not None and name is None:
         raise ConfigError("--against compares with --recipe; give both.")
     request = ObserveRequest(
@@ -54,8 +55,7 @@ def command(name: str | None, against: str | None, drift: bool, seed: str, as_js
         document["difference"] = difference_rows(request.recipe, against, request.config, request.distribution)
     if drift:
         document["drift"] = _drift(request)
-    write_exports("Recipes", lambda: recipe_tables(document), options["csv_folder"], options["html_file"])
-    opt.emit(document, as_json, readable)
+    emit_with_tables(document, readable, "Recipes", lambda: recipe_tables(document), options)
 
 
 def _drift(request: ObserveRequest) -> list[dict[str, Any]]:

@@ -14,10 +14,12 @@ import click
 
 from core import __version__
 from core.audit.confine import OFFLINE
-from core.audit.survey import FAMILY_BYTES, FAMILY_SECONDS, survey
+from core.audit.survey import COLUMNS, FAMILY_BYTES, FAMILY_SECONDS, survey
 from core.audit.survey_table import MANIFEST, TABLE, survey_counts, survey_manifest, survey_state
 from core.command import options as opt
-from core.errors import ConfigError, ModelFileError, shown
+from core.errors import ConfigError, ModelFileError, StorageError, shown
+from core.files import refusal, replacing
+from core.strict_json import read_json
 
 SCHEMA = "depthscope.survey/1"
 
@@ -39,6 +41,7 @@ def command(**options: Any) -> None:
     if workers is not None and workers < 1:
         raise ConfigError(f"--workers is {workers}; a survey needs at least one process.")
     chosen = _chosen(options["wanted"])
+    check_survey_folder(options["out"], "--out")
     rows: list[dict[str, Any]] = []
     limits = {"seconds": options["max_seconds"], "memory": options["max_memory"]}
     for row in survey(chosen, workers=workers or os.cpu_count() or 1, **limits):
@@ -46,21 +49,44 @@ def command(**options: Any) -> None:
         if not options["quiet"]:
             _progress(row, len(rows), len(chosen))
     in_order = ordered(rows, "family")
-    path = write_survey(options["out"], in_order, _versions())
     head = {"schema": SCHEMA, "version": __version__}
-    document = {**head, "out": str(path), "rows": in_order, "versions": _versions()}
-    opt.emit(document, options["as_json"], readable)
+    document = {**head, "out": str(Path(options["out"]) / TABLE), "rows": in_order, "versions": _versions()}
+    opt.emit(
+        document, options["as_json"], readable, exports=lambda: write_survey(options["out"], in_order, _versions())
+    )
+
+
+def check_survey_folder(folder: str, option: str = "") -> None:
+    """Refuse a folder that a survey cannot be written to, or whose files are no survey's; raises `StorageError`."""
+    # Pandas and transformers are kept out of the module, so that help does not wait for them.
+    from core.views.export import check_tables
+
+    check_tables(folder, {TABLE.removesuffix(".csv"): COLUMNS}, option)
+    path = Path(folder) / MANIFEST
+    if path.exists() and not _is_survey(path):
+        raise refusal(folder, option, f"it holds a {MANIFEST} that no survey wrote; give another folder", "folder")
+
+
+def _is_survey(path: Path) -> bool:
+    manifest = read_json(path)
+    return isinstance(manifest, dict) and manifest.get("schema") == SCHEMA
 
 
 def write_survey(folder: str, rows: Sequence[Mapping[str, Any]], versions: Mapping[str, str]) -> Path:
-    """Write survey.csv and a manifest with versions, date and counts; raises `StorageError`."""
-    # Pandas and transformers are kept out of the module, so that help does not wait for them.
-    from core.views.export import write_tables, write_text
+    """Write survey.csv and a manifest with versions, date and counts, both or neither; raises `StorageError`."""
+    from core.views.export import csv_text
     from core.views.survey_tables import survey_table
 
-    (path,) = write_tables(folder, {TABLE.removesuffix(".csv"): survey_table(rows)})
-    write_text(path.with_name(MANIFEST), json.dumps(survey_manifest(rows, versions), indent=1) + "\n")
-    return path
+    check_survey_folder(folder)
+    place = Path(folder)
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        with replacing(place / TABLE, place / MANIFEST, seal=place / MANIFEST) as (table, manifest):
+            table.write_text(csv_text(survey_table(rows)), encoding="utf-8", newline="")
+            manifest.write_text(json.dumps(survey_manifest(rows, versions), indent=1) + "\n")
+    except OSError as error:
+        raise StorageError(f"The survey cannot be written to {place}: {error.strerror or error}.") from error
+    return place / TABLE
 
 
 def _chosen(text: str) -> list[str]:

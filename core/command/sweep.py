@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -12,6 +13,7 @@ import click
 from core.command import options as opt
 from core.decoder.config import DTYPE_NAMES, Budget, DecoderConfig
 from core.errors import BatchError, GridError, StoreError
+from core.files import check_kind, check_outputs
 from core.health.band import parse_band
 from core.strict_json import read_json
 from core.sweep.ranges import DEFAULT_LIMIT, DEPTHS, parse_names, parse_seeds, parse_sizes
@@ -103,13 +105,26 @@ def command(context: click.Context, /, **options: Any) -> None:
             from core.health.arms import checked_device
 
             checked_device(grid.device)
-        with Store.open(options["store"] or default_store(os.environ), options["store_limit"]) as store:
+        path = Path(options["store"] or default_store(os.environ))
+        check_kind(path, "--store")
+        check_outputs({}, {"--out": options["out"]})
+        with Store.open(path, options["store_limit"]) as store, _kept(path):
             run = SweepRun(grid, store, start=os.getpid() * GOLDEN_RATIO % 1)
             folder.begin(grid)
             _finish(run, options["scheduler"], workers, opt.progress_stream(options["quiet"]))
             manifest = folder.write(run, parquet=parquet)
             store.trim(run.keys())
     opt.emit({"out": str(folder.path), **manifest}, options["as_json"], lambda document: readable(folder, document))
+
+
+@contextlib.contextmanager
+def _kept(store: Path) -> Iterator[None]:
+    """An interrupt that says what is kept, and where."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        sentence = f"Interrupted; finished cells are kept in {store}, and the same command goes on from there."
+        raise KeyboardInterrupt(sentence) from stop
 
 
 def default_store(environment: Mapping[str, str]) -> Path:

@@ -8,7 +8,7 @@ import click
 
 from core import __version__
 from core.command import options as opt
-from core.command.exports import export_options, trace_tables, write_exports
+from core.command.exports import check_exports, emit_with_tables, export_options, trace_tables
 
 SCHEMA = "depthscope.trace/1"
 
@@ -16,12 +16,12 @@ SCHEMA = "depthscope.trace/1"
 @click.command(name="trace")
 @export_options
 @opt.json_option
-def command(csv_folder: str | None, html_file: str | None, as_json: bool) -> None:
+def command(**options: Any) -> None:
     """Compute the worked values, the four fixtures, the synthetic classifiers and the laptop plan."""
+    check_exports(options)
     opt.use_threads(0)
     document = trace_document()
-    write_exports("Trace", lambda: trace_tables(document), csv_folder, html_file)
-    opt.emit(document, as_json, readable)
+    emit_with_tables(document, readable, "Trace", lambda: trace_tables(document), options)
 
 
 def trace_document() -> dict[str, Any]:

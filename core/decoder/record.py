@@ -15,11 +15,15 @@ from core.decoder.graph import Graph
 from core.decoder.parameters import layout
 from core.decoder.recipes import recipe
 from core.errors import DepthscopeError, StorageError
+from core.files import is_room
 from core.numerals import checked_seed
 from core.strict_json import JsonValue, read_json
 
 SCHEMA = "depthscope.record/1"
 RECORD = "record.json"
+ARMS = ("initialized", "control")
+# What a save by an earlier version left behind where it was interrupted.
+PARTIAL = ".partial"
 MAX_RECORD_BYTES = 2**22
 # Types that weights are stored in, as a record and as a safetensors header name them.
 HEADER_DTYPES = {"float64": "F64", "float32": "F32", "bfloat16": "BF16"}
@@ -62,6 +66,23 @@ def read_record(folder: str | os.PathLike[str], budget: Budget | None = None) ->
     if not (place / RECORD).exists():
         raise StorageError(f"The folder {place} has no {RECORD}; restore a whole folder that --save wrote.")
     return _parsed(read_json(place / RECORD, max_bytes=MAX_RECORD_BYTES), budget or Budget())
+
+
+def weights_name(arm: str) -> str:
+    """The file of an arm's weights."""
+    return f"{arm}.safetensors"
+
+
+def check_run_folder(folder: str | os.PathLike[str]) -> None:
+    """Refuse to save into a folder that holds anything but a run; raises `StorageError`."""
+    place, own = Path(folder), [RECORD, *map(weights_name, ARMS)]
+    try:
+        names = os.listdir(place) if place.exists() else []
+    except OSError as error:
+        raise StorageError(f"The run cannot be saved in {place}: {one_line(error)}.") from error
+    foreign = sorted(name for name in set(names) - {*own, *(name + PARTIAL for name in own)} if not is_room(name))
+    if foreign:
+        raise StorageError(f"The folder {place} holds {foreign[0]!r}; save into an empty folder or an earlier run's.")
 
 
 def record_document(record: ConstructionRecord, dtype: str) -> dict[str, Any]:

@@ -16,11 +16,18 @@ from safetensors.torch import save_file
 from core.decoder.config import Budget, DecoderConfig
 from core.decoder.construction import Decoder, restore
 from core.decoder.parameters import layout
-from core.decoder.record import HEADER_DTYPES, RECORD, one_line, read_record, record_document
+from core.decoder.record import (
+    ARMS,
+    HEADER_DTYPES,
+    RECORD,
+    check_run_folder,
+    one_line,
+    read_record,
+    record_document,
+    weights_name,
+)
 from core.errors import LayoutError, StorageError
-
-ARMS = ("initialized", "control")
-PARTIAL = ".partial"
+from core.files import replacing
 
 
 @dataclass(frozen=True)
@@ -35,26 +42,22 @@ class StoredRun:
 def save_run(folder: str | os.PathLike[str], initialized: Decoder, control: Decoder, dtype: str) -> None:
     """Write a run's three files; the folder is made, and one that holds anything else is refused.
 
-    Each file appears under its name only when whole, the record last and an earlier one removed first, so that a record
-    never stands beside the weights of another run. Raises `StorageError`.
+    An earlier run is replaced only once this one lies whole beside it. The record moves last, so that none ever stands
+    beside the weights of another run. Raises `StorageError`.
     """
     place = Path(folder)
+    check_run_folder(place)
+    text = json.dumps(record_document(initialized.record, dtype), indent=1, allow_nan=False)
+    weights = [place / weights_name(arm) for arm in ARMS]
     try:
         place.mkdir(parents=True, exist_ok=True)
-        own = [RECORD, *(f"{arm}.safetensors" for arm in ARMS)]
-        foreign = sorted(set(os.listdir(place)) - {*own, *(name + PARTIAL for name in own)})
-        if foreign:
-            raise StorageError(
-                f"The folder {place} holds {foreign[0]!r}; save into an empty folder or an earlier run's."
-            )
-        (place / RECORD).unlink(missing_ok=True)
-        for arm, decoder in zip(ARMS, (initialized, control), strict=True):
-            tensors = {
-                name: leaf.detach().to(getattr(torch, dtype)).contiguous() for name, leaf in decoder.parameters.items()
-            }
-            _whole(place / f"{arm}.safetensors", lambda path, tensors=tensors: save_file(tensors, path))
-        text = json.dumps(record_document(initialized.record, dtype), indent=1, allow_nan=False)
-        _whole(place / RECORD, lambda path: Path(path).write_text(text + "\n"))
+        with replacing(*weights, place / RECORD, seal=place / RECORD) as (*asides, record):
+            for aside, decoder in zip(asides, (initialized, control), strict=True):
+                kind = getattr(torch, dtype)
+                save_file(
+                    {name: leaf.detach().to(kind).contiguous() for name, leaf in decoder.parameters.items()}, aside
+                )
+            record.write_text(text + "\n")
     except (OSError, SafetensorError) as error:
         raise StorageError(f"The run cannot be saved in {place}: {one_line(error)}.") from error
 
@@ -63,7 +66,7 @@ def load_run(folder: str | os.PathLike[str], budget: Budget | None = None) -> St
     """Restore both arms exactly as stored; the budget is checked before any tensor is read."""
     record, dtype = read_record(folder, budget)
     initialized, control = (
-        restore(record, _tensors(Path(folder) / f"{arm}.safetensors", record.config, dtype)) for arm in ARMS
+        restore(record, _tensors(Path(folder) / weights_name(arm), record.config, dtype)) for arm in ARMS
     )
     return StoredRun(initialized, control, dtype)
 
@@ -93,12 +96,3 @@ def _check_header(path: Path, stored: Any, config: DecoderConfig, dtype: str) ->
             raise StorageError(f"{name} is stored as {header.get_dtype()} in {path}, but the record says {dtype}.")
         if tuple(header.get_shape()) != shape:
             raise LayoutError(f"{name} has shape {header.get_shape()} in {path}; this decoder needs {list(shape)}.")
-
-
-def _whole(path: Path, write: Any) -> None:
-    partial = path.with_name(path.name + PARTIAL)
-    try:
-        write(partial)
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)

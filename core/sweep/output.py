@@ -15,6 +15,7 @@ from typing import IO, Any
 
 from core import __version__
 from core.errors import StorageError
+from core.files import is_room, replacing
 from core.health.columns import REFUSED
 from core.strict_json import read_json
 from core.sweep.canonical import engine_version, library_versions
@@ -96,7 +97,7 @@ class OutputFolder:
         except OSError as error:
             raise StorageError(f"The folder {self.path} cannot be read: {error.strerror or error}.") from error
         own = {MANIFEST, *TABLES}
-        foreign = sorted(names - own - {name + PARTIAL for name in own})
+        foreign = sorted(name for name in names - own - {name + PARTIAL for name in own} if not is_room(name))
         if not foreign and MANIFEST not in names:
             foreign = sorted(names & own)
         if foreign:
@@ -129,20 +130,19 @@ class OutputFolder:
         self._write(MANIFEST, lambda stream: _write_lines(stream, [text]))
 
     def _write(self, name: str, fill: Callable[[IO[bytes]], None]) -> str:
-        """Fill a file aside and move it into place; its SHA-256."""
-        place = self.path / name
-        aside = place.with_name(name + PARTIAL)
+        """Fill a file aside and move it into place; the SHA-256 of what was written."""
         try:
-            with open(aside, "wb") as stream:
-                fill(stream)
-            os.replace(aside, place)
+            with replacing(self.path / name) as (aside,):
+                with open(aside, "wb") as stream:
+                    fill(stream)
+                digest = self._digest(str(aside))
+            # What an earlier version of the program left where it was killed.
+            (self.path / (name + PARTIAL)).unlink(missing_ok=True)
         except OSError as error:
-            aside.unlink(missing_ok=True)
             raise StorageError(
                 f"{name} cannot be written to {self.path}: {error.strerror or error}; finished cells are in the store, "
                 "so free space or give another folder and run the sweep again."
             ) from error
-        digest = self._digest(name)
         assert digest is not None
         return digest
 

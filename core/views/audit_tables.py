@@ -41,6 +41,19 @@ ARM_COLUMNS = (
     "arm", "loss_nats", "loss_reduction", "valid_positions", "input_activation_rms", "terminal_adjoint_rms",
     "largest_activation_ratio", "largest_adjoint_ratio", "within_band",
 )  # fmt: skip
+# The columns of `audit_tables`, known before there is a document.
+AUDIT_COLUMNS = {
+    "findings": FINDING_COLUMNS,
+    "profile": PROFILE_COLUMNS,
+    "matrices": MATRIX_COLUMNS,
+    "depths": DEPTH_COLUMNS,
+    "additions": ADDITION_COLUMNS,
+    "interventions": TRIAL_COLUMNS,
+    "arms": ARM_COLUMNS,
+    "sites": SITE_COLUMNS,
+    "tokens": TOKEN_COLUMNS,
+    "contributions": CONTRIBUTION_COLUMNS,
+}
 
 
 def finding_table(document: Document) -> pd.DataFrame:

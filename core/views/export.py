@@ -13,7 +13,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +23,12 @@ import plotly.graph_objects as go
 from plotly.offline import get_plotlyjs
 
 from core.errors import StorageError
+from core.files import check_file, check_folder, refusal, replacing
 
 # A spreadsheet reads a cell that begins like this as a formula, full-width forms and hidden characters included.
 _FORMULA = re.compile("[\\s\u200b\ufeff]*[=+\\-@＝＋－＠]|[ \u00a0\u200b\ufeff\u3000]*[\t\r\n]")
 # Plotly's own "Share chart" would send the figure to a server outside; nothing here does anything with a selection.
+MAX_HEADER = 2**16
 MODEBAR = {
     "displaylogo": False,
     "responsive": True,
@@ -79,25 +81,46 @@ def plain_value(value: Any) -> Any:
 
 
 def write_tables(folder: str | os.PathLike[str], tables: Mapping[str, pd.DataFrame]) -> list[Path]:
-    """Write `{name}.csv` for every table into `folder`, which is made; raises `StorageError`."""
+    """Write `{name}.csv` for every table into `folder`, which is made: all of them or none.
+
+    A file there with other columns than the table's is somebody's own and is not replaced. Raises `StorageError`.
+    """
+    check_tables(folder, {name: list(table.columns) for name, table in tables.items()})
     place = Path(folder)
-    written = []
+    written = [place / f"{name}.csv" for name in tables]
     try:
         place.mkdir(parents=True, exist_ok=True)
-        for name, table in tables.items():
-            written.append(place / f"{name}.csv")
-            written[-1].write_text(csv_text(table), encoding="utf-8", newline="")
+        with replacing(*written) as asides:
+            for aside, table in zip(asides, tables.values(), strict=True):
+                aside.write_text(csv_text(table), encoding="utf-8", newline="")
     except OSError as error:
         raise StorageError(f"The tables cannot be written to {place}: {error.strerror or error}.") from error
     return written
 
 
-def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Write one file of a report; raises `StorageError`."""
+def check_tables(folder: str | os.PathLike[str], columns: Mapping[str, Iterable[object]], option: str = "") -> None:
+    """Refuse a folder that tables of these columns, by name, cannot be written to; raises `StorageError`.
+
+    A CSV of a table's name is replaced only where its header is that table's, or where it is empty.
+    """
+    check_folder(folder, option)
+    for name, header in columns.items():
+        path = Path(folder) / f"{name}.csv"
+        check_file(path, option, [Path(os.path.realpath(folder))])
+        if _header(path) not in ([], [defused(str(column)) for column in header]):
+            reason = f"it holds a {path.name} of other columns than this table's; give another folder"
+            raise refusal(folder, option, reason, "folder")
+
+
+def _header(path: Path) -> list[str]:
+    """The cells of a file's first line; none where there is no file or nothing in it."""
     try:
-        Path(path).write_text(text, encoding="utf-8", newline="")
-    except OSError as error:
-        raise StorageError(f"The file {Path(path)} cannot be written: {error.strerror or error}.") from error
+        with open(path, encoding="utf-8", errors="replace", newline="") as stream:
+            return next(csv.reader([stream.readline(MAX_HEADER)]), [])
+    except FileNotFoundError:
+        return []
+    except (OSError, csv.Error) as error:
+        raise StorageError(f"The file {path} cannot be read: {error}; give another folder.") from error
 
 
 def figure_json(figure: go.Figure) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,7 +12,6 @@ from core.health.band import Band
 from core.health.columns import WITHOUT_LARGEST
 from core.health.diagnosis import comparison, diagnose
 from core.views.bundle import Contents, report_text
-from core.views.export import write_text
 from core.views.figures import RATIO_TITLES, contribution_figure, ratio_figure
 from core.views.tables import observe_tables
 from core.views.token_figures import token_figure
@@ -100,8 +98,3 @@ def observe_contents(document: Mapping[str, Any]) -> Contents:
 def observe_report(document: Mapping[str, Any]) -> str:
     """The self-contained HTML report of an observe document; the same document gives the same bytes."""
     return report_text(observe_contents(document))
-
-
-def write_report(path: str | os.PathLike[str], document: Mapping[str, Any]) -> None:
-    """Write `observe_report` to a file; raises `StorageError`."""
-    write_text(path, observe_report(document))

@@ -41,6 +41,15 @@ ARM_COLUMNS = (
     "within_band",
 )  # fmt: skip
 TOKEN_COLUMNS = ("arm", "recipe", "seed", "blocks", "site", "label", "quantity", "rms", *TOKEN_STATISTICS)
+# The columns of `observe_tables`, known before there is a document.
+OBSERVE_COLUMNS = {
+    "arms": ARM_COLUMNS,
+    "sites": SITE_COLUMNS,
+    "tokens": TOKEN_COLUMNS,
+    "contributions": CONTRIBUTION_COLUMNS,
+    "branches": BRANCH_COLUMNS,
+    "gains": GAIN_COLUMNS,
+}
 TRIAL_COLUMNS = ("recipe", "title", "within", "largest_activation_ratio", "largest_adjoint_ratio", "reason")
 
 QUANTITIES = {"activation": "A", "adjoint": "G"}

@@ -99,8 +99,8 @@ class TestWhatCanGoWrong:
     @pytest.mark.parametrize(
         ("error", "status", "sentence"),
         [
-            (KeyboardInterrupt(), 130, "Interrupted; what was finished is kept."),
-            (click.Abort(), 130, "Interrupted; what was finished is kept."),
+            (KeyboardInterrupt(), 130, "Interrupted.\n"),
+            (click.Abort(), 130, "Interrupted.\n"),
             (MemoryError(), 2, "This machine's memory does not hold that"),
             (
                 RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried"),

@@ -104,18 +104,19 @@ def test_saving_again_replaces_an_earlier_run(folder: Path) -> None:
     assert load_run(folder).dtype == "float32"
 
 
-def test_an_interrupted_save_leaves_no_record(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Weights of one run never stand beside the record of another."""
+def test_an_interrupted_save_leaves_the_earlier_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights of one run never stand beside the record of another, and a run is never lost to one that failed."""
     run = built_run(request("gpt2"))
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
 
-    def broken(*_: Any) -> None:
+    def broken(tensors: Any, path: Path) -> None:
+        path.with_name("temporary").write_bytes(b"half")
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("core.decoder.storage.save_file", broken)
     with pytest.raises(StorageError, match="No space left on device"):
         save_run(folder, run.initialized, run.control, run.dtype)
-    assert not (folder / "record.json").exists()
-    assert not list(folder.glob("*.partial"))
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
 @pytest.mark.parametrize("name", ["notes.txt", ".git", "model.safetensors"])
