@@ -46,7 +46,8 @@ def profiles(shown: Shown) -> None:
     band, spread = shown.request.band, controls.SPREAD.value
     sentences = verdict_sentences(overview, (band.lower, band.upper))
     box = st.success if len(sentences) == 1 else st.warning
-    box(" ".join(map(panels.escaped, sentences)), icon="✅" if box is st.success else "⚠️")
+    icon = panels.GOOD if box is st.success else panels.CAREFUL
+    box(" ".join(map(panels.escaped, sentences)), icon=icon)
     for name, reason in zip(overview["recipe"], overview["reason"], strict=True):
         if reason and not recipe(name).refusal:
             recipe_panel.caution(name, reason)
