@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import streamlit as st
 
-from core.errors import DepthscopeError
+from core.errors import DepthscopeError, shown
 from core.health.diagnosis import Diagnosis
 from core.views.style import Theme
 
@@ -64,6 +64,12 @@ def formula(tex: str) -> None:
     """
     parts = re.split(r",\\qquad ?", tex)
     st.markdown(",\u2003".join(f"$\\displaystyle {part}$" for part in parts))
+
+
+def of_file(name: str, error: DepthscopeError) -> str:
+    """A refusal of an upload with the name that its owner gave it, where the sentence has it not yet."""
+    sentence = str(error)
+    return sentence if shown(name) in sentence else f"{shown(name)}: {sentence}"
 
 
 def escaped(text: str) -> str:
