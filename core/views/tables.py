@@ -52,7 +52,7 @@ VIEW_COLUMNS = {
     "adjoint_ratio": "G ratio",
     "adjoint_band": "G band",
 }
-VIEW_SUFFIXES = {INITIALIZED: "", SAME_BASE_CONTROL: ", control"}
+VIEW_SUFFIXES = {INITIALIZED: "", SAME_BASE_CONTROL: f", {CONTROL}"}
 
 
 def site_table(document: Document) -> pd.DataFrame:
@@ -76,7 +76,7 @@ def contribution_table(document: Document) -> pd.DataFrame:
 def contribution_view(contributions: pd.DataFrame) -> pd.DataFrame:
     """The contribution table as people read it: without what the setting says, in words."""
     titles = {
-        "arm": "arm", "site": "site", "label": "label", "branch": "branch", "raw_rms": "raw RMS",
+        "recipe": "recipe", "site": "site", "label": "label", "branch": "branch", "raw_rms": "raw RMS",
         "contribution_rms": "contribution RMS", "stream_rms": "stream RMS", "contribution_to_stream": "to stream",
         "cosine": "cosine",
     }  # fmt: skip

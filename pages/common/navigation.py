@@ -53,6 +53,11 @@ class Entry:
         return Path(self.script).stem
 
     @property
+    def symbol(self) -> str:
+        """The icon as Streamlit's `icon` takes it."""
+        return f":material/{self.icon}:"
+
+    @property
     def all_controls(self) -> tuple[Control, ...]:
         """The shared controls, where the page has them, and its own."""
         return (*(shared.DECODER if self.decoder else ()), *self.controls)
@@ -105,12 +110,8 @@ def menu(entries: list[Entry]) -> tuple[st.Page, Entry]:
     The landing page stands at the root, where Streamlit leaves its name without a page; a hidden twin answers to it.
     """
     first, *others = entries
-    home = st.Page(ROOT / first.script, title=first.title, icon=_symbol(first), default=True, url_path=HOME)
+    home = st.Page(ROOT / first.script, title=first.title, icon=first.symbol, default=True, url_path=HOME)
     twin = st.Page(ROOT / first.script, title=first.title, url_path=first.name, visibility="hidden")
-    pages = [st.Page(ROOT / entry.script, title=entry.title, icon=_symbol(entry)) for entry in others]
+    pages = [st.Page(ROOT / entry.script, title=entry.title, icon=entry.symbol) for entry in others]
     chosen = st.navigation([home, *pages, twin], expanded=True)
     return chosen, dict(zip((home, *pages, twin), (first, *others, first), strict=True))[chosen]
-
-
-def _symbol(entry: Entry) -> str:
-    return f":material/{entry.icon}:"

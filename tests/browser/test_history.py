@@ -85,7 +85,7 @@ def test_back_from_a_page_that_a_button_opened(visitor: Visit) -> None:
     tab.page.locator(".st-key-sweep-run button").click()
     tab.page.get_by_text("Complete:").wait_for()
     tab.settle()
-    tab.page.get_by_role("tab", name="Seeds and depths").click()
+    tab.page.get_by_role("tab", name="Depth by seed").click()
     tab.settle()
     left = address(tab)
     tab.page.locator(".st-key-open-cell button").click()
