@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
 
@@ -19,7 +20,8 @@ from core.health.request import ObserveRequest, checked_names
 
 SIZE_NAMES = (
     "blocks", "width", "heads", "kv_heads", "head_dim", "ff_width", "vocabulary", "positions", "seed", "recipe",
-    "dtype", "norm", "mlp", "learned_positions", "untied", "bias", "base_std", "truncate", "save",
+    "dtype", "norm", "mlp", "learned_positions", "untied", "bias", "base_std", "truncate", "rope_base", "rms_epsilon",
+    "save",
 )  # fmt: skip
 
 
@@ -31,6 +33,8 @@ SIZE_NAMES = (
 @click.option("--recipe", type=str, default="depth-scaled", show_default=True, help="A name of `recipes`.")
 @opt.family_options
 @opt.base_options
+@click.option("--rope-base", type=float, default=opt.CHAPTER.rope_base, show_default=True, help="Rotary base.")
+@click.option("--rms-epsilon", type=float, default=opt.CHAPTER.rms_epsilon, show_default=True, help="Inside each norm.")
 @click.option("--dtype", type=str, default="float64", show_default=True, help="float64, float32 or bfloat16.")
 @click.option("--device", type=str, default="cpu", show_default=True, help="cpu or cuda.")
 @opt.batch_options
@@ -52,7 +56,11 @@ def command(context: click.Context, /, **options: Any) -> int:
         document = _restored(context, options, batch, band, budget)
     else:
         request = ObserveRequest(
-            config=opt.decoder_config(options, batch.longest),
+            config=replace(
+                opt.decoder_config(options, batch.longest),
+                rope_base=options["rope_base"],
+                rms_epsilon=options["rms_epsilon"],
+            ),
             seed=opt.seed(options["seed"]),
             recipe=options["recipe"],
             dtype=options["dtype"],
