@@ -6,12 +6,11 @@ import streamlit as st
 
 from pages.common import history, links, navigation, panels, settings, sidebar, tours
 
-# A symbol by its name would be asked of a foreign host.
-ICON = Path(__file__).with_name("icon.svg")
-
+# Before the menu: a browser that has no picture for its tab by then asks a foreign host for that of the page's symbol.
+st.set_page_config(page_icon=Path(__file__).with_name("icon.svg"), layout="wide")
 asked = links.asked()
 page, entry = navigation.menu(navigation.available())
-st.set_page_config(page_title=f"{entry.title} · Depthscope", page_icon=ICON, layout="wide")
+st.set_page_config(page_title=f"{entry.title} · Depthscope")
 if (restored := st.session_state.pop(settings.NEXT_PAGE, None)) is not None and restored.name != entry.name:
     st.switch_page(navigation.ROOT / restored.script, query_params=settings.query_parameters(restored.all_controls))
 tours.draw(entry)

@@ -14,7 +14,7 @@ from streamlit.testing.v1 import AppTest
 
 from core.audit import tasks, worker
 from core.errors import AuditError, ModelFileError, shown
-from pages.common import audits
+from pages.common import audits, uploads
 from tests.pages.conftest import Open
 from tests.pages.support import assert_no_trace, sentences
 
@@ -24,6 +24,12 @@ NAMES = (
 )  # fmt: skip
 GPT2 = {"model_type": "gpt2", "n_embd": 32, "n_layer": 2, "n_head": 2, "vocab_size": 64, "n_positions": 16}
 CONFIG = json.dumps(GPT2).encode()
+
+
+@pytest.fixture(autouse=True)
+def empty_room() -> None:
+    """Sessions of tests share one room; what another test left there goes first."""
+    uploads.room.clear()
 
 
 def zipped(members: dict[str, bytes]) -> bytes:
