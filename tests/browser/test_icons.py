@@ -20,6 +20,7 @@ SYMBOLS = """
     return { name: one.textContent, font: style.fontFamily, loaded, wide: range.getBoundingClientRect().width / high };
   })
 """
+LOADED = "() => document.fonts.load('20px \"Material Symbols Rounded\"').then(() => document.fonts.ready).then(() => 0)"
 # Every sign that a browser would look up in an emoji font.
 EMOJI = r"() => document.body.innerText.match(/\p{Emoji_Presentation}|\uFE0F/gu) || []"
 
@@ -29,7 +30,7 @@ def test_every_icon_of_every_page_is_a_symbol_of_the_bundled_font(visitor: Visit
     tab = visitor(color_scheme=scheme)
     for entry in navigation.available():
         tab.open(f"/{entry.name}", entry.title)
-        tab.page.wait_for_function("document.fonts.status === 'loaded'")
+        tab.page.evaluate(LOADED)
         symbols = tab.page.evaluate(SYMBOLS)
         names = {one["name"] for one in symbols}
         assert {other.icon for other in navigation.available()} <= names, entry.name

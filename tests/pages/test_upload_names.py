@@ -14,7 +14,7 @@ from streamlit.testing.v1 import AppTest
 
 from core.audit import tasks, worker
 from core.errors import AuditError, ModelFileError, shown
-from pages.common import audits, uploads
+from pages.common import audits
 from tests.pages.conftest import Open
 from tests.pages.support import assert_no_trace, sentences
 
@@ -24,12 +24,6 @@ NAMES = (
 )  # fmt: skip
 GPT2 = {"model_type": "gpt2", "n_embd": 32, "n_layer": 2, "n_head": 2, "vocab_size": 64, "n_positions": 16}
 CONFIG = json.dumps(GPT2).encode()
-
-
-@pytest.fixture(autouse=True)
-def empty_room() -> None:
-    """Sessions of tests share one room; what another test left there goes first."""
-    uploads.room.clear()
 
 
 def zipped(members: dict[str, bytes]) -> bytes:
@@ -86,6 +80,10 @@ def refused(app: AppTest) -> str:
 
 def audit_page(open_app: Open, name: str, data: bytes) -> AppTest:
     app = open_app("pages/audit/model_audit.py", model="uploaded")
+    # Sessions of tests share one room, where another test may have left its upload.
+    for button in app.button:
+        if button.key == "audit-remove":
+            button.click().run()
     app.file_uploader(key="model-file-0").set_value((name, data, "application/octet-stream")).run()
     return app
 
