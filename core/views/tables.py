@@ -137,8 +137,8 @@ def site_view(sites: pd.DataFrame, suffixes: Mapping[str, str] = VIEW_SUFFIXES) 
 def arm_view(arms: pd.DataFrame) -> pd.DataFrame:
     """The arm table as people read it: titles with units, the largest ratios, without what the setting says."""
     titles = {
-        "arm": "arm", "recipe": "recipe", "loss_nats": "loss, nats", "input_activation_rms": "input RMS A₀",
-        "terminal_adjoint_rms": "last adjoint RMS G₂ₗ", "largest_activation_ratio": "largest A ratio",
+        "recipe": "recipe", "loss_nats": "loss, nats", "input_activation_rms": "input RMS A₀",
+        "terminal_adjoint_rms": "last adjoint RMS", "largest_activation_ratio": "largest A ratio",
         "largest_adjoint_ratio": "largest G ratio", "within_band": "within the band",
     }  # fmt: skip
     view = arms[list(titles)].rename(columns=titles)

@@ -23,7 +23,7 @@ from core.recipes.request import ComparisonRequest
 from core.sweep.grid import SweepGrid
 from core.sweep.run import SweepRun
 from core.sweep.store import Store
-from core.views.figures import contribution_figure, ratio_figure, series, site_figure
+from core.views.figures import contribution_figure, ratio_figure, series, site_figure, undrawn
 from core.views.lines import series_stroke
 from core.views.overlay import overlay_table
 from core.views.recipe_figures import contribution_figure as compared_figure
@@ -33,7 +33,15 @@ from core.views.row_figures import growth_figure
 from core.views.style import DASHES, MARKERS, PALETTES, Stroke, Theme, recipe_stroke
 from core.views.sweep_figures import difference_figure, distribution_figure, ribbon_figure
 from core.views.sweep_tables import difference_table, distribution_table, series_names, series_table
-from core.views.tables import contribution_table, site_table, token_table
+from core.views.tables import (
+    arm_table,
+    arm_view,
+    contribution_table,
+    contribution_view,
+    site_table,
+    site_view,
+    token_table,
+)
 from core.views.token_figures import token_figure
 from pages.controls.recipes import COMPARED
 
@@ -171,3 +179,12 @@ def test_the_control_beside_itself_is_one_line_under_one_name() -> None:
     pd.testing.assert_frame_equal(*by_arm)
     assert [name for name, _ in series(twice)] == [CONTROL]
     assert [name for name, _ in series(site_table(observe_document(request)))] == ["depth-scaled", CONTROL]
+
+
+def test_tables_for_people_call_an_arm_by_its_recipe(document: dict[str, Any]) -> None:
+    for view in (arm_view(arm_table(document)), contribution_view(contribution_table(document))):
+        assert "arm" not in view.columns
+        assert list(dict.fromkeys(view["recipe"])) == ["depth-scaled", CONTROL]
+    titles = site_view(site_table(document)).columns
+    assert {"A ratio", "A ratio, unscaled", "G band, unscaled"} <= set(titles)
+    assert undrawn(site_table(document).assign(activation_rms=0.0), "activation_rms")[0] == "depth-scaled, input, 0"
