@@ -35,9 +35,14 @@ def json_integer(value: int) -> int | str:
     return value if abs(value) <= LARGEST_JSON_INTEGER else str(value)
 
 
-def read_json(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES, max_depth: int = MAX_DEPTH) -> JsonValue:
-    """The value in a regular file of at most `max_bytes` bytes; raises `StorageError`."""
-    source = f"The file {shown(os.fspath(path))}"
+def read_json(
+    path: str | os.PathLike[str], *, name: str | None = None, max_bytes: int = MAX_BYTES, max_depth: int = MAX_DEPTH
+) -> JsonValue:
+    """The value in a regular file of at most `max_bytes` bytes; raises `StorageError`.
+
+    Refusals call the file `name`, its path unless given: an upload does not lie where its owner knows it.
+    """
+    source = f"The file {shown(name or os.fspath(path))}"
     try:
         # A pipe or device could block at open, so the kind is asked first.
         regular = stat.S_ISREG(os.stat(path).st_mode)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import lzma
 import os
 import stat
 import zipfile
+import zlib
 from pathlib import Path, PurePosixPath
 from typing import IO
 
@@ -30,7 +32,7 @@ def unpack_model(archive: str | os.PathLike[str] | IO[bytes], folder: Path, *, m
             written = 0
             for info in members:
                 written += _write(opened, info, folder, max_bytes - written)
-    except (zipfile.BadZipFile, NotImplementedError, EOFError, OSError) as error:
+    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, NotImplementedError, EOFError, OSError) as error:
         raise ModelFileError(f"The archive cannot be read: {_reason(error)}.") from error
     found = sorted(folder.rglob("config.json"), key=lambda path: len(path.parts))
     if not found:
@@ -80,9 +82,13 @@ def _check_member(info: zipfile.ZipInfo) -> None:
 def _write(opened: zipfile.ZipFile, info: zipfile.ZipInfo, folder: Path, allowance: int) -> int:
     """Stream one member; what it claims to hold is not believed."""
     target = folder / info.filename
-    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        sink = open(target, "xb")  # noqa: SIM115 - closed below; only its opening is refused in these words
+    except OSError as error:
+        raise ModelFileError(f"{shown(info.filename)} in the archive cannot be written: {error.strerror}.") from error
     written = 0
-    with opened.open(info) as source, open(target, "xb") as sink:
+    with sink, opened.open(info) as source:
         while chunk := source.read(CHUNK):
             written += len(chunk)
             if written > min(allowance, info.file_size):
@@ -92,4 +98,6 @@ def _write(opened: zipfile.ZipFile, info: zipfile.ZipInfo, folder: Path, allowan
 
 
 def _reason(error: Exception) -> str:
-    return " ".join((str(error) or type(error).__name__).split())[:120].rstrip(".")
+    # The system's own sentence would name the folder that is written to.
+    said = error.strerror if isinstance(error, OSError) else None
+    return " ".join((said or str(error) or type(error).__name__).split())[:120].rstrip(".")

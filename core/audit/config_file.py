@@ -13,7 +13,7 @@ from typing import Any
 
 from core.decoder.config import Budget
 from core.errors import BudgetError, ConfigError, ModelFileError, shown
-from core.strict_json import JsonValue, parse_json, read_json
+from core.strict_json import JsonValue, read_json
 
 MODEL_TYPE = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 CODE_KEYS = ("auto_map", "trust_remote_code", "custom_pipelines", "custom_generate", "_auto_class")
@@ -35,9 +35,9 @@ VOCABULARY_KEY = "vocab_size"
 LARGEST_INTEGER = 2**40
 
 
-def read_config(source: str | os.PathLike[str] | bytes) -> dict[str, JsonValue]:
-    """The settings of a file, or of its content; raises `StorageError` or `ModelFileError`."""
-    document = parse_json(source, source="config.json") if isinstance(source, bytes) else read_json(source)
+def read_config(path: str | os.PathLike[str], name: str | None = None) -> dict[str, JsonValue]:
+    """The settings of a file that people know by `name`; raises `StorageError` or `ModelFileError`."""
+    document = read_json(path, name=name)
     if not isinstance(document, dict):
         raise ModelFileError(f"config.json holds {shown(document)}; it must hold one object of settings.")
     return document

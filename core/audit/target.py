@@ -49,14 +49,14 @@ def screened_task(model: str, budget: Budget, *, shrink: bool) -> Iterator[dict[
 def path_task(path: Path, budget: Budget, *, shrink: bool, source: str) -> dict[str, Any]:
     """The task of a config file or of a model's folder, screened; `source` is its name for people."""
     if not path.is_dir():
-        settings = read_config(path)
+        settings = read_config(path, source)
         screen_config(settings, budget, shrink=shrink)
         return {"kind": "config", "settings": settings, "source": source, "shrink": shrink}
     if not (path / CONFIG).exists():
-        raise ModelFileError(f"{path} holds no {CONFIG}; give the folder that a model was saved to.")
+        raise ModelFileError(f"{shown(source)} holds no {CONFIG}; give the folder that a model was saved to.")
     if not shrink:
-        screen_folder(path, budget)
-    screen_config(read_config(path / CONFIG), budget, shrink=shrink)
+        screen_folder(path, budget, source)
+    screen_config(read_config(path / CONFIG, f"{source}/{CONFIG}"), budget, shrink=shrink)
     return {"kind": "folder", "folder": str(path), "source": source, "shrink": shrink}
 
 
@@ -77,7 +77,7 @@ def received(name: str, stream: IO[bytes], folder: Path, *, max_bytes: int) -> P
     unbounded = Budget(max_parameters=2**62)
     if suffix == ".zip":
         path = unpack_model(stream, folder, max_bytes=max_bytes)
-        screen_folder(path, unbounded)
+        screen_folder(path, unbounded, name)
         path_task(path, unbounded, shrink=True, source=name)
         return path
     if suffix != ".json":

@@ -26,7 +26,7 @@ from core.audit.loading import loaded_model
 from core.audit.result import ModelFacts
 from core.audit.run import audit
 from core.audit.shrink import small_settings
-from core.audit.weight_files import screen_folder
+from core.audit.weight_files import CONFIG, screen_folder
 from core.decoder.batch import Batch
 from core.decoder.config import Budget
 from core.errors import ModelFileError, shown
@@ -71,7 +71,7 @@ def build_target(task: Task) -> Target:
     if task["kind"] == "family":
         family, settings = task["family"], family_settings(task["family"], task["blocks"], task["width"])
     else:
-        given = task["settings"] if task["kind"] == "config" else read_config(f"{task['folder']}/config.json")
+        given = task["settings"] if task["kind"] == "config" else _folder_settings(task)
         family = screen_config(given, budget, shrink=task["shrink"])
         if family not in families():
             raise ModelFileError(
@@ -85,7 +85,7 @@ def build_target(task: Task) -> Target:
     missing: list[str] = []
     trained: bool | None = False
     if task["kind"] == "folder" and not task["shrink"]:
-        files = screen_folder(task["folder"], budget)
+        files = screen_folder(task["folder"], budget, task["source"])
         model, findings, missing, trained = loaded_model(model_class, config, files, budget.max_parameters)
         notes += findings
     else:
@@ -102,6 +102,10 @@ def build_target(task: Task) -> Target:
         notes=tuple(notes),
     )
     return Target(model, facts, _batch(task, config), tuple(missing))
+
+
+def _folder_settings(task: Task) -> Mapping[str, Any]:
+    return read_config(f"{task['folder']}/{CONFIG}", f"{task['source']}/{CONFIG}")
 
 
 def _declared(family: str, given: Mapping[str, Any], *, shrink: bool) -> tuple[dict[str, Any], list[str]]:

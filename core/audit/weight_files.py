@@ -46,20 +46,23 @@ class WeightFiles:
     files: tuple[str, ...] = field(default=())
 
 
-def screen_folder(folder: str | os.PathLike[str], budget: Budget) -> WeightFiles:
-    """Check every file that a model folder's weights are read from, without reading a tensor."""
-    place = Path(folder)
+def screen_folder(folder: str | os.PathLike[str], budget: Budget, name: str | None = None) -> WeightFiles:
+    """Check every file that a model folder's weights are read from, without reading a tensor.
+
+    Refusals call the folder `name`, its path unless given.
+    """
+    place, called = Path(folder), shown(name or os.fspath(folder))
     if not (place / CONFIG).exists():
-        raise ModelFileError(f"{place} holds no {CONFIG}; give the folder that a model was saved to.")
+        raise ModelFileError(f"{called} holds no {CONFIG}; give the folder that a model was saved to.")
     _regular(place, CONFIG)
-    names, promised = _shards(place)
+    names, promised = _shards(place, called)
     tensors: dict[str, tuple[str, tuple[int, ...], str]] = {}
     twice: list[str] = []
-    for name in names:
-        for tensor, (shape, dtype) in read_header(_regular(place, name)).items():
+    for file in names:
+        for tensor, (shape, dtype) in read_header(_regular(place, file)).items():
             if tensor in tensors:
                 twice.append(tensor)
-            tensors[tensor] = (name, shape, dtype)
+            tensors[tensor] = (file, shape, dtype)
     total = sum(math.prod(shape) for _, shape, _ in tensors.values())
     if total > budget.max_parameters:
         raise BudgetError(
@@ -69,10 +72,10 @@ def screen_folder(folder: str | os.PathLike[str], budget: Budget) -> WeightFiles
     return WeightFiles(place, tensors, tuple(dict.fromkeys(twice)), absent, tuple(names))
 
 
-def _shards(place: Path) -> tuple[list[str], list[str]]:
-    """Names of the weight files, and the tensors that an index promises."""
+def _shards(place: Path, called: str) -> tuple[list[str], list[str]]:
+    """Names of the weight files, and the tensors that an index promises; the folder is `called` that in refusals."""
     if (place / INDEX).exists():
-        return _index(read_json(_regular(place, INDEX), max_bytes=MAX_INDEX_BYTES))
+        return _index(read_json(_regular(place, INDEX), name=INDEX, max_bytes=MAX_INDEX_BYTES))
     if (place / SINGLE).exists():
         return [SINGLE], []
     found = sorted(os.listdir(place))
@@ -83,9 +86,9 @@ def _shards(place: Path) -> tuple[list[str], list[str]]:
         )
     weights = [name for name in found if name.endswith(".safetensors")]
     if not weights:
-        raise ModelFileError(f"{place} holds no safetensors file; save the model with its weights.")
+        raise ModelFileError(f"{called} holds no safetensors file; save the model with its weights.")
     if len(weights) > 1:
-        raise ModelFileError(f"{place} holds {len(weights)} safetensors files but no {INDEX}; add the index.")
+        raise ModelFileError(f"{called} holds {len(weights)} safetensors files but no {INDEX}; add the index.")
     return weights, []
 
 

@@ -24,15 +24,21 @@ def reply_to(task: dict[str, Any], memory: int, seconds: int, stage: Callable[[s
     try:
         return {"document": run_task(task, memory=memory, seconds=seconds, stage=stage)}
     except DepthscopeError as error:
-        return {"kind": type(error).__name__, "sentence": str(error)}
+        return {"kind": type(error).__name__, "sentence": _named(str(error), task)}
     except MemoryError:
         return {"kind": BuildError.__name__, "sentence": _memory(memory)}
     except Exception as error:
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        lines = [line.strip() for line in _named(str(error), task).splitlines() if line.strip()]
         if "allocate memory" in str(error) or "not enough memory" in str(error):
             return {"kind": BuildError.__name__, "sentence": _memory(memory)}
         text = f"{type(error).__name__}: {lines[-1][:200] if lines else ''}".rstrip(": .")
         return {"kind": BuildError.__name__, "sentence": f"The model cannot be built: {text}."}
+
+
+def _named(text: str, task: dict[str, Any]) -> str:
+    """What a library says of a file, with the name of the folder that people know in the place of where it lies."""
+    folder = task.get("folder")
+    return text.replace(folder, task["source"]) if folder else text
 
 
 def _memory(memory: int) -> str:

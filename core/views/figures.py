@@ -28,6 +28,7 @@ from core.views.style import (
     legend_entry,
     level,
     plain,
+    recipe_stroke,
     strip,
     stroke,
 )
@@ -114,7 +115,17 @@ def site_figure(
 
 def site_lines(table: pd.DataFrame, column: str, *, log: bool = True, theme: Theme = "light") -> list[dict[str, Any]]:
     """The traces of `column`: one line a series of the table."""
-    return [_line(rows, column, name, stroke(index, theme), log) for index, (name, rows) in enumerate(series(table))]
+    looks = series_strokes(table, theme)
+    return [_line(rows, column, name, look, log) for (name, rows), look in zip(series(table), looks, strict=True)]
+
+
+def series_strokes(table: pd.DataFrame, theme: Theme = "light") -> list[Stroke]:
+    """The look of each series of the table: its recipe's own, or one by its place where the rows name no recipe."""
+    rows = [found for _, found in series(table)]
+    if "recipe" not in table.columns:
+        return [stroke(place, theme) for place in range(len(rows))]
+    recipes = [str(found["recipe"].iloc[0]) for found in rows]
+    return [recipe_stroke(name, recipes[:place].count(name), theme) for place, name in enumerate(recipes)]
 
 
 def subject(table: pd.DataFrame) -> str:
@@ -127,17 +138,24 @@ def subject(table: pd.DataFrame) -> str:
 
 
 def series(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
-    """The table's rows by legend name, in order of appearance."""
+    """The table's rows by legend name, in order of appearance.
+
+    Where the recipe is the control's own, both arms are the same numbers under the same name: one series.
+    """
     keys = [key for key in ("pin", "arm", "recipe", "branch") if key in table.columns]
     groups = table.groupby(keys, sort=False, dropna=False)
-    return [(_series_name(dict(zip(keys, values, strict=True))), rows) for values, rows in groups]
+    found: dict[str, pd.DataFrame] = {}
+    for values, rows in groups:
+        found.setdefault(_series_name(dict(zip(keys, values, strict=True))), rows)
+    return list(found.items())
 
 
 def undrawn(table: pd.DataFrame, column: str, *, log: bool = True) -> list[str]:
     """The points that a figure of `column` cannot show, each as text: missing, infinite, and on a log axis <= 0."""
     values = table[column].to_numpy(dtype=float)
     hidden = np.flatnonzero(~_drawable(values, log))
-    names = [name for name in ("arm", "label", "site") if name in table.columns][:2]
+    names = ["recipe" if "recipe" in table.columns else "arm", "label" if "label" in table.columns else "site"]
+    names = [name for name in names if name in table.columns]
     return [", ".join([*(str(table[name].iloc[row]) for name in names), f"{values[row]:g}"]) for row in hidden]
 
 
@@ -156,8 +174,7 @@ def alternative_text(table: pd.DataFrame, column: str, what: str) -> str:
 
 
 def _series_name(key: dict[str, object]) -> str:
-    arm, recipe = str(key.get("arm", "")), str(key.get("recipe", ""))
-    name = f"control ({recipe})" if arm == "control" else recipe or arm
+    name = str(key.get("recipe") or key.get("arm", ""))
     if "branch" in key:
         name += f", {str(key['branch']).replace('_', '-')}"
     return plain(f"{key['pin']}: {name}" if key.get("pin") else name)

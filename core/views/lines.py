@@ -1,6 +1,6 @@
 """What figures of several series share: quantile lines with their fills, layouts with room for the legend, axes, words.
 
-A series keeps its colour, marker and dash in every figure of a page: its place in `order` decides them.
+A series has its recipe's look; `order`, all series of a page, tells those of one recipe apart.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from core.views.style import (
     legend_entry,
     level,
     plain,
+    recipe_stroke,
     strip,
-    stroke,
 )
 
 SPREAD = "medians over {} seeds, 5 to 95 % filled"
@@ -62,8 +62,8 @@ def titled(title: str, rows: pd.DataFrame, spread: bool = False) -> str:
 def quantile_lines(
     rows: pd.DataFrame,
     x: str,
-    order: Sequence[str],
     *,
+    order: Sequence[str] = (),
     spread: bool = False,
     log: bool = True,
     theme: Theme = "light",
@@ -71,16 +71,18 @@ def quantile_lines(
     """One line a recipe at the medians, none without any; with `spread` its 5 to 95 % below it."""
     fills, lines = [], []
     for name, found in rows[rows["median"].notna()].groupby("recipe", sort=False):
-        look = recipe_stroke(str(name), order, theme)
+        look = series_stroke(str(name), order, theme)
         if spread:
             fills.append(fill(found, x, "q05", "q95", look.color, group=str(name), log=log))
         lines.append(line(found, x, "median", str(name), look, log=log) | {"legendgroup": plain(str(name))})
     return [*fills, *lines]
 
 
-def recipe_stroke(name: str, order: Sequence[str], theme: Theme = "light") -> Stroke:
-    """The look of a recipe on a page that shows `order`."""
-    return stroke(order.index(name) if name in order else 0, theme)
+def series_stroke(name: str, order: Sequence[str] = (), theme: Theme = "light") -> Stroke:
+    """The look of a series, whose name is its recipe's and, after a comma, what tells it from others of that recipe."""
+    recipe = name.partition(", ")[0]
+    alike = [one for one in order if one.partition(", ")[0] == recipe]
+    return recipe_stroke(recipe, alike.index(name) if name in alike else 0, theme)
 
 
 def line(rows: pd.DataFrame, x: str, y: str, name: str, look: Stroke, *, log: bool) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Figures of a comparison of recipes: ratios by site and by depth, shares within the band, contributions, cosines.
 
-Each reads one table of `core.views.recipe_tables` or a sweep's summary; `order` gives recipes their colours.
+Each reads one table of `core.views.recipe_tables` or a sweep's summary.
 """
 
 from __future__ import annotations
@@ -23,10 +23,9 @@ from core.views.lines import (
     log_axis,
     near_range,
     quantile_lines,
-    recipe_stroke,
     titled,
 )
-from core.views.style import PALETTES, Theme, figure, heading, legend_entry, level, plain
+from core.views.style import PALETTES, Theme, figure, heading, legend_entry, level, plain, recipe_stroke
 
 DEPTH_AXIS = "depth L, blocks"
 BLOCK_AXIS = "block, from 0"
@@ -49,7 +48,6 @@ def profile_figure(
     band: Band = DEFAULT_BAND,
     quantity: Quantity = "activation",
     *,
-    order: Sequence[str] = (),
     spread: bool = False,
     theme: Theme = "light",
 ) -> go.Figure:
@@ -60,7 +58,7 @@ def profile_figure(
     chart["xaxis"] |= whole_ticks(rows["site"])
     chart["yaxis"] |= near_range(extent(rows, spread), band)
     chart["shapes"] = [*band_shapes(band, theme), level(1.0, muted, "longdash")]
-    lines = quantile_lines(rows, "site", order, spread=spread, theme=theme)
+    lines = quantile_lines(rows, "site", spread=spread, theme=theme)
     return figure([*lines, band_entry(band, theme), legend_entry(REFERENCE_NAMES[quantity], muted, "longdash")], chart)
 
 
@@ -69,7 +67,6 @@ def depth_figure(
     band: Band = DEFAULT_BAND,
     quantity: str = "largest_activation_ratio",
     *,
-    order: Sequence[str] = (),
     spread: bool = False,
     theme: Theme = "light",
 ) -> go.Figure:
@@ -80,7 +77,7 @@ def depth_figure(
     chart["xaxis"] |= depth_ticks(rows["blocks"])
     chart["yaxis"] |= near_range(extent(rows, spread), band)
     chart["shapes"] = band_shapes(band, theme)
-    lines = quantile_lines(rows, "blocks", order, spread=spread, theme=theme)
+    lines = quantile_lines(rows, "blocks", spread=spread, theme=theme)
     return figure([*lines, band_entry(band, theme)], chart)
 
 
@@ -93,7 +90,7 @@ def share_figure(summary: pd.DataFrame, *, order: Sequence[str] = (), theme: The
     chart = lines_layout(title, DEPTH_AXIS, "share of seeds", _recipes(rows), theme=theme, log_y=False)
     chart["xaxis"] |= depth_ticks(rows["blocks"])
     chart["yaxis"] |= {"range": [-0.05, 1.05], "tickformat": ".0%"}
-    return figure(quantile_lines(rows, "blocks", order, log=False, theme=theme), chart)
+    return figure(quantile_lines(rows, "blocks", order=order, log=False, theme=theme), chart)
 
 
 def contribution_figure(
@@ -101,7 +98,6 @@ def contribution_figure(
     measure: str,
     branch: str,
     *,
-    order: Sequence[str] = (),
     spread: bool = False,
     theme: Theme = "light",
 ) -> go.Figure:
@@ -115,14 +111,14 @@ def contribution_figure(
     chart["yaxis"] |= log_axis(extent(summary[summary["measure"] == measure], spread)) if log else _COSINE_RANGE
     if not log:
         chart["shapes"] = [level(0.0, PALETTES[theme].muted, "longdash")]
-    return figure(quantile_lines(rows, "block", order, spread=spread, log=log, theme=theme), chart)
+    return figure(quantile_lines(rows, "block", spread=spread, log=log, theme=theme), chart)
 
 
-def token_figure(tokens: pd.DataFrame, branch: str, *, order: Sequence[str] = (), theme: Theme = "light") -> go.Figure:
+def token_figure(tokens: pd.DataFrame, branch: str, *, theme: Theme = "light") -> go.Figure:
     """Cosine of stream and contribution over the tokens of one recipe: median, middle half and nine tenths."""
     rows = tokens[tokens["branch"] == branch]
     name = str(rows["recipe"].iloc[0]) if len(rows) else ""
-    look = recipe_stroke(name, order, theme)
+    look = recipe_stroke(name, theme=theme)
     count = int(rows["tokens"].max()) if len(rows) else 0
     title = heading(f"{BRANCH_TITLES[branch]}, token by token", f"{plain(name)}, {count} tokens of all seeds a block")
     chart = lines_layout(title, BLOCK_AXIS, MEASURE_AXES["cosine"], 3, theme=theme, log_y=False)

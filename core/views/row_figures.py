@@ -12,7 +12,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from core.views.figures import Quantity
-from core.views.lines import log_axis, recipe_stroke
+from core.views.lines import log_axis, series_stroke
 from core.views.style import PALETTES, Theme, figure, layout, plain, stroke
 
 ROW_PIXELS = 48
@@ -59,7 +59,7 @@ def growth_figure(
     traces = []
     for row in rows[rows["kind"] == "fit"].to_dict("records"):
         name = str(row["recipe"])
-        look = recipe_stroke(name, order, theme)
+        look = series_stroke(name, order, theme)
         value, low, high = (row[key] for key in ("exponent", "lower95", "upper95"))
         error = {
             "type": "data", "symmetric": False, "array": [high - value], "arrayminus": [value - low],

@@ -11,11 +11,17 @@ from typing import Any, Literal
 
 import plotly.graph_objects as go
 
+from core.decoder.recipe_type import JOINT
+from core.decoder.recipes import CONTROL, DEFAULT, RECIPES
+
 Theme = Literal["light", "dark"]
 
 HEIGHT = 380
 FONT = "Source Sans, Source Sans Pro, Helvetica, Arial, sans-serif"
-MARKERS = ("circle", "diamond-open", "square", "triangle-up-open", "cross", "x-open")
+MARKERS = (
+    "circle", "diamond-open", "square", "triangle-up-open", "cross", "x-open",
+    "star", "hexagon-open", "triangle-down", "pentagon-open", "hourglass", "bowtie-open",
+)  # fmt: skip
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 # Pixels a row of the legend takes, and the longest name of which two stand side by side in half a page.
 LEGEND_ROW, TWO_COLUMN_NAME = 20, 20
@@ -68,10 +74,27 @@ class Stroke:
 
 
 def stroke(index: int, theme: Theme = "light") -> Stroke:
-    """The look of series `index`; colours repeat after six, with another marker and dash each time, all after 36."""
+    """The look of series `index`; colours repeat after six, with another dash each time, and all after 36."""
     series = PALETTES[theme].series
     turned = index + index // len(series)
-    return Stroke(series[index % len(series)], MARKERS[turned % len(MARKERS)], DASHES[turned % len(DASHES)])
+    return Stroke(series[index % len(series)], MARKERS[index % len(MARKERS)], DASHES[turned % len(DASHES)])
+
+
+# Compared unless others are chosen, so the six colours are theirs; the others follow in the order of `RECIPES`.
+_APART = (DEFAULT, CONTROL, "gpt2", "peri-norm", "deepnorm", "completep")
+_PLACES = {name: place for place, name in enumerate(dict.fromkeys((*_APART, *(known.name for known in RECIPES))))}
+
+
+def recipe_stroke(name: str, variant: int = 0, theme: Theme = "light") -> Stroke:
+    """The look of a recipe in every figure of every page, whatever stands beside it.
+
+    Further lines of the recipe, of another size or branch, keep its colour and have a `variant` above 0. A combination
+    has the colour of its first part and the marker of its last.
+    """
+    places = [_PLACES.get(part, 0) for part in name.split(JOINT)]
+    first, last = stroke(places[0], theme), stroke(places[-1], theme)
+    marker, dash = MARKERS.index(last.marker) + variant, DASHES.index(last.dash) + 2 * variant + (len(places) > 1)
+    return Stroke(first.color, MARKERS[marker % len(MARKERS)], DASHES[dash % len(DASHES)])
 
 
 def plain(text: str) -> str:

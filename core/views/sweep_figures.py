@@ -24,7 +24,7 @@ from core.views.lines import (
     line,
     lines_layout,
     near_range,
-    recipe_stroke,
+    series_stroke,
 )
 from core.views.recipe_figures import DEPTH_AXIS, DEPTH_TITLES
 from core.views.style import PALETTES, Theme, figure, heading, layout, level, plain
@@ -148,7 +148,7 @@ def distribution_figure(
     chart["shapes"] = [_upright(shape) for shape in band_shapes(band, theme)]
     traces = []
     for name, rows in distribution.groupby("recipe", sort=False):
-        look = recipe_stroke(str(name), order, theme)
+        look = series_stroke(str(name), order, theme)
         steps = _closed(rows)
         trace = line(steps, "centre", "share", str(name), look, log=False)
         trace["line"] |= {"shape": "hvh"}
@@ -196,7 +196,7 @@ def _ribbons(
     rows: pd.DataFrame, order: Sequence[str], spread: bool, theme: Theme, *, log: bool
 ) -> Iterator[dict[str, Any]]:
     """Fills first, so that every line lies over every fill; at a single depth bars stand for the middle half."""
-    groups = [(str(name), found, recipe_stroke(str(name), order, theme))
+    groups = [(str(name), found, series_stroke(str(name), order, theme))
               for name, found in rows.groupby("recipe", sort=False)]  # fmt: skip
     alone = rows["blocks"].nunique() < 2
     if spread and not alone:

@@ -60,19 +60,19 @@ def address_table(grid: SweepGrid) -> pd.DataFrame:
 
 
 def series_table(table: pd.DataFrame, axes: Sequence[str]) -> pd.DataFrame:
-    """A table of `core.sweep` with the series' name in the column `recipe`.
+    """A table of `core.sweep` with the series' name in the column `recipe`; the control is named as the recipe it is.
 
     The unscaled recipe asked for by name is the control itself and is left out beside it.
     """
     kept = table[(table["arm"] != INITIALIZED) | (table["recipe"] != CONTROL)]
-    name = kept["recipe"].where(kept["arm"] == INITIALIZED, f"control ({CONTROL})").astype(str)
+    name = kept["recipe"].where(kept["arm"] == INITIALIZED, CONTROL).astype(str)
     for axis in axes:
         name = name + f", {axis.replace('_', ' ')} " + kept[axis].astype(str)
     return kept.assign(recipe=name).reset_index(drop=True)
 
 
 def series_names(table: pd.DataFrame) -> list[str]:
-    """The series of a table in the order in which they appear, which gives them their colours."""
+    """The series of a table in the order in which they appear."""
     return [str(name) for name in dict.fromkeys(table["recipe"])]
 
 

@@ -61,7 +61,7 @@ VIEW_COLUMNS = {
     "adjoint_ratio": "G ratio",
     "adjoint_band": "G band",
 }
-VIEW_SUFFIXES = {INITIALIZED: "", SAME_BASE_CONTROL: ", control"}
+VIEW_SUFFIXES = {INITIALIZED: "", SAME_BASE_CONTROL: f", {CONTROL}"}
 
 
 def site_table(document: Document) -> pd.DataFrame:
@@ -85,7 +85,7 @@ def contribution_table(document: Document) -> pd.DataFrame:
 def contribution_view(contributions: pd.DataFrame) -> pd.DataFrame:
     """The contribution table as people read it: without what the setting says, in words."""
     titles = {
-        "arm": "arm", "site": "site", "label": "label", "branch": "branch", "raw_rms": "raw RMS",
+        "recipe": "recipe", "site": "site", "label": "label", "branch": "branch", "raw_rms": "raw RMS",
         "contribution_rms": "contribution RMS", "stream_rms": "stream RMS", "contribution_to_stream": "to stream",
         "cosine": "cosine",
     }  # fmt: skip
@@ -146,8 +146,8 @@ def site_view(sites: pd.DataFrame, suffixes: Mapping[str, str] = VIEW_SUFFIXES) 
 def arm_view(arms: pd.DataFrame) -> pd.DataFrame:
     """The arm table as people read it: titles with units, the largest ratios, without what the setting says."""
     titles = {
-        "arm": "arm", "recipe": "recipe", "loss_nats": "loss, nats", "input_activation_rms": "input RMS A₀",
-        "terminal_adjoint_rms": "last adjoint RMS G₂ₗ", "largest_activation_ratio": "largest A ratio",
+        "recipe": "recipe", "loss_nats": "loss, nats", "input_activation_rms": "input RMS A₀",
+        "terminal_adjoint_rms": "last adjoint RMS", "largest_activation_ratio": "largest A ratio",
         "largest_adjoint_ratio": "largest G ratio", "within_band": "within the band",
     }  # fmt: skip
     view = arms[list(titles)].rename(columns=titles)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pandas as pd
 import plotly.graph_objects as go
 
-from core.views.lines import fill, line, lines_layout, log_axis, place_axis, recipe_stroke
-from core.views.style import PALETTES, Stroke, Theme, figure, heading, level, plain, stroke
+from core.views.lines import fill, line, lines_layout, log_axis, place_axis
+from core.views.style import PALETTES, Stroke, Theme, figure, heading, level, plain, recipe_stroke, stroke
 
 AXES = {"site": "residual site s (0 is the input)", "blocks": "depth L, blocks"}
 MEASURED = {
@@ -17,9 +15,9 @@ MEASURED = {
 }
 
 
-def overlay_figure(overlay: pd.DataFrame, x: str, *, order: Sequence[str] = (), theme: Theme = "light") -> go.Figure:
+def overlay_figure(overlay: pd.DataFrame, x: str, *, theme: Theme = "light") -> go.Figure:
     """Measured medians of one recipe beside every law's prediction; `x` is `site` or `blocks`."""
-    laws, looks = _laws(overlay, order, theme)
+    laws, looks = _laws(overlay, theme)
     name = plain(overlay["recipe"].iloc[0]) if len(overlay) else ""
     title, y_title = MEASURED[x]
     title = heading(f"{title} beside theory", f"{name}: measured medians, and derived without a free parameter")
@@ -38,9 +36,9 @@ def overlay_figure(overlay: pd.DataFrame, x: str, *, order: Sequence[str] = (), 
     return figure(traces, chart)
 
 
-def error_figure(overlay: pd.DataFrame, x: str, *, order: Sequence[str] = (), theme: Theme = "light") -> go.Figure:
+def error_figure(overlay: pd.DataFrame, x: str, *, theme: Theme = "light") -> go.Figure:
     """Relative error of every law, predicted / measured - 1: median over seeds, 5 to 95 % filled."""
-    laws, looks = _laws(overlay, order, theme)
+    laws, looks = _laws(overlay, theme)
     name = plain(overlay["recipe"].iloc[0]) if len(overlay) else ""
     title = heading("Residual error of what is derived", f"{name}: medians over seeds, 5 to 95 % filled")
     chart = lines_layout(title, AXES[x], "predicted / measured - 1", 2 * len(laws) + 1, theme=theme, log_y=False)
@@ -54,11 +52,9 @@ def error_figure(overlay: pd.DataFrame, x: str, *, order: Sequence[str] = (), th
     return figure(traces, chart)
 
 
-def _laws(
-    overlay: pd.DataFrame, order: Sequence[str], theme: Theme
-) -> tuple[list[tuple[str, pd.DataFrame]], list[Stroke]]:
+def _laws(overlay: pd.DataFrame, theme: Theme) -> tuple[list[tuple[str, pd.DataFrame]], list[Stroke]]:
     """The rows of every law, and looks: the recipe's own first, then others that differ from it."""
     laws = [(str(law), rows) for law, rows in overlay.groupby("law", sort=False)]
-    own = recipe_stroke(str(overlay["recipe"].iloc[0]) if len(overlay) else "", order, theme)
+    own = recipe_stroke(str(overlay["recipe"].iloc[0]) if len(overlay) else "", theme=theme)
     others = [look for index in range(6) if (look := stroke(index, theme)).color != own.color]
     return laws, [own, *others]

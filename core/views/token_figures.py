@@ -5,9 +5,19 @@ from __future__ import annotations
 import pandas as pd
 import plotly.graph_objects as go
 
-from core.views.figures import RMS_AXES, RMS_TITLES, SITE_AXIS, Quantity, log_axis, series, subject, whole_ticks
+from core.views.figures import (
+    RMS_AXES,
+    RMS_TITLES,
+    SITE_AXIS,
+    Quantity,
+    log_axis,
+    series,
+    series_strokes,
+    subject,
+    whole_ticks,
+)
 from core.views.lines import fill, line
-from core.views.style import Theme, figure, heading, layout, legend_below, stroke
+from core.views.style import Theme, figure, heading, layout, legend_below
 
 DRAWN = ("rms", "median", "q05", "q95")
 
@@ -24,14 +34,14 @@ def token_figure(
     chart["xaxis"] |= whole_ticks(rows["site"])
     chart["yaxis"] |= log_axis(value for column in DRAWN for value in rows[column]) if log else {}
     fills, lines = [], []
-    for index, (name, found) in enumerate(series(rows)):
-        look = stroke(index, theme)
+    for index, ((name, found), look) in enumerate(zip(series(rows), series_strokes(rows, theme), strict=True)):
         # An arm's three entries stand together in the legend; the name is escaped already.
         rank = 3 * index + 1
         strip = fill(found, "site", "q05", "q95", look.color, log=log)
         fills.append(strip | {"name": f"{name}, 5 to 95 % of tokens", "showlegend": True, "legendrank": rank + 2})
         lines.append(line(found, "site", "rms", "", look, log=log) | {"name": f"{name}, RMS", "legendrank": rank})
-        thin = {"mode": "lines", "line": {"color": look.color, "dash": "dot", "width": 1.5}}
+        dash = "solid" if look.dash == "dot" else "dot"
+        thin = {"mode": "lines", "line": {"color": look.color, "dash": dash, "width": 1.5}}
         lines.append(
             line(found, "site", "median", "", look, log=log)
             | thin

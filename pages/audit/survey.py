@@ -62,7 +62,7 @@ with panels.refusals():
         )  # fmt: skip
         st.caption(f"{count_words(shown, rows)}. The files hold all of them.")
     else:
-        st.info("No family is left by this filter; choose all, or type less.", icon="🗂️")
+        st.info("No family is left by this filter; choose all, or type less.", icon=":material/view_list:")
     with st.expander("What the columns mean"):
         sheet.table("columns", column_table(), alt="The columns, their names in the file and their meaning.")
 

@@ -17,7 +17,7 @@ from core.audit.isolation import Child
 from core.audit.request import STAGES, AuditRequest, require_library
 from core.audit.target import family_task, path_task
 from core.errors import AuditError, DepthscopeError
-from pages.common import allowance, job, uploads
+from pages.common import allowance, job, panels, uploads
 
 MAX_PARAMETERS = 2**27
 # What a small audit takes on a quiet core, most of it for the library's import; what a parameter adds.
@@ -47,7 +47,10 @@ class Wanted:
         upload = uploads.room().upload
         if upload is None or upload.digest != self.digest:
             raise AuditError("The uploaded model is gone; upload it again.")
-        return path_task(upload.path, self.request.budget, shrink=self.shrink, source=upload.name)
+        try:
+            return path_task(upload.path, self.request.budget, shrink=self.shrink, source=upload.name)
+        except DepthscopeError as error:
+            raise AuditError(panels.of_file(upload.name, error)) from error
 
 
 def collect() -> None:
@@ -58,7 +61,15 @@ def collect() -> None:
     if isinstance(ended.work, Child):
         allowance.charge(ended.work.seconds, LEDGER)
     if ended.refusal is not None:
-        st.session_state[REFUSAL] = ended.refusal
+        st.session_state[REFUSAL] = _of_upload(ended.key, ended.refusal)
+
+
+def _of_upload(asked: object, refusal: str) -> str:
+    """A refusal with the name of the upload that was audited, where it was one and is there still."""
+    upload = uploads.room().upload
+    if not isinstance(asked, Wanted) or upload is None or upload.digest != asked.digest:
+        return refusal
+    return panels.of_file(upload.name, AuditError(refusal))
 
 
 def start(wanted: Wanted) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
+from core.decoder.base_draw import Distribution
 from core.decoder.config import DecoderConfig
 from core.health.band import Band
 from core.health.request import ObserveRequest
@@ -36,7 +37,7 @@ class ObservationKey:
     device: str
     band: Band
     batch: str
-    distribution: str
+    distribution: Distribution
 
     @classmethod
     def of(cls, request: ObserveRequest) -> ObservationKey:
@@ -49,7 +50,7 @@ class ObservationKey:
             device=request.device,
             band=request.band,
             batch=request.batch.digest(),
-            distribution=request.distribution.name,
+            distribution=request.distribution,
         )
 
 

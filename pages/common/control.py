@@ -7,6 +7,7 @@ then work on them without further code. A value set for a name in a callback (`a
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -123,8 +124,12 @@ class Control:
         whole = isinstance(self.default, int)
         if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
             raise ConfigError(f"{self.name} is {shown(value)}; it must be a {'whole ' if whole else ''}number.")
-        if not (self.lower or 0) <= value <= (self.upper or float("inf")):
-            raise ConfigError(f"{self.name} is {shown(value)}; it must lie between {self.lower:g} and {self.upper:g}.")
+        lower = -sys.float_info.max if self.lower is None else self.lower
+        upper = sys.float_info.max if self.upper is None else self.upper
+        if not lower <= value <= upper:
+            both = self.lower is not None and self.upper is not None
+            rule = f"lie between {self.lower:g} and {self.upper:g}" if both else f"be {self.rule}"
+            raise ConfigError(f"{self.name} is {shown(value)}; it must {rule}.")
         return value if whole else float(value)
 
     @property
@@ -134,7 +139,15 @@ class Control:
             return f"one of {', '.join(self.options)}"
         if self.kind == "toggle":
             return "true or false"
-        return "text" if self.kind == "text" else f"a number from {self.lower:g} to {self.upper:g}"
+        if self.kind == "text":
+            return "text"
+        if self.lower is not None and self.upper is not None:
+            return f"a number from {self.lower:g} to {self.upper:g}"
+        limits = {"at least": self.lower, "at most": self.upper}
+        (words, *_) = [f"of {word} {limit:g}" for word, limit in limits.items() if limit is not None] or [
+            "that is finite"
+        ]
+        return f"a number {words}"
 
 
 def _finite(text: str) -> bool:

@@ -21,6 +21,7 @@ from core.health.band import DEFAULT_BAND, Band
 from core.health.request import CHAPTER_SEED, ObserveRequest
 from core.numerals import checked_seed
 from core.strict_json import parse_json
+from pages.common import panels
 from pages.common.control import Control
 
 RUNNABLE = tuple(known.name for known in RECIPES if known.refusal is None)
@@ -188,12 +189,12 @@ def _uploaded() -> Batch:
     return batch
 
 
-def keep_batch(data: bytes | Batch) -> None:
-    """Keep an uploaded batch over page switches, or the sentence why it is refused."""
+def keep_batch(data: bytes | Batch, name: str = "batch.json") -> None:
+    """Keep an uploaded batch over page switches, or the sentence why the file of that name is refused."""
     try:
         batch = data if isinstance(data, Batch) else Batch.from_document(parse_json(data, source="The uploaded batch"))
     except DepthscopeError as error:
-        st.session_state[UPLOADED], st.session_state[UPLOAD_REFUSAL] = None, str(error)
+        st.session_state[UPLOADED], st.session_state[UPLOAD_REFUSAL] = None, panels.of_file(name, error)
     else:
         st.session_state[UPLOADED], st.session_state[UPLOAD_REFUSAL] = batch, None
 
@@ -202,7 +203,7 @@ def _keep_file() -> None:
     # The uploader forgets its file when another page is shown.
     file = st.session_state.get("batch_file")
     if file is not None:
-        keep_batch(file.getvalue())
+        keep_batch(file.getvalue(), file.name)
 
 
 def _draw_input(kind: str) -> None:

@@ -21,6 +21,7 @@ from typing import Any, Protocol
 
 import streamlit as st
 
+from core.decoder.config import Budget
 from core.errors import BudgetError, DepthscopeError
 from core.health.estimate import check_memory, estimate
 from core.health.request import ObserveRequest
@@ -180,16 +181,23 @@ START_SECONDS = 3.0
 
 
 def command(request: ObserveRequest, batch: Path) -> list[str]:
-    """The command line of a request."""
-    config = request.config
+    """The command line of a request, its batch in a file; raises `BudgetError` for a limit that no option sets."""
+    config, budget = request.config, request.budget
+    if budget.max_blocks != Budget().max_blocks:
+        raise BudgetError(
+            f"A long run takes at most {Budget().max_blocks:,} blocks; leave the limit of blocks at that."
+        )
     options: dict[str, object] = {
         "blocks": config.blocks, "width": config.width, "heads": config.heads, "kv-heads": config.kv_heads,
         "head-dim": config.head_dim, "ff-width": config.ff_width, "vocabulary": config.vocabulary,
-        "positions": config.positions, "norm": config.norm, "mlp": config.mlp, "seed": request.seed,
-        "recipe": request.recipe, "dtype": request.dtype, "band": f"{request.band.lower!r},{request.band.upper!r}",
-        "batch": batch,
+        "positions": config.positions, "norm": config.norm, "mlp": config.mlp, "rope-base": config.rope_base,
+        "rms-epsilon": config.rms_epsilon, "seed": request.seed, "recipe": request.recipe, "dtype": request.dtype,
+        "device": request.device, "band": f"{request.band.lower!r},{request.band.upper!r}", "batch": batch,
+        "max-parameters": budget.max_parameters, "max-positions": budget.max_positions,
+        "base-std": request.distribution.std, "truncate": request.distribution.cut,
+        "embedding-std": request.distribution.embedding_std,
     }  # fmt: skip
-    words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
+    words = [word for name, value in options.items() if value is not None for word in (f"--{name}", str(value))]
     words += ["--learned-positions"] if config.position_encoding == "learned" else []
     words += [] if config.tied else ["--untied"]
     words += ["--bias"] if config.bias else []

@@ -45,7 +45,7 @@ def _offer(request: ObserveRequest) -> None:
     st.info(
         f"Nothing was run yet. This decoder needs about {cost.seconds + job.START_SECONDS:.0f} s of one core and "
         f"{cost.total_bytes / 2**30:.2f} GiB of memory, estimated from its sizes within a factor of two.",
-        icon="⏳",
+        icon=":material/hourglass_empty:",
     )
     st.button("Run it", key="run-it", type="primary", on_click=_start, args=(request,))
 

@@ -1,17 +1,23 @@
 """What every run of the app does, whatever the page: menu, sidebar, page, and what a link asked for in vain."""
 
+from pathlib import Path
+
 import streamlit as st
 
-from pages.common import links, navigation, panels, settings, sidebar, tours
+from pages.common import history, links, navigation, panels, settings, sidebar, tours
 
+# Before the menu: a browser that has no picture for its tab by then asks a foreign host for that of the page's symbol.
+st.set_page_config(page_icon=Path(__file__).with_name("icon.svg"), layout="wide")
 asked = links.asked()
 page, entry = navigation.menu(navigation.available())
-st.set_page_config(page_title=f"{entry.title} · Depthscope", page_icon="🩺", layout="wide")
+st.set_page_config(page_title=f"{entry.title} · Depthscope")
 if (restored := st.session_state.pop(settings.NEXT_PAGE, None)) is not None and restored.name != entry.name:
     st.switch_page(navigation.ROOT / restored.script, query_params=settings.query_parameters(restored.all_controls))
 tours.draw(entry)
 with panels.refusals():
     sidebar.draw(entry)
+with st.sidebar:
+    history.one_entry_per_page()
 if (sentence := st.session_state.pop(settings.REFUSAL, None)) is not None:
     panels.refusal(sentence)
 place = st.container()

@@ -36,6 +36,7 @@ HOME = "home"
 class Entry:
     """A page: its script, its title in the menu, its own controls, and whether the decoder controls stand beside it.
 
+    `icon` is the name of a Material symbol; Streamlit brings the font along.
     `one_recipe` is false where the page chooses recipes of its own, so that the sidebar's recipe would say nothing.
     """
 
@@ -52,6 +53,11 @@ class Entry:
         return Path(self.script).stem
 
     @property
+    def symbol(self) -> str:
+        """The icon as Streamlit's `icon` takes it."""
+        return f":material/{self.icon}:"
+
+    @property
     def all_controls(self) -> tuple[Control, ...]:
         """The shared controls, where the page has them, and its own."""
         return (*(shared.DECODER if self.decoder else ()), *self.controls)
@@ -59,31 +65,32 @@ class Entry:
 
 ENTRIES = (
     Entry(
-        script="pages/explore/residual_health.py", title="Residual health", icon="🩺", decoder=True,
+        script="pages/explore/residual_health.py", title="Residual health", icon="monitor_heart", decoder=True,
         controls=residual_health.CONTROLS,
     ),
-    Entry(script="pages/explore/depth_sweep.py", title="Depth sweep", icon="📈", controls=depth_sweep.CONTROLS),
+    Entry(script="pages/explore/depth_sweep.py", title="Depth sweep", icon="show_chart", controls=depth_sweep.CONTROLS),
     Entry(
-        script="pages/explore/recipes.py", title="Recipes", icon="🧪", decoder=True, one_recipe=False,
+        script="pages/explore/recipes.py", title="Recipes", icon="science", decoder=True, one_recipe=False,
         controls=recipes.CONTROLS,
     ),
-    Entry(script="pages/audit/model_audit.py", title="Audit a model", icon="🔎", controls=model_audit.CONTROLS),
-    Entry(script="pages/audit/survey.py", title="Survey", icon="🗂️", controls=survey.CONTROLS),
+    Entry(script="pages/audit/model_audit.py", title="Audit a model", icon="search", controls=model_audit.CONTROLS),
+    Entry(script="pages/audit/survey.py", title="Survey", icon="view_list", controls=survey.CONTROLS),
     Entry(
-        script="pages/learn/published_fixtures.py", title="Published fixtures", icon="📚",
+        script="pages/learn/published_fixtures.py", title="Published fixtures", icon="menu_book",
         controls=published_fixtures.CONTROLS,
     ),
     Entry(
-        script="pages/learn/initialization.py", title="Initialization", icon="🎲", controls=initialization.CONTROLS
+        script="pages/learn/initialization.py", title="Initialization", icon="casino", controls=initialization.CONTROLS
     ),
-    Entry(script="pages/learn/laptop_plan.py", title="Laptop plan", icon="💻", controls=laptop_plan.CONTROLS),
-    Entry(script="pages/learn/bands.py", title="Bands", icon="🚦", controls=bands.CONTROLS),
-    Entry(script="pages/learn/signal_lab.py", title="Signal lab", icon="🌊", controls=signal_lab.CONTROLS),
-    Entry(script="pages/learn/norm_lab.py", title="Norm lab", icon="⚖️", controls=norm_lab.CONTROLS),
+    Entry(script="pages/learn/laptop_plan.py", title="Laptop plan", icon="computer", controls=laptop_plan.CONTROLS),
+    Entry(script="pages/learn/bands.py", title="Bands", icon="traffic", controls=bands.CONTROLS),
+    Entry(script="pages/learn/signal_lab.py", title="Signal lab", icon="waves", controls=signal_lab.CONTROLS),
+    Entry(script="pages/learn/norm_lab.py", title="Norm lab", icon="balance", controls=norm_lab.CONTROLS),
     Entry(
-        script="pages/learn/residual_paths.py", title="Residual paths", icon="🛤️", controls=residual_paths.CONTROLS
+        script="pages/learn/residual_paths.py", title="Residual paths", icon="alt_route",
+        controls=residual_paths.CONTROLS,
     ),
-    Entry(script="pages/learn/method_and_limits.py", title="Method and limits", icon="📐"),
+    Entry(script="pages/learn/method_and_limits.py", title="Method and limits", icon="square_foot"),
 )  # fmt: skip
 
 
@@ -103,8 +110,8 @@ def menu(entries: list[Entry]) -> tuple[st.Page, Entry]:
     The landing page stands at the root, where Streamlit leaves its name without a page; a hidden twin answers to it.
     """
     first, *others = entries
-    home = st.Page(ROOT / first.script, title=first.title, icon=first.icon, default=True, url_path=HOME)
+    home = st.Page(ROOT / first.script, title=first.title, icon=first.symbol, default=True, url_path=HOME)
     twin = st.Page(ROOT / first.script, title=first.title, url_path=first.name, visibility="hidden")
-    pages = [st.Page(ROOT / entry.script, title=entry.title, icon=entry.icon) for entry in others]
+    pages = [st.Page(ROOT / entry.script, title=entry.title, icon=entry.symbol) for entry in others]
     chosen = st.navigation([home, *pages, twin], expanded=True)
     return chosen, dict(zip((home, *pages, twin), (first, *others, first), strict=True))[chosen]

@@ -9,10 +9,13 @@ from contextlib import contextmanager
 
 import streamlit as st
 
-from core.errors import DepthscopeError
+from core.errors import DepthscopeError, shown
 from core.health.diagnosis import Diagnosis
 from core.views.style import Theme
 
+# What leads a box, so that its colour is never alone.
+GOOD, CAREFUL, FAULT = ":material/check_circle:", ":material/warning:", ":material/error:"
+REFUSED, NOTE = ":material/block:", ":material/info:"
 LOGGER = logging.getLogger("depthscope.pages")
 UNEXPECTED = "This page met an unexpected fault and the server's log has it; change a control or reload the page."
 
@@ -38,20 +41,20 @@ def refusals() -> Iterator[None]:
 
 def refusal(sentence: str) -> None:
     """One sentence in a box; markup in it is shown as typed."""
-    st.error(escaped(sentence), icon="🚫")
+    st.error(escaped(sentence), icon=REFUSED)
 
 
 def notice(sentence: str) -> None:
     """One sentence that says what was done otherwise than asked."""
-    st.info(escaped(sentence), icon="ℹ️")
+    st.info(escaped(sentence), icon=NOTE)
 
 
 def outcome(sentence: str, *, good: bool) -> None:
     """One sentence that something holds, or that it does not; the icon says which."""
     if good:
-        st.success(escaped(sentence), icon="✅")
+        st.success(escaped(sentence), icon=GOOD)
     else:
-        st.warning(escaped(sentence), icon="⚠️")
+        st.warning(escaped(sentence), icon=CAREFUL)
 
 
 def formula(tex: str) -> None:
@@ -61,6 +64,12 @@ def formula(tex: str) -> None:
     """
     parts = re.split(r",\\qquad ?", tex)
     st.markdown(",\u2003".join(f"$\\displaystyle {part}$" for part in parts))
+
+
+def of_file(name: str, error: DepthscopeError) -> str:
+    """A refusal of an upload with the name that its owner gave it, where the sentence has it not yet."""
+    sentence = str(error)
+    return sentence if shown(name) in sentence else f"{shown(name)}: {sentence}"
 
 
 def escaped(text: str) -> str:
@@ -73,6 +82,6 @@ def verdict(diagnosis: Diagnosis, beside: str = "") -> None:
     lines = [f"**{escaped(diagnosis.headline)}**", *map(escaped, diagnosis.sentences), escaped(beside)]
     text = " ".join(line for line in lines if line)
     if diagnosis.within:
-        st.success(text, icon="✅")
+        st.success(text, icon=GOOD)
     else:
-        st.warning(text, icon="⚠️")
+        st.warning(text, icon=CAREFUL)

@@ -11,7 +11,7 @@ from core.decoder.recipes import recipe
 from core.errors import DepthscopeError, RecipeError
 from core.health.request import ObserveRequest
 from pages.common import cached_recipes
-from pages.common.panels import escaped
+from pages.common.panels import CAREFUL, escaped
 
 
 def checked_names(typed: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -55,4 +55,4 @@ def warn(request: ObserveRequest, names: Sequence[str]) -> None:
 
 def caution(name: str, sentence: str) -> None:
     """A warning about one recipe, led by its name."""
-    st.warning(f"**{escaped(name)}** {escaped(sentence.removeprefix(f'{name}: '))}", icon="⚠️")
+    st.warning(f"**{escaped(name)}** {escaped(sentence.removeprefix(f'{name}: '))}", icon=CAREFUL)

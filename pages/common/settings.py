@@ -15,7 +15,7 @@ from core.errors import DepthscopeError, StorageError, shown
 from core.health.request import ObserveRequest
 from core.views.manifest import MAX_PINS, SavedSetting, read_manifest
 from pages.common import controls as shared
-from pages.common import navigation
+from pages.common import navigation, panels
 from pages.common.control import Control, assign, linked, reset, values_of
 
 PINS, REFUSAL, NEXT_PAGE = "pins", "restore refusal", "next page"
@@ -111,7 +111,7 @@ def restore_upload() -> None:
     try:
         restore(file.getvalue())
     except DepthscopeError as error:
-        st.session_state[REFUSAL] = str(error)
+        st.session_state[REFUSAL] = panels.of_file(file.name, error)
 
 
 def restore(data: bytes) -> None:

@@ -176,7 +176,8 @@ class Sheet:
         # The file's name is the label: no two buttons of a page read the same, and the bytes are made at a click only.
         name = file if file.startswith(self._prefix) else f"{self._prefix}-{file}"
         st.download_button(
-            file, data=data, file_name=name, mime=mime, on_click="ignore", key=f"download-{file}", icon="📥", type=kind,
+            file, data=data, file_name=name, mime=mime, on_click="ignore", key=f"download-{file}",
+            icon=":material/download:", type=kind,
         )  # fmt: skip
 
 

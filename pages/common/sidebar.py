@@ -19,13 +19,13 @@ def draw(entry: Entry) -> None:
                 placeholder="Choose a setting…",
             )  # fmt: skip
         with st.container(horizontal=True, gap="small", key="setting-buttons"):
-            st.button("Reset", key="reset", icon="↩️", on_click=settings.reset_page, args=(entry,))
+            st.button("Reset", key="reset", icon=":material/undo:", on_click=settings.reset_page, args=(entry,))
             if entry.decoder:
                 full = len(settings.pins()) >= MAX_PINS
                 st.button(
                     f"Pin ({len(settings.pins())}/{MAX_PINS})",
                     key="pin",
-                    icon="📌",
+                    icon=":material/push_pin:",
                     on_click=settings.pin,
                     disabled=full,
                 )

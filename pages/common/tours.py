@@ -43,7 +43,9 @@ def offer() -> None:
     with st.container(horizontal=True, gap="xsmall", vertical_alignment="center", key="tours"):
         st.caption("Guided tours", width="content")
         for name, walk in TOURS.items():
-            st.button(walk.title, key=f"tour-{name}", icon="🧭", type="tertiary", on_click=go, args=(name, 0))
+            st.button(
+                walk.title, key=f"tour-{name}", icon=":material/explore:", type="tertiary", on_click=go, args=(name, 0)
+            )
 
 
 def go(name: str, position: int) -> None:
@@ -106,10 +108,13 @@ def _draw_stop(entry: navigation.Entry, name: str, position: int) -> None:
     )
     with st.container(horizontal=True, gap="small", key="tour-buttons"):
         if here:
-            st.button("Back", key="tour-back", icon="⬅️", on_click=go, args=(name, position - 1), disabled=position == 0)
             st.button(
-                "Next", key="tour-next", icon="➡️", type="primary", on_click=go, args=(name, position + 1),
-                disabled=position == last,
+                "Back", key="tour-back", icon=":material/arrow_back:", on_click=go, args=(name, position - 1),
+                disabled=position == 0,
+            )  # fmt: skip
+            st.button(
+                "Next", key="tour-next", icon=":material/arrow_forward:", type="primary", on_click=go,
+                args=(name, position + 1), disabled=position == last,
             )  # fmt: skip
         else:
             st.button("Go on with the tour", key="tour-resume", type="primary", on_click=go, args=(name, position))

@@ -12,6 +12,7 @@ import streamlit as st
 
 from core.audit.target import received
 from core.errors import DepthscopeError
+from pages.common import panels
 
 MAX_MEGABYTES = 200
 UNPACKED_BYTES = 2**29
@@ -93,4 +94,4 @@ def _take(number: int) -> None:
     try:
         room().take(file.name, file, file.size)
     except DepthscopeError as error:
-        st.session_state[REFUSAL] = str(error)
+        st.session_state[REFUSAL] = panels.of_file(file.name, error)

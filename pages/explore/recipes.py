@@ -47,4 +47,4 @@ with panels.refusals():
         if shown.unfinished:
             st.rerun()
     else:
-        st.info("Choose at least one recipe above.", icon="🧪")
+        st.info("Choose at least one recipe above.", icon=":material/science:")

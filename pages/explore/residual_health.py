@@ -24,7 +24,7 @@ def show(request: ObserveRequest, document: dict[str, Any]) -> None:
     if recipe(request.recipe).parts:
         _warn_of_combination(request)
     if not diagnosis.within:
-        st.button("Mend it", key="mend", icon="🩹", on_click=assign, args=({"view": "Mend it"},))
+        st.button("Mend it", key="mend", icon=":material/healing:", on_click=assign, args=({"view": "Mend it"},))
     shown = Shown(request, document, Sheet("residual_health", "Residual health"))
     tabs = st.tabs(list(VIEWS), key="view", on_change="rerun", bind="query-params")
     for tab, draw in zip(tabs, VIEWS.values(), strict=True):

@@ -10,7 +10,7 @@ import streamlit as st
 
 from core.decoder.batch import Batch
 from core.decoder.config import DecoderConfig
-from core.errors import StorageError
+from core.errors import DepthscopeError, StorageError
 from core.health.diagnosis import comparison, diagnose
 from core.health.request import ObserveRequest
 from core.lab.model_config import read_model_config
@@ -29,10 +29,10 @@ FILE = "uploaded config"
 
 
 def keep_file() -> None:
-    """Callback of the uploader: keep the bytes over page switches."""
+    """Callback of the uploader: keep name and bytes over page switches."""
     file = st.session_state.get("config_file")
     if file is not None:
-        st.session_state[FILE] = file.getvalue()
+        st.session_state[FILE] = (file.name, file.getvalue())
 
 
 def chosen_request(model: str) -> PlanRequest:
@@ -47,7 +47,11 @@ def chosen_request(model: str) -> PlanRequest:
         st.file_uploader("config.json", type=["json"], key="config_file", max_upload_size=1, on_change=keep_file)
         if st.session_state.get(FILE) is None:
             raise StorageError("No config.json is uploaded yet; a link does not carry one.")
-        return read_model_config(st.session_state[FILE])
+        name, data = st.session_state[FILE]
+        try:
+            return read_model_config(data)
+        except DepthscopeError as error:
+            raise StorageError(panels.of_file(name, error)) from error
     return PRESETS[model].request
 
 

@@ -26,7 +26,7 @@ with panels.refusals():
         if entry is not None:
             st.markdown(f"{number}. {question.text}")
             st.page_link(
-                navigation.ROOT / entry.script, label=f"Set {entry.title} for question {number}", icon=entry.icon,
+                navigation.ROOT / entry.script, label=f"Set {entry.title} for question {number}", icon=entry.symbol,
                 query_params=dict(question.query),
             )  # fmt: skip
     st.subheader("Glossary")

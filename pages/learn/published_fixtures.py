@@ -37,8 +37,8 @@ with panels.refusals():
                 alt=alternative_text(sites, f"{quantity}_ratio", RATIO_TITLES[quantity]),
             )
     st.page_link(
-        navigation.ROOT / "pages/explore/residual_health.py", label=f"Open {name} in Residual health", icon="🩺",
-        query_params=settings.preset_query(f"Fixture {name}"),
+        navigation.ROOT / "pages/explore/residual_health.py", label=f"Open {name} in Residual health",
+        icon=":material/monitor_heart:", query_params=settings.preset_query(f"Fixture {name}"),
     )  # fmt: skip
     st.subheader("Every published value")
     sheet.table(

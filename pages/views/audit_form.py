@@ -53,7 +53,7 @@ def run_row(place: DeltaGenerator, wanted: Wanted | None) -> None:
     """Draw Audit with what it grants; drawn when it is known whether an audit is running."""
     with place:
         st.button(
-            "Audit", key=RUN, type="primary", icon="🔎", on_click=audits.start, args=(wanted,),
+            "Audit", key=RUN, type="primary", icon=":material/search:", on_click=audits.start, args=(wanted,),
             disabled=wanted is None or audits.running() is not None,
         )  # fmt: skip
         st.caption(audits.LIMITS, width="stretch")
@@ -68,12 +68,14 @@ def state(wanted: Wanted, document: Mapping[str, Any] | None) -> None:
             panels.notice("Another long run of this session is under way; cancel it, or wait for its end.")
         long_run.progress(running)
     elif document is None:
-        st.info("Press Audit to run this one. Results of this session are kept by their settings.", icon="🔎")
+        st.info(
+            "Press Audit to run this one. Results of this session are kept by their settings.", icon=":material/search:"
+        )
 
 
 def empty(sentence: str) -> None:
     """What the page does, and models to begin with."""
-    st.info(panels.escaped(sentence), icon="👋")
+    st.info(panels.escaped(sentence), icon=":material/waving_hand:")
     for column, (title, text) in zip(st.columns(len(STEPS)), STEPS.items(), strict=True):
         with column, st.container(border=True, height="stretch"):
             st.markdown(f"**{title}**")
@@ -124,8 +126,12 @@ def _upload() -> None:
             uploads.uploader()
         else:
             with st.container(horizontal=True, gap="medium", vertical_alignment="center", key="audit-upload"):
-                st.markdown(f"📦 **{panels.escaped(upload.name)}**, {upload.size:,} bytes", width="content")
-                st.button("Remove", key="audit-remove", icon="🗑️", type="tertiary", on_click=uploads.remove)
+                st.markdown(
+                    f":material/inventory_2: **{panels.escaped(upload.name)}**, {upload.size:,} bytes", width="content"
+                )
+                st.button(
+                    "Remove", key="audit-remove", icon=":material/delete:", type="tertiary", on_click=uploads.remove
+                )
     with right:
         controls.SHRINK.draw()
     if (sentence := st.session_state.get(uploads.REFUSAL)) is not None:

@@ -39,7 +39,7 @@ from pages.common import panels
 from pages.common.sheet import Sheet
 from pages.views.audit_form import page_words
 
-SIGNS = {"error": "⛔", "warning": "⚠️", "info": "ℹ️"}
+SIGNS = {"error": panels.FAULT, "warning": panels.CAREFUL, "info": panels.NOTE}
 # Names up to which the list is open, and up to which it is shown without scrolling.
 FEW_NAMES, SHOWN_NAMES = 4, 12
 
@@ -75,21 +75,26 @@ def verdicts(document: Mapping[str, Any]) -> None:
     left, right = st.columns(2)
     with left:
         box, icon = {
-            "proved": (st.success, "✅"), "partial": (st.warning, "⚠️"), "failed": (st.error, "⛔"),
-        }[identity["verdict"]]  # fmt: skip
+            "proved": (st.success, panels.GOOD),
+            "partial": (st.warning, panels.CAREFUL),
+            "failed": (st.error, panels.FAULT),
+        }[identity["verdict"]]
         _box(box, icon, words.IDENTITY_TITLES[identity["verdict"]], words.identity_sentence(document))
     with right:
         title, sentence = words.conformance_title(document), words.base_sentence(document)
         if model["trained"]:
-            _box(st.info, "🎓", "Trained weights", words.TRAINED)
+            _box(st.info, ":material/school:", "Trained weights", words.TRAINED)
         else:
-            box = {"error": st.error, "warning": st.warning, "info": st.success}[words.conformance_severity(document)]
-            icon = {"error": "⛔", "warning": "⚠️", "info": "✅"}[words.conformance_severity(document)]
+            box, icon = {
+                "error": (st.error, panels.FAULT),
+                "warning": (st.warning, panels.CAREFUL),
+                "info": (st.success, panels.GOOD),
+            }[words.conformance_severity(document)]
             if document["conformance"]["verdict"] == "no-rule-declared":
-                box, icon = st.info, "ℹ️"
+                box, icon = st.info, panels.NOTE
             _box(box, icon, title, sentence)
     for note in (*model["notes"], *document["conformance"]["notes"]):
-        st.caption(f"ℹ️ {panels.escaped(note)}")
+        st.caption(f"{panels.NOTE} {panels.escaped(note)}")
 
 
 def findings(shown: Shown) -> None:
@@ -147,7 +152,8 @@ def health(shown: Shown) -> None:
     document, sites = shown.document, shown.tables["sites"]
     good = document["health"]["within_band"]
     sentence = " ".join([*words.health_sentences(document), words.twin_sentence(document)])
-    _box(st.success if good else st.warning, "✅" if good else "⚠️", words.health_title(document), sentence)
+    box, icon = (st.success, panels.GOOD) if good else (st.warning, panels.CAREFUL)
+    _box(box, icon, words.health_title(document), sentence)
     for column, quantity in zip(st.columns(2), RATIO_TITLES, strict=True):
         with column:
             shown.sheet.figure(
@@ -168,7 +174,7 @@ def absolute(shown: Shown) -> None:
     panels.notice(words.reduction_sentence(shown.document))
     tokens = shown.tables["tokens"]
     if (outsized := outsized_sentence(tokens)) is not None:
-        st.warning(panels.escaped(outsized), icon="⚠️")
+        st.warning(panels.escaped(outsized), icon=panels.CAREFUL)
     for column, quantity in zip(st.columns(2), RMS_TITLES, strict=True):
         rows = tokens[tokens["quantity"] == quantity]
         with column:
@@ -232,7 +238,7 @@ def _finding(finding: Mapping[str, Any]) -> None:
 def _profile(shown: Shown) -> None:
     profile = shown.tables["profile"]
     if not len(profile):
-        st.info("No writer's scale was judged, so there is no profile over the blocks.", icon="ℹ️")
+        st.info("No writer's scale was judged, so there is no profile over the blocks.", icon=panels.NOTE)
         return
     rule = shown.document["conformance"]["rule"]
     rows = profile.assign(recipe=profile["group"])

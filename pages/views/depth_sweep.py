@@ -200,7 +200,7 @@ def differences(shown: Shown) -> None:
     table = difference_table(shown.sweep.table("summary"))
     named = series_table(table, shown.axes)
     if not len(named):
-        st.info("Only the control itself has finished or was asked for; there is nothing to pair.", icon="ℹ️")
+        st.info("Only the control itself has finished or was asked for; there is nothing to pair.", icon=panels.NOTE)
         return
     for column, quantity in zip(st.columns(2), shown.quantities, strict=True):
         with column:
@@ -225,8 +225,8 @@ def rows_and_refusals(shown: Shown) -> None:
     with st.container(horizontal=True, gap="small", key="sweep-files"):
         for name, mime in FILES.items():
             st.download_button(
-                name, data=partial(shown.sweep.file, name), file_name=name, mime=mime, on_click="ignore", icon="📥",
-                key=f"file-{name}", disabled=not shown.sweep.complete,
+                name, data=partial(shown.sweep.file, name), file_name=name, mime=mime, on_click="ignore",
+                icon=":material/download:", key=f"file-{name}", disabled=not shown.sweep.complete,
             )  # fmt: skip
     if not shown.sweep.complete:
         st.caption("They are there when the sweep is complete; the tables of the other views have what has finished.")

@@ -91,7 +91,7 @@ def _result(name: str, options: Options) -> Result:
 def draw_result(sheet: Sheet, view: LabView, name: str, subject: str, result: Result, *, told: bool) -> None:
     """The reading in a sentence, then every picture."""
     if told:
-        st.info(panels.escaped(view.reading(result)), icon="📏")
+        st.info(panels.escaped(view.reading(result)), icon=":material/straighten:")
     for file, picture in view.pictures(result, subject).items():
         sheet.figure(file, picture, alt=picture.alt, undrawn=picture.undrawn)
 

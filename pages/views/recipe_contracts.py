@@ -37,7 +37,7 @@ def _contract(shown: Shown, found: Card) -> None:
         st.subheader(found.title, anchor=False)
         st.badge(found.evidence, color=EVIDENCE_COLORS[found.evidence])
     if found.refusal:
-        st.warning(panels.escaped(found.refusal), icon="🚫")
+        st.warning(panels.escaped(found.refusal), icon=panels.REFUSED)
     st.markdown(f"`{found.name}` {panels.escaped(found.law)}")
     laws = law_table(found)
     if len(laws):
@@ -60,7 +60,7 @@ def _contract(shown: Shown, found: Card) -> None:
 def difference(shown: Shown) -> None:
     """What changes between two of the recipes: graph, coefficients, tensors and state."""
     if len(shown.names) < 2:
-        st.info("Choose two recipes above to see what changes between them.", icon="🧪")
+        st.info("Choose two recipes above to see what changes between them.", icon=":material/science:")
         return
     with st.container(horizontal=True, gap="medium", key="difference-options"):
         first, second = (one.draw_among(shown.names) for one in (controls.FIRST, controls.SECOND))
@@ -76,7 +76,7 @@ def difference(shown: Shown) -> None:
             if name in shown.runnable:
                 show_graph(shown, name, f"graph-{side}", f"{name}, the last block")
             else:
-                st.warning(panels.escaped(card(name, shown.request.config).refusal or ""), icon="🚫")
+                st.warning(panels.escaped(card(name, shown.request.config).refusal or ""), icon=panels.REFUSED)
 
 
 def drift(shown: Shown) -> None:

@@ -46,7 +46,8 @@ def profiles(shown: Shown) -> None:
     band, spread = shown.request.band, controls.SPREAD.value
     sentences = verdict_sentences(overview, (band.lower, band.upper))
     box = st.success if len(sentences) == 1 else st.warning
-    box(" ".join(map(panels.escaped, sentences)), icon="✅" if box is st.success else "⚠️")
+    icon = panels.GOOD if box is st.success else panels.CAREFUL
+    box(" ".join(map(panels.escaped, sentences)), icon=icon)
     for name, reason in zip(overview["recipe"], overview["reason"], strict=True):
         if reason and not recipe(name).refusal:
             recipe_panel.caution(name, reason)
@@ -57,7 +58,7 @@ def profiles(shown: Shown) -> None:
             rows = summary[summary["quantity"] == quantity]
             shown.sheet.figure(
                 f"{quantity}-ratio",
-                partial(profile_figure, summary, band, quantity, order=shown.names, spread=spread),
+                partial(profile_figure, summary, band, quantity, spread=spread),
                 alt=described(rows, "site", f"{RATIO_TITLES[quantity]} over sites, medians over seeds"),
                 undrawn=hidden_points(rows),
             )
@@ -88,7 +89,7 @@ def against_depth(shown: Shown) -> None:
             rows = summary[summary["quantity"] == quantity]
             shown.sheet.figure(
                 quantity.replace("_", "-"),
-                partial(depth_figure, summary, band, quantity, order=shown.names, spread=spread),
+                partial(depth_figure, summary, band, quantity, spread=spread),
                 alt=described(rows, "blocks", f"{quantity.replace('_', ' ')} against depth, medians over seeds"),
                 undrawn=hidden_points(rows),
             )
@@ -97,7 +98,7 @@ def against_depth(shown: Shown) -> None:
         rows = summary[summary["quantity"] == "all_ratios"]
         shown.sheet.figure(
             "share-within",
-            partial(share_figure, summary, order=shown.names),
+            partial(share_figure, summary),
             alt=described(rows, "blocks", "Share of seeds wholly within the band", "share_within"),
         )
     with right:
@@ -120,7 +121,7 @@ def _growth(shown: Shown, growth: pd.DataFrame) -> None:
         with column:
             shown.sheet.figure(
                 f"growth-of-{quantity.replace('_', '-')}",
-                partial(growth_figure, growth, quantity, order=shown.names),
+                partial(growth_figure, growth, quantity),
                 alt=f"{GROWTH_TITLES[quantity]}: fitted exponents and derived ones, a row a recipe, as in the table.",
             )
     shown.sheet.table("growth", growth, view=growth_view(growth), alt="Fitted and derived exponents, a row a recipe.")
@@ -138,7 +139,7 @@ def contributions(shown: Shown) -> None:
             title = f"{BRANCH_TITLES[branch]}: {controls.MEASURE.value}"
             shown.sheet.figure(
                 f"{branch.replace('_', '-')}-contribution",
-                partial(contribution_figure, summary, measure, branch, order=shown.names, spread=controls.SPREAD.value),
+                partial(contribution_figure, summary, measure, branch, spread=controls.SPREAD.value),
                 alt=described(rows, "block", title),
                 undrawn=hidden_points(rows) if measure != "cosine" else (),
             )
@@ -155,7 +156,7 @@ def contributions(shown: Shown) -> None:
         with column:
             shown.sheet.figure(
                 f"{branch.replace('_', '-')}-tokens",
-                partial(token_figure, tokens, branch, order=shown.names),
+                partial(token_figure, tokens, branch),
                 alt=described(tokens[tokens["branch"] == branch], "block", f"{BRANCH_TITLES[branch]}, median cosine"),
             )
     shown.sheet.table(

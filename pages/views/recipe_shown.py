@@ -39,7 +39,7 @@ class Shown:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The recipes in the order chosen, which gives them their colours."""
+        """The recipes in the order chosen."""
         return self.request.recipes
 
     @property

@@ -62,12 +62,12 @@ def _theory_figures(shown: Shown, overlay: pd.DataFrame, x: str) -> None:
     with left:
         shown.sheet.figure(
             f"theory-by-{x}",
-            partial(overlay_figure, overlay, x, order=shown.names),
+            partial(overlay_figure, overlay, x),
             alt=f"{described(overlay, x, f'{what}, measured', 'measured')} Derived: {laws}.",
         )
     with right:
         shown.sheet.figure(
             f"error-by-{x}",
-            partial(error_figure, overlay, x, order=shown.names),
+            partial(error_figure, overlay, x),
             alt=f"Relative error of every derived law; the table has them. {laws}.",
         )

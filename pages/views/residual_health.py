@@ -93,10 +93,10 @@ def ratios(shown: Shown) -> None:
 
 def absolute(shown: Shown) -> None:
     """Absolute RMS of states and adjoints, with what they depend on."""
-    st.info(panels.escaped(reduction_sentence(shown.document)), icon="ℹ️")
+    st.info(panels.escaped(reduction_sentence(shown.document)), icon=panels.NOTE)
     tokens = token_table(shown.document)
     if (outsized := outsized_sentence(tokens)) is not None:
-        st.warning(panels.escaped(outsized), icon="⚠️")
+        st.warning(panels.escaped(outsized), icon=panels.CAREFUL)
     st.markdown(
         "A site's RMS is over all its valid tokens, so one outsized token can make it; the dotted median and the strip "
         "are of every token's own RMS."
@@ -201,11 +201,11 @@ def mend_it(shown: Shown) -> None:
     mending = cached.mending(shown.request)
     found = mending.found
     if mending.before.within:
-        st.success(panels.escaped(mending.sentence), icon="✅")
+        st.success(panels.escaped(mending.sentence), icon=panels.GOOD)
     elif found is None:
-        st.warning(panels.escaped(mending.sentence), icon="⚠️")
+        st.warning(panels.escaped(mending.sentence), icon=panels.CAREFUL)
     else:
-        st.success(panels.escaped(mending.sentence), icon="🩹")
+        st.success(panels.escaped(mending.sentence), icon=":material/healing:")
         st.button(
             f"Apply {found.recipe}",
             key="apply-recipe",
@@ -220,7 +220,10 @@ def pinned(shown: Shown) -> None:
     """Up to four pinned settings over each other and this one, with their differences."""
     kept = settings.pins()
     if not kept:
-        st.info("Nothing is pinned yet. Set a decoder and press Pin in the sidebar; up to four stay here.", icon="📌")
+        st.info(
+            "Nothing is pinned yet. Set a decoder and press Pin in the sidebar; up to four stay here.",
+            icon=":material/push_pin:",
+        )
         return
     tables = {"now": shown.sites}
     for index, one in enumerate(kept):

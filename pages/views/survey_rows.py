@@ -27,7 +27,7 @@ def picker(rows: Sequence[Mapping[str, Any]]) -> None:
         return
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom", key="survey-picker"):
         family = controls.FAMILY.draw_among([str(row["family"]) for row in rows])
-        st.button(f"Open on {entry.title}", key="open-family", icon=entry.icon, on_click=open_family, args=(family,))
+        st.button(f"Open on {entry.title}", key="open-family", icon=entry.symbol, on_click=open_family, args=(family,))
         st.caption("Or tick a row of the table.")
 
 

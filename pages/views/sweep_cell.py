@@ -53,7 +53,7 @@ def picker(grid: SweepGrid, series: str, axes: Sequence[str]) -> None:
         blocks = int(controls.DEPTH.draw_among([str(depth) for depth in grid.blocks]))
         seed = controls.SEED.draw_among([str(seed) for seed in grid.seeds])
         st.button(
-            "Open on Residual health", key="open-cell", icon="🩺", on_click=open_cell,
+            "Open on Residual health", key="open-cell", icon=":material/monitor_heart:", on_click=open_cell,
             args=(grid, series, blocks, seed, axes),
         )  # fmt: skip
 

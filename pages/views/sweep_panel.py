@@ -32,7 +32,7 @@ def form() -> SweepRequest:
         with st.expander("Input, floating type and band"):
             _row((controls.INPUT, controls.LENGTHS, controls.ROWS, controls.TEXT))
             _row((controls.DTYPE, controls.BAND_LOWER, controls.BAND_UPPER))
-        st.form_submit_button("Set and estimate", key="sweep-set", icon="📏")
+        st.form_submit_button("Set and estimate", key="sweep-set", icon=":material/straighten:")
     names, refused = recipe_panel.checked_names(controls.RECIPES.value)
     for sentence in refused:
         panels.refusal(sentence)
@@ -62,7 +62,7 @@ def state(sweep: InteractiveSweep, request: SweepRequest) -> None:
         _progress(sweep)
     elif sweep.complete:
         pace = sweep.pace
-        st.success(panels.escaped(f"Complete: {pace_sentence(pace)}, {sweep.refused:,} refused."), icon="✅")
+        panels.outcome(f"Complete: {pace_sentence(pace)}, {sweep.refused:,} refused.", good=True)
     else:
         _offer(sweep)
     with st.expander("The same sweep on the command line, and what this page grants"):
@@ -102,7 +102,7 @@ def _offer(sweep: InteractiveSweep) -> None:
             st.metric(label, value, width="content")
     with st.container(horizontal=True, gap="medium", vertical_alignment="center", key="sweep-run-row"):
         st.button(
-            "Continue" if begun else "Run", key="sweep-run", type="primary", icon="▶️",
+            "Continue" if begun else "Run", key="sweep-run", type="primary", icon=":material/play_arrow:",
             on_click=sweep.start, disabled=refusal is not None,
         )  # fmt: skip
         st.markdown(GOES_ON if begun else ESTIMATED)
@@ -113,7 +113,7 @@ def _offer(sweep: InteractiveSweep) -> None:
 def _progress(sweep: InteractiveSweep) -> None:
     pace = sweep.pace
     st.progress(pace.share, text=panels.escaped(pace_sentence(pace)))
-    st.button("Cancel", key="sweep-cancel", icon="⏹️", on_click=sweep.cancel)
+    st.button("Cancel", key="sweep-cancel", icon=":material/stop:", on_click=sweep.cancel)
 
 
 def _row(drawn: Sequence[Control]) -> None:

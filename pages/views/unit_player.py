@@ -23,9 +23,9 @@ def draw(bench: Bench) -> Callable[[Result], Result]:
     """The three buttons; what to call on the result to have only the steps taken."""
     count = int(st.session_state.get(TAKEN, STEPS))
     with st.container(horizontal=True, gap="xsmall", key="unit-player"):
-        st.button("Play", key="unit-play", icon="▶️", on_click=_play)
-        st.button("Step", key="unit-step", icon="⏭️", on_click=_step, disabled=count >= STEPS)
-        st.button("Reset", key="unit-reset", icon="⏮️", on_click=_reset, args=(bench,))
+        st.button("Play", key="unit-play", icon=":material/play_arrow:", on_click=_play)
+        st.button("Step", key="unit-step", icon=":material/skip_next:", on_click=_step, disabled=count >= STEPS)
+        st.button("Reset", key="unit-reset", icon=":material/skip_previous:", on_click=_reset, args=(bench,))
     st.caption(f"Step {count} of {STEPS}." if count else f"Step 0 of {STEPS}: predict the logit and the slope.")
     if DUE in st.session_state:
         st.fragment(_tick, run_every=SECONDS)()

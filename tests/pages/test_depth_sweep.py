@@ -90,7 +90,7 @@ def test_a_run_ends_in_the_cores_numbers(open_app: Open, store_file: Path, expec
     summary = series_table(expected.summary(), ())
     drawn = figures(app)
     for figure, quantity in zip(drawn, ("largest_activation_ratio", "largest_adjoint_ratio"), strict=True):
-        for name in ("depth-scaled", "control (unscaled)"):
+        for name in ("depth-scaled", "unscaled"):
             rows = summary[(summary["recipe"] == name) & (summary["quantity"] == quantity)]
             assert line(figure, name) == rows["median"].tolist()
         assert (figure["layout"]["xaxis"]["type"], figure["layout"]["yaxis"]["type"]) == ("log", "log")

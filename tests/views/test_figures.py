@@ -23,7 +23,7 @@ def test_ratio_figures_pass_plotlys_own_check_and_hold_every_value(
     figure = ratio_figure(table, Band(), quantity, theme=theme)
     go.Figure(figure.to_dict())
     lines = [trace for trace in figure.data if trace.customdata is not None]
-    assert [line.name for line in lines] == ["depth-scaled", "control (unscaled)"]
+    assert [line.name for line in lines] == ["depth-scaled", "unscaled"]
     for line, arm in zip(lines, ("initialized", "control"), strict=True):
         assert list(line.y) == table.loc[table["arm"] == arm, f"{quantity}_ratio"].tolist()
     assert figure.layout.yaxis.type == "log"
@@ -64,9 +64,9 @@ def test_what_a_log_axis_cannot_show_is_left_out_and_listed(document: dict[str, 
     figure = site_figure(table, "activation_rms", title="RMS", y_title="RMS")
     assert list(figure.data[0].y[:5]) == [table["activation_rms"][0], None, None, None, 1.3e-8]
     assert undrawn(table, "activation_rms") == [
-        "initialized, block.0.after_attention, 0",
-        "initialized, block.0.after_feed_forward, inf",
-        "initialized, block.1.after_attention, nan",
+        "depth-scaled, block.0.after_attention, 0",
+        "depth-scaled, block.0.after_feed_forward, inf",
+        "depth-scaled, block.1.after_attention, nan",
     ]
     assert len(undrawn(table, "activation_rms", log=False)) == 2
 

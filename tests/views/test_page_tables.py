@@ -191,6 +191,6 @@ def test_absolute_and_contribution_figures_are_valid_and_split_branches(document
         figure = contribution_figure(table, column)
         valid(figure)
         assert [trace.name for trace in figure.data] == [
-            "depth-scaled, attention", "depth-scaled, feed-forward", "control (unscaled), attention",
-            "control (unscaled), feed-forward",
+            "depth-scaled, attention", "depth-scaled, feed-forward", "unscaled, attention",
+            "unscaled, feed-forward",
         ]  # fmt: skip

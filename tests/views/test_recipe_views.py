@@ -30,7 +30,7 @@ from core.sweep.process import settle
 from core.sweep.run import SweepRun
 from core.sweep.store import Store
 from core.views.block_figure import block_figure, block_text, writer_table
-from core.views.lines import described, hidden_points, recipe_stroke
+from core.views.lines import described, hidden_points
 from core.views.recipe_figures import (
     contribution_figure,
     depth_figure,
@@ -60,7 +60,7 @@ from core.views.recipe_words import (
     verdict_sentences,
 )
 from core.views.row_figures import drift_figure, growth_figure
-from core.views.style import Theme
+from core.views.style import Theme, recipe_stroke
 from core.views.theory_figures import error_figure, overlay_figure
 
 CONFIG = DecoderConfig(blocks=3)
@@ -184,7 +184,7 @@ def test_contributions_are_quantiles_of_single_observations(
 
 def test_a_log_axis_says_what_it_leaves_out(comparison: Comparison) -> None:
     summary = contribution_summary(contribution_table(comparison))
-    figure = contribution_figure(summary, "contribution_to_stream", "attention", order=NAMES)
+    figure = contribution_figure(summary, "contribution_to_stream", "attention")
     by_name = {trace.name: trace for trace in figure.data}
     assert list(by_name["rezero"].y) == [None] * 3
     rows = summary[(summary["measure"] == "contribution_to_stream") & (summary["branch"] == "attention")]
@@ -192,15 +192,15 @@ def test_a_log_axis_says_what_it_leaves_out(comparison: Comparison) -> None:
 
 
 def test_recipes_keep_their_looks_when_one_is_left_out(profiles: pd.DataFrame) -> None:
-    whole = {trace.name: trace.line.color for trace in profile_figure(profiles, order=NAMES).data}
+    whole = {trace.name: trace.line.color for trace in profile_figure(profiles).data}
     part = profiles[profiles["recipe"] != "unscaled"]
-    without = {trace.name: trace.line.color for trace in profile_figure(part, order=NAMES).data}
+    without = {trace.name: trace.line.color for trace in profile_figure(part).data}
     assert {name: whole[name] for name in NAMES[1:]} == {name: without[name] for name in NAMES[1:]}
-    assert whole["gpt2"] == recipe_stroke("gpt2", NAMES).color
+    assert whole["gpt2"] == recipe_stroke("gpt2").color
 
 
 def test_profile_figures_hold_every_median_and_the_spread(profiles: pd.DataFrame) -> None:
-    figure = profile_figure(profiles, Band(0.5, 20), "adjoint", order=NAMES, spread=True)
+    figure = profile_figure(profiles, Band(0.5, 20), "adjoint", spread=True)
     rows = profiles[(profiles["recipe"] == "gpt2") & (profiles["quantity"] == "adjoint")]
     (line,) = (trace for trace in figure.data if trace.name == "gpt2")
     assert list(line.y) == rows["median"].tolist()
@@ -213,7 +213,7 @@ def test_profile_figures_hold_every_median_and_the_spread(profiles: pd.DataFrame
 def test_depths_are_those_of_the_sweep(run: SweepRun) -> None:
     summary = run.summary()
     summary = summary[summary["arm"] == "initialized"]
-    figure = depth_figure(summary, order=NAMES)
+    figure = depth_figure(summary)
     (line,) = (trace for trace in figure.data if trace.name == "unscaled")
     documents = [
         [observe_document(ObserveRequest(config=DecoderConfig(blocks=blocks), seed=seed)) for seed in SEEDS]
@@ -228,7 +228,7 @@ def test_depths_are_those_of_the_sweep(run: SweepRun) -> None:
     view = depth_view(summary, "largest_activation_ratio")
     assert view["recipe"].tolist() == list(NAMES)
     np.testing.assert_allclose(view.set_index("recipe").loc["unscaled"].to_numpy(float), largest, rtol=1e-9)
-    shares = share_figure(summary, order=NAMES)
+    shares = share_figure(summary)
     assert {trace.name: list(trace.y) for trace in shares.data}["rezero"] == [1.0, 1.0, 1.0]
 
 
@@ -246,7 +246,7 @@ def test_growth_is_the_slope_over_all_seeds_and_depths(run: SweepRun) -> None:
     words = derived_sentences(growth)
     assert sum("exponent 0.5, for 2L independent additions" in sentence for sentence in words) == 1
     assert words[-1].startswith("Where nothing is derived")
-    figure = growth_figure(growth, "largest_activation_ratio", order=NAMES)
+    figure = growth_figure(growth, "largest_activation_ratio")
     (point,) = (trace for trace in figure.data if trace.name == "parallel")
     assert list(point.x) == [row["fitted"]]
     assert point.error_x.array[0] == pytest.approx(row["95 % to"] - row["fitted"])
@@ -275,10 +275,10 @@ def test_theory_is_shown_with_its_residual_error_and_called_derived(comparison: 
     row = summary[(summary["site"] == 6) & (summary["law"] == table["law"].iloc[0])].iloc[0]
     assert row["measured"] == pytest.approx(np.median(one["measured"]))
     assert row["median"] == pytest.approx(np.median(one["predicted"] / one["measured"] - 1))
-    figure = overlay_figure(summary, "site", order=NAMES)
+    figure = overlay_figure(summary, "site")
     assert figure.data[0].name == "measured"
     assert all(trace.name.startswith("derived: ") for trace in figure.data[1:])
-    errors = error_figure(summary, "site", order=NAMES)
+    errors = error_figure(summary, "site")
     assert {trace.name for trace in errors.data if trace.name} == {f"derived: {law}" for law in set(summary["law"])}
     assert set(overlay_errors(table)["law"]) == set(summary["law"])
 
@@ -349,17 +349,17 @@ def test_every_figure_passes_plotlys_own_check(
     depths = overlay_summary(depth_overlay_table(run.rows(recipe="unscaled"), CONFIG))
     drift = drift_table(request)
     builders: list[Callable[..., go.Figure]] = [
-        partial(profile_figure, profiles, order=NAMES, spread=True),
-        partial(depth_figure, summary, order=NAMES, spread=True),
-        partial(share_figure, summary, order=NAMES),
-        partial(contribution_figure, contributions, "raw_rms", "feed_forward", order=NAMES, spread=True),
-        partial(contribution_figure, contributions, "cosine", "attention", order=NAMES),
-        partial(token_figure, tokens, "attention", order=NAMES),
-        partial(overlay_figure, sites, "site", order=NAMES),
-        partial(error_figure, sites, "site", order=NAMES),
-        partial(overlay_figure, depths, "blocks", order=NAMES),
-        partial(error_figure, depths, "blocks", order=NAMES),
-        partial(growth_figure, growth, "input_adjoint_ratio", order=NAMES),
+        partial(profile_figure, profiles, spread=True),
+        partial(depth_figure, summary, spread=True),
+        partial(share_figure, summary),
+        partial(contribution_figure, contributions, "raw_rms", "feed_forward", spread=True),
+        partial(contribution_figure, contributions, "cosine", "attention"),
+        partial(token_figure, tokens, "attention"),
+        partial(overlay_figure, sites, "site"),
+        partial(error_figure, sites, "site"),
+        partial(overlay_figure, depths, "blocks"),
+        partial(error_figure, depths, "blocks"),
+        partial(growth_figure, growth, "input_adjoint_ratio"),
         partial(drift_figure, drift, "adjoint"),
     ]
     for builder in builders:

@@ -101,7 +101,7 @@ def test_series_are_named_by_as_few_axes_as_tell_them_apart(axes: dict[str, Any]
 
 
 def test_the_control_asked_for_by_name_is_drawn_once(summary: pd.DataFrame) -> None:
-    assert series_names(summary) == ["depth-scaled", "deepscalelm", "control (unscaled)"]
+    assert series_names(summary) == ["depth-scaled", "deepscalelm", "unscaled"]
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -133,7 +133,7 @@ def test_without_spread_only_medians_are_drawn_and_one_depth_has_bars(run: Sweep
 
 
 def test_a_heat_map_has_every_cell_by_value_and_marks_what_leaves_the_band(cells: pd.DataFrame) -> None:
-    mine = cells[cells["recipe"] == "control (unscaled)"]
+    mine = cells[cells["recipe"] == "unscaled"]
     heat = heat_table(mine, "largest_activation_ratio", BAND)
     grid, points, outside, key = checked(heat_figure(heat, BAND))
     assert grid["y"] == ["1", "4", "16"]
@@ -147,7 +147,7 @@ def test_a_heat_map_has_every_cell_by_value_and_marks_what_leaves_the_band(cells
         (row["seed"], str(row["blocks"])) for row in above.to_dict("records")
     ]
     assert len(points["customdata"]) == len(mine)
-    assert points["customdata"][0][:3] == ["0", 1, "control (unscaled)"]
+    assert points["customdata"][0][:3] == ["0", 1, "unscaled"]
     assert key["name"] == "outside the band"
     scale = [place for place, _ in grid["colorscale"]]
     assert scale == sorted(scale)
@@ -171,7 +171,7 @@ def test_refused_cells_have_no_colour_and_are_listed_with_their_reason(run: Swee
 
 def test_a_distribution_counts_every_seed_once(cells: pd.DataFrame) -> None:
     table = distribution_table(cells, 16, "largest_adjoint_ratio")
-    assert set(table["recipe"]) == {"depth-scaled", "deepscalelm", "control (unscaled)"}
+    assert set(table["recipe"]) == {"depth-scaled", "deepscalelm", "unscaled"}
     for name, rows in table.groupby("recipe"):
         values = cells[(cells["recipe"] == name) & (cells["blocks"] == 16)]["largest_adjoint_ratio"].to_numpy(float)
         assert rows["seeds"].sum() == 12
@@ -206,7 +206,7 @@ def test_differences_are_the_cells_paired_by_seed(run: SweepRun, cells: pd.DataF
     quantity = "largest_activation_ratio"
     wide = cells[cells["blocks"] == 16].pivot_table(index="seed", columns="recipe", values=quantity)
     row = table[(table["recipe"] == "depth-scaled") & (table["blocks"] == 16) & (table["quantity"] == quantity)].iloc[0]
-    assert row["median"] == pytest.approx((wide["depth-scaled"] - wide["control (unscaled)"]).median(), rel=1e-12)
+    assert row["median"] == pytest.approx((wide["depth-scaled"] - wide["unscaled"]).median(), rel=1e-12)
     figure = difference_figure(table, quantity)
     line = named(checked(figure), "depth-scaled")
     assert line["y"][-1] == pytest.approx(float(symmetric_log(row["median"])), rel=1e-12)
@@ -223,10 +223,10 @@ def test_shares_and_sentences_agree_with_the_cells(summary: pd.DataFrame, cells:
         mine = observed[(observed["recipe"] == row["series"]) & (observed["blocks"] == row["L, blocks"])]
         assert row["all ratios"] == mine["within_band"].mean()
         assert row["largest adjoint ratio"] == (mine["largest_adjoint_ratio"].between(0.5, 20.0)).mean()
-    deep = observed[(observed["recipe"] == "control (unscaled)") & (observed["blocks"] == 16)]
+    deep = observed[(observed["recipe"] == "unscaled") & (observed["blocks"] == 16)]
     sentences = verdict_sentences(summary, BAND)
     assert sentences[-1].startswith(
-        f"control (unscaled): {deep['within_band'].sum()} of 12 seeds keep every ratio within [0.5, 20] at 16 blocks"
+        f"unscaled: {deep['within_band'].sum()} of 12 seeds keep every ratio within [0.5, 20] at 16 blocks"
     )
     assert list(quantile_view(summary, STATISTICS["smallest"])["series"].unique()) == series_names(summary)
 

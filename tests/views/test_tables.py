@@ -99,7 +99,7 @@ def test_the_arm_table_has_the_extremes_of_the_site_table(document: dict[str, An
 def test_the_view_puts_both_arms_of_a_site_in_one_row(document: dict[str, Any]) -> None:
     view = site_view(site_table(document))
     assert view["site"].tolist() == list(range(17))
-    assert view["G ratio, control"].tolist() == [
+    assert view["G ratio, unscaled"].tolist() == [
         site["adjoint_ratio"] for site in document["same_base_unscaled_control"]["sites"]
     ]
 
@@ -109,5 +109,5 @@ def test_arms_of_different_graphs_keep_all_their_sites(recipe: str) -> None:
     document = observe_document(ObserveRequest(recipe=recipe))
     view = site_view(site_table(document))
     assert view["A ratio"].notna().sum() == len(document["initialized"]["sites"])
-    assert view["A ratio, control"].notna().sum() == 17
+    assert view["A ratio, unscaled"].notna().sum() == 17
     assert isinstance(observe_tables(document)["branches"], pd.DataFrame)
