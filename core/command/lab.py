@@ -8,6 +8,7 @@ import click
 
 from core import __version__
 from core.command import options as opt
+from core.command.progress import progress
 from core.errors import LabError
 from core.lab.experiment import SCHEMA, Experiment
 from core.lab.experiments import EXPERIMENTS, experiment, listing
@@ -72,7 +73,8 @@ def _command(entry: Experiment) -> click.Command:
         options = entry.options({name: value for name, value in given.items() if value is not None}, preset)
         if entry.needs_torch(options):
             opt.use_threads(0)
-        result = entry.run(options)
+        with progress() as told:
+            result = entry.run(options, told)
         _export(entry, result, csv_folder, html_file)
         if as_json:
             opt.emit(entry.document(options, result), as_json, str)
@@ -102,13 +104,14 @@ def _parameter(name: str, option: Option, default: object) -> click.Option:
 
 
 def readable(entry: Experiment, result: Result) -> str:
-    """Summary and the beginnings of the tables, for a terminal."""
+    """Summary, premises and then the beginnings of the tables, for a terminal."""
     lines = [entry.title, ""]
     width = max(map(len, result.summary))
     lines += [f"{name:<{width}}  {_cell(value)}" for name, value in result.summary.items()]
+    lines += ["", *result.notes] if result.notes else []
     for name, table in result.tables.items():
         lines += ["", f"{name} ({len(table)} rows)", _table(table)]
-    return "\n".join([*lines, "", *result.notes])
+    return "\n".join(lines)
 
 
 def _table(table: pd.DataFrame) -> str:

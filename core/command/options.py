@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+import textwrap
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import click
@@ -18,6 +19,7 @@ from core.strict_json import read_json
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 MAX_BATCH_BYTES = 2**24
+LINE_WIDTH = 120
 CHAPTER = DecoderConfig()
 
 
@@ -161,3 +163,13 @@ def emit(document: Any, as_json: bool, readable: Callable[[Any], str]) -> None:
         click.echo(json.dumps(document, allow_nan=False))
     else:
         click.echo(readable(document))
+
+
+def tell_failure(sentences: Iterable[str]) -> None:
+    """Say on standard error why a gate fails, whatever standard output holds; each sentence is one line of a log."""
+    click.echo("\n".join(["The gate fails.", *sentences]), err=True)
+
+
+def wrapped(sentences: Iterable[str]) -> list[str]:
+    """Sentences as lines of a terminal, what runs on indented."""
+    return [line for one in sentences for line in textwrap.wrap(one, LINE_WIDTH, subsequent_indent="  ")]

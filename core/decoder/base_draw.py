@@ -17,6 +17,7 @@ from functools import lru_cache
 import numpy as np
 
 from core.decoder.config import DecoderConfig
+from core.decoder.number_text import exact_text
 from core.decoder.parameters import Layout, ParameterSpec, layout
 from core.decoder.splitmix64 import FloatArray, advanced, checked_seed, scaled_units
 from core.decoder.xavier import uniform_from_units, xavier_scale
@@ -46,11 +47,11 @@ class Distribution:
 
     @property
     def name(self) -> str:
-        """Identity in records and documents."""
+        """Identity in records and documents: two laws have the same name only where they are equal."""
         if self.std is None:
             return "xavier-uniform-splitmix64"
-        cut = "" if self.cut is None else f"-truncated-{self.cut:g}"
-        return f"normal-{self.std:g}{cut}-splitmix64"
+        cut = "" if self.cut is None else f"-truncated-{exact_text(self.cut)}"
+        return f"normal-{exact_text(self.std)}{cut}-splitmix64"
 
     def base_std(self, spec: ParameterSpec) -> float:
         """Standard deviation of the parent law for one matrix, in weight units."""
