@@ -34,8 +34,8 @@ def forward(
     """Run every member of `weights` over `batch` and record the residual stream.
 
     The loss is a member's mean over all valid targets, in nats. `contributions` keeps what each branch adds;
-    `parameter_gradients` makes every drawn matrix a leaf and lists it in `Tape.parameters` by full name. `told` hears of
-    every finished block.
+    `parameter_gradients` makes every drawn matrix a leaf and lists it in `Tape.parameters` by full name. `told` hears
+    of every finished block.
     """
     config = weights.config
     batch.check(config)

@@ -10,8 +10,8 @@ import torch
 from core.decoder.base_draw import BaseDraw
 from core.decoder.batch import Batch
 from core.decoder.forward import forward
-from core.decoder.progress import Told, silent
 from core.decoder.profile import Scalars, measured_shortcuts
+from core.decoder.progress import Told, silent
 from core.decoder.recipe_type import Recipe
 from core.decoder.tape import recording
 from core.decoder.weights import DrawnWeights
