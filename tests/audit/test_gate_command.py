@@ -48,7 +48,7 @@ def test_the_gate_is_the_exit_status() -> None:
 def test_a_failed_gate_says_in_words_what_it_refuses(as_json: list[str]) -> None:
     findings = document(UNSCALED, "--rule", "gpt2")[1]["conformance"]["findings"]
     refused = [found for found in findings if found["severity"] == "error"]
-    status, out, err = audit(UNSCALED, "--rule", "gpt2", "--gate", *as_json)
+    status, _, err = audit(UNSCALED, "--rule", "gpt2", "--gate", *as_json)
     assert status == 1
     assert err.splitlines() == ["The gate fails.", *(f"error {f['kind']}: {f['sentence']}" for f in refused)]
 
