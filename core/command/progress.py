@@ -12,7 +12,7 @@ from core.decoder.progress import Told, silent
 
 # Seconds before the first line and between two: a terminal has one line rewritten, a log is given few.
 TERMINAL_FIRST, TERMINAL_EVERY = 1.0, 0.2
-LOG_FIRST, LOG_EVERY = 15.0, 15.0
+LOG_FIRST, LOG_EVERY = 30.0, 30.0
 LINE_WIDTH = 70
 
 

@@ -16,6 +16,12 @@ from core.lab.experiments import experiment
 from tests.support import run_cli
 
 
+@pytest.fixture(autouse=True)
+def seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"TERMINAL_FIRST": 1.0, "TERMINAL_EVERY": 0.2, "LOG_FIRST": 15.0, "LOG_EVERY": 15.0}.items():
+        monkeypatch.setattr(f"core.command.progress.{name}", value)
+
+
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
