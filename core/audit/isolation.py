@@ -114,7 +114,7 @@ def run_isolated(
 
 def tell_stage(stage: str | None, told: Told) -> None:
     """Tell which of an audit's stages begins, as one of their number."""
-    if stage in STAGES:
+    if stage is not None and stage in STAGES:
         told(f"{STAGES[stage][0]}, stage", list(STAGES).index(stage) + 1, len(STAGES))
 
 

@@ -114,13 +114,14 @@ def block_features(config: DecoderConfig) -> int:
 
 
 def check_memory(request: ObserveRequest) -> Estimate:
-    """The estimate, refused where it passes this machine's available memory."""
+    """The estimate, refused where it exceeds this machine's available memory."""
     cost = estimate(request)
     allowed = int(MEMORY_SHARE * available_memory())
     if cost.total_bytes > allowed:
+        rows = "" if cost.weight_bytes > allowed else "shorten the rows or "
         raise BudgetError(
             f"This run needs about {cost.total_bytes / 2**30:.1f} GiB and {allowed / 2**30:.1f} GiB may be used; "
-            "shorten the rows or make the decoder smaller."
+            f"{rows}make the decoder smaller."
         )
     return cost
 

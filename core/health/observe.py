@@ -180,7 +180,7 @@ def _telling(states: Sequence[torch.Tensor], told: Told) -> Iterator[None]:
     def tell(_: torch.Tensor) -> None:
         told("sites in reverse", next(reached), len(states))
 
-    hooks = [state.register_hook(tell) for state in states]
+    hooks = [state.register_hook(tell) for state in states]  # type: ignore[no-untyped-call]
     try:
         yield
     finally:
