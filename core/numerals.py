@@ -54,3 +54,9 @@ def _shown(value: object) -> str:
         return f"of {value.bit_length()} bits"
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def exact_text(value: float) -> str:
+    """Six significant digits where they are exact, else the shortest text that reads back as `value`."""
+    short = f"{value:g}"
+    return short if float(short) == value else repr(float(value))

@@ -22,3 +22,9 @@ def one_thread() -> Iterator[None]:
     yield
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def silent_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However busy the machine, no test's standard error has a line of progress that it did not ask for."""
+    monkeypatch.setattr("core.command.progress.LOG_FIRST", float("inf"))

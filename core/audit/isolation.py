@@ -14,6 +14,8 @@ from typing import Any
 
 import core.errors
 from core.audit.confine import DEFAULT_MEMORY, DEFAULT_SECONDS, child_environment
+from core.audit.request import STAGES
+from core.decoder.progress import Told, silent
 from core.errors import BuildError, DepthscopeError
 
 Task = Mapping[str, Any]
@@ -23,13 +25,16 @@ STAGE_LINE = b'{"stage"'
 
 
 class Child:
-    """One task in a process of its own, from its start on.
+    """One task in a process of its own, from its start on; `told` hears of every stage that it enters.
 
     `stage` is what it said last that it is at, `seconds` of one core what it took in the end, 0 where it did not say.
     """
 
-    def __init__(self, task: Task, *, memory: int, seconds: int, threads: int | None = None) -> None:
+    def __init__(
+        self, task: Task, *, memory: int, seconds: int, threads: int | None = None, told: Told = silent
+    ) -> None:
         self.stage: str | None = None
+        self._told = told
         self.seconds = 0.0
         self._memory, self._limit, self._expired = memory, seconds, False
         self._message = json.dumps({"task": dict(task), "memory": memory, "seconds": seconds}).encode()
@@ -82,6 +87,7 @@ class Child:
             for last in self._process.stdout:
                 if last.startswith(STAGE_LINE):
                     self.stage = json.loads(last)["stage"]
+                    tell_stage(self.stage, self._told)
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=self._limit)
         return last
@@ -92,13 +98,24 @@ class Child:
 
 
 def run_isolated(
-    task: Task, *, memory: int = DEFAULT_MEMORY, seconds: int = DEFAULT_SECONDS, threads: int | None = None
+    task: Task,
+    *,
+    memory: int = DEFAULT_MEMORY,
+    seconds: int = DEFAULT_SECONDS,
+    threads: int | None = None,
+    told: Told = silent,
 ) -> Document:
     """What `core.audit.tasks.run_task` returns for `task`, from a child that is gone when this returns.
 
-    Raises the child's own refusal, or `BuildError` where it passed its limits or died.
+    `told` hears of its stages. Raises the child's own refusal, or `BuildError` where it passed its limits or died.
     """
-    return Child(task, memory=memory, seconds=seconds, threads=threads).result()
+    return Child(task, memory=memory, seconds=seconds, threads=threads, told=told).result()
+
+
+def tell_stage(stage: str | None, told: Told) -> None:
+    """Tell which of an audit's stages begins, as one of their number."""
+    if stage is not None and stage in STAGES:
+        told(f"{STAGES[stage][0]}, stage", list(STAGES).index(stage) + 1, len(STAGES))
 
 
 def answer(output: bytes, status: int, memory: int) -> Document:

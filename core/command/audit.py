@@ -11,21 +11,27 @@ import click
 
 from core.audit.confine import DEFAULT_MEMORY, DEFAULT_SECONDS
 from core.audit.conformance.request import AUTO
-from core.audit.gate import readable_conformance
+from core.audit.gate import REFUSED, Gate, findings_of, readable_conformance
 from core.audit.gate_golden import read_golden
-from core.audit.gate_outputs import judge_outputs, write_outputs
+from core.audit.gate_outputs import Outcome, judge_outputs, write_outputs
 from core.audit.target import called, names_callable, screened_task
 from core.cli import DONE, GATE_FAILED
 from core.command import options as opt
+from core.command.progress import progress
 from core.decoder.config import Budget
+from core.decoder.progress import Told
 from core.errors import BatchError
 from core.files import check_outputs, write_text
+from core.health.band import DEFAULT_BAND
+from core.health.diagnosis import diagnose_arm
 from core.strict_json import JsonValue, read_json
 
 if TYPE_CHECKING:
     from core.audit.request import AuditRequest
 
 REPORTS = ("junit", "sarif", "golden")
+# Findings that a failed gate repeats on standard error.
+SHOWN_FINDINGS = 5
 
 
 class GateCommand(click.Command):
@@ -78,18 +84,30 @@ def command(**options: Any) -> int:
     batch = _batch(options["batch_file"])
     audit = _audit_callable if names_callable(options["model"]) else _audit_path
     # Standard output is the document's; what a model's own code prints goes to standard error.
-    with redirect_stdout(sys.stderr):
-        document = audit(options, request, batch)
+    with redirect_stdout(sys.stderr), progress() as told:
+        document = audit(options, request, batch, told)
     outcome = judge_outputs(document, gate=options["gate"], golden=options["golden"])
     if options["golden"] is not None:
         document["golden"] = {"file": options["golden"], "changes": outcome.changes}
     opt.emit(
         document,
         options["as_json"],
-        lambda found: "\n".join([readable(found), *outcome.lines()]),
+        lambda found: "\n".join([*outcome.lines(), readable(found)]),
         exports=lambda: _export(document, options),
     )
-    return GATE_FAILED if outcome.fails else DONE
+    if not outcome.fails:
+        return DONE
+    opt.tell_failure(_why(document, options["gate"], outcome))
+    return GATE_FAILED
+
+
+def _why(document: dict[str, Any], gate: Gate, outcome: Outcome) -> list[str]:
+    """What the gate refuses, the worst first, then what stands otherwise than in the golden file."""
+    refused = [found for found in findings_of(document) if found["severity"] in REFUSED[gate]]
+    lines = [f"{found['severity']} {found['kind']}: {found['sentence']}" for found in refused[:SHOWN_FINDINGS]]
+    if len(refused) > SHOWN_FINDINGS:
+        lines.append(f"{len(refused) - SHOWN_FINDINGS} more findings; the document has them all.")
+    return lines + (outcome.lines() if outcome.changes else [])
 
 
 def _check_outputs(options: dict[str, Any]) -> None:
@@ -139,15 +157,15 @@ def _batch(path: str | None) -> JsonValue:
     return document
 
 
-def _audit_path(options: dict[str, Any], request: AuditRequest, batch: JsonValue) -> dict[str, Any]:
+def _audit_path(options: dict[str, Any], request: AuditRequest, batch: JsonValue, told: Told) -> dict[str, Any]:
     with screened_task(options["model"], request.budget, shrink=options["shrink"]) as model:
         from core.audit.isolation import run_isolated
 
         task = request.task(model, batch)
-        return run_isolated(task, memory=options["max_memory"], seconds=options["max_seconds"])
+        return run_isolated(task, memory=options["max_memory"], seconds=options["max_seconds"], told=told)
 
 
-def _audit_callable(options: dict[str, Any], request: AuditRequest, batch: JsonValue) -> dict[str, Any]:
+def _audit_callable(options: dict[str, Any], request: AuditRequest, batch: JsonValue, told: Told) -> dict[str, Any]:
     """The user's own code runs in this process, as in any script of theirs."""
     if options["shrink"]:
         raise BatchError("--shrink changes a config; a callable decides its own sizes, so leave it out.")
@@ -156,6 +174,7 @@ def _audit_callable(options: dict[str, Any], request: AuditRequest, batch: JsonV
 
     from core.audit.conformance.judge import judged_document
     from core.audit.conformance.source import Source, source_of
+    from core.audit.isolation import tell_stage
     from core.audit.result import ModelFacts
     from core.audit.run import audit
     from core.decoder.batch import Batch
@@ -171,12 +190,14 @@ def _audit_callable(options: dict[str, Any], request: AuditRequest, batch: JsonV
         return called(options["model"])[0] if blocks is None or own.build is None else own.build(blocks)
 
     source = Source(build=build, deep=own.deep, settings=own.settings)
+    tell_stage("stream", told)
     result = audit(model, given, facts=facts)
+    tell_stage("conformance", told)
     return judged_document(result, rule=request.rule, sigma=request.sigma, source=source)
 
 
 def readable(document: dict[str, Any]) -> str:
-    """The document as tables for a terminal."""
+    """The document for a terminal: what was proved, judged and measured in words, then the tables."""
     model, identity = document["model"], document["identity"]
     error = identity["worst_relative_error"]
     measured = "" if error is None else f", worst relative error {error:.2g}"
@@ -191,9 +212,10 @@ def readable(document: dict[str, Any]) -> str:
     if model["trained"]:
         lines.append("The weights are trained; nothing is said of their initialization.")
     lines += model["notes"]
+    lines += [*readable_conformance(document), *_health(document), ""]
     lines.append(f"{'addition':<34}{'coefficient':>12}{'state RMS':>14}{'gain / stream':>15}  writers")
     lines += [_row(addition) for addition in document["additions"]]
-    return "\n".join([*lines, *_health(document), *readable_conformance(document)])
+    return "\n".join([*lines, *_sites(document)])
 
 
 def _row(addition: dict[str, Any]) -> str:
@@ -209,17 +231,23 @@ def _row(addition: dict[str, Any]) -> str:
 
 
 def _health(document: dict[str, Any]) -> list[str]:
+    """The verdict on the health in words, or why there is none."""
     health = document["health"]
     if health is None:
         return [f"No health: {document['health_refusal']}"]
-    lines = [f"{'site':>4}  {'label':<34}{'A ratio':>14}{'G ratio':>14}"]
-    lines += [
-        f"{site['site']:>4}  {site['label']:<34}{site['activation_ratio']:>14.6f}{site['adjoint_ratio']:>14.6f}"
-        for site in health["sites"]
-    ]
-    verdict = "every ratio within the band" if health["within_band"] else "a ratio leaves the band"
-    lines.append(
+    return [
+        *opt.wrapped(
+            diagnose_arm(health, document["model"]["class"], (DEFAULT_BAND.lower, DEFAULT_BAND.upper)).verdict
+        ),
         f"mean loss {health['loss_nats']:.6f} nats ({health['loss_reduction']}, {health['valid_positions']}), "
-        f"A0 {health['input_activation_rms']:.6g}, G_last {health['terminal_adjoint_rms']:.6g}; {verdict}"
-    )
-    return lines
+        f"A0 {health['input_activation_rms']:.6g}, G_last {health['terminal_adjoint_rms']:.6g}",
+    ]
+
+
+def _sites(document: dict[str, Any]) -> list[str]:
+    if document["health"] is None:
+        return []
+    return ["", f"{'site':>4}  {'label':<34}{'A ratio':>14}{'G ratio':>14}"] + [
+        f"{site['site']:>4}  {site['label']:<34}{site['activation_ratio']:>14.6f}{site['adjoint_ratio']:>14.6f}"
+        for site in document["health"]["sites"]
+    ]

@@ -9,6 +9,7 @@ import click
 
 from core import __version__
 from core.command import options as opt
+from core.command.progress import progress
 from core.errors import LabError
 from core.files import check_outputs, write_text
 from core.lab.experiment import SCHEMA, Experiment
@@ -75,7 +76,8 @@ def _command(entry: Experiment) -> click.Command:
         check_outputs({"--html": html_file}, {"--csv": csv_folder})
         if entry.needs_torch(options):
             opt.use_threads(0)
-        result = entry.run(options)
+        with progress() as told:
+            result = entry.run(options, told)
         document = entry.document(options, result) if as_json else None
         exports = partial(_export, entry, result, csv_folder, html_file)
         opt.emit(document, as_json, lambda _: readable(entry, result), exports=exports)
@@ -103,13 +105,14 @@ def _parameter(name: str, option: Option, default: object) -> click.Option:
 
 
 def readable(entry: Experiment, result: Result) -> str:
-    """Summary and the beginnings of the tables, for a terminal."""
+    """Summary, premises and then the beginnings of the tables, for a terminal."""
     lines = [entry.title, ""]
     width = max(map(len, result.summary))
     lines += [f"{name:<{width}}  {_cell(value)}" for name, value in result.summary.items()]
+    lines += ["", *result.notes] if result.notes else []
     for name, table in result.tables.items():
         lines += ["", f"{name} ({len(table)} rows)", _table(table)]
-    return "\n".join([*lines, "", *result.notes])
+    return "\n".join(lines)
 
 
 def _table(table: pd.DataFrame) -> str:

@@ -9,11 +9,13 @@ import click
 
 from core.cli import DONE, GATE_FAILED
 from core.command import options as opt
+from core.command.progress import progress
 from core.decoder.config import Budget
 from core.decoder.parameters import layout
 from core.errors import ConfigError
 from core.files import check_outputs, write_text
 from core.health.band import parse_band
+from core.numerals import exact_text
 
 if TYPE_CHECKING:
     from core.health.request import ObserveRequest
@@ -22,6 +24,9 @@ SIZE_NAMES = (
     "blocks", "width", "heads", "kv_heads", "head_dim", "ff_width", "vocabulary", "positions", "norm", "mlp",
     "learned_positions", "untied", "bias", "rope_base", "rms_epsilon", "base_std", "embedding_std", "truncate",
 )  # fmt: skip
+
+# Beyond this a combination's parts are not measured beside the observation itself.
+SECONDS_FOR_WARNINGS = 5.0
 
 
 @click.command(name="observe")
@@ -72,7 +77,12 @@ def command(context: click.Context, /, **options: Any) -> int:
         )
         document = _observed(request)
     opt.emit(document, options["as_json"], readable, exports=lambda: _export(document, options, request))
-    return GATE_FAILED if options["gate"] and not document["initialized"]["within_band"] else DONE
+    if not options["gate"] or document["initialized"]["within_band"]:
+        return DONE
+    from core.health.diagnosis import diagnose
+
+    opt.tell_failure(diagnose(document).verdict)
+    return GATE_FAILED
 
 
 def _decoder(context: click.Context, options: dict[str, Any], longest: int) -> tuple[Any, Any]:
@@ -113,7 +123,10 @@ def _observed(request: ObserveRequest) -> dict[str, Any]:
     opt.use_threads(layout(request.config).parameters)
     from core.health.report import observe_document
 
-    return observe_document(request)
+    with progress() as told:
+        document = observe_document(request, told=told)
+    _warn_of_combination(request)
+    return document
 
 
 def _save(request: ObserveRequest, folder: str) -> None:
@@ -123,6 +136,28 @@ def _save(request: ObserveRequest, folder: str) -> None:
 
     run = built_run(request)
     save_run(folder, run.initialized, run.control, run.dtype)
+
+
+def _warn_of_combination(request: ObserveRequest) -> None:
+    """Say on standard error what `recipes` says of a combination, where measuring its parts takes seconds only."""
+    from core.decoder.recipes import recipe
+    from core.health.estimate import estimate
+
+    parts = recipe(request.recipe).parts
+    if not parts:
+        return
+    # Every part's law is taken off once, and its own arm may be observed too.
+    if len(parts) * estimate(request).seconds > SECONDS_FOR_WARNINGS:
+        click.echo(
+            f"The parts of {request.recipe} are not measured against each other beside a run this long; "
+            f"`recipes --recipe {request.recipe}` does it at smaller sizes.",
+            err=True,
+        )
+        return
+    from core.recipes.combinations import combination_report
+
+    for warning in combination_report(request).warnings:
+        click.echo(f"warning: {warning.sentence}", err=True)
 
 
 def _restored(context: click.Context, options: dict[str, Any], batch: Any, band: Any, budget: Budget) -> dict[str, Any]:
@@ -139,7 +174,8 @@ def _restored(context: click.Context, options: dict[str, Any], batch: Any, band:
     from core.decoder.storage import load_run
     from core.health.report import restored_document
 
-    return restored_document(load_run(options["restore"], budget), batch, band, options["device"])
+    with progress() as told:
+        return restored_document(load_run(options["restore"], budget), batch, band, options["device"], told=told)
 
 
 def _export(document: dict[str, Any], options: dict[str, Any], request: ObserveRequest | None) -> None:
@@ -158,24 +194,28 @@ def _export(document: dict[str, Any], options: dict[str, Any], request: ObserveR
 
 
 def readable(document: dict[str, Any]) -> str:
-    """The document as a table for a terminal: both arms side by side, six decimals."""
+    """The document for a terminal: the verdict on each arm, then both side by side as a table, six decimals."""
+    from core.health.diagnosis import comparison, diagnose, diagnose_control
+
     config, arms = document["config"], (document["initialized"], document["same_base_unscaled_control"])
+    limits = f"[{', '.join(map(exact_text, document['band']))}]"
     factor = "" if document["factor"] is None else f", factor {document['factor']:.6f}"
     lines = [
+        *opt.wrapped([*diagnose(document).verdict, *diagnose_control(document).verdict, comparison(document)]),
+        "",
         f"{config['blocks']} blocks, width {config['width']}, seed {document['seed']}, {document['dtype']}, "
         f"recipe {document['recipe']}{factor}, {document['parameters']:,} parameters",
-        f"{'site':>4}  {'label':<28}{'A ratio':>14}{'G ratio':>14}   |{'control A':>14}{'control G':>14}",
     ]
+    for name, arm in zip((document["recipe"], "unscaled control"), arms, strict=True):
+        inside = "every ratio within the band" if arm["within_band"] else "a ratio leaves the band"
+        lines.append(
+            f"{name}: mean loss {arm['loss_nats']:.6f} nats over {arm['valid_positions']} valid targets, "
+            f"A0 {arm['input_activation_rms']:.6f}, G_last {arm['terminal_adjoint_rms']:.6f}; {inside} {limits}"
+        )
+    lines += ["", f"{'site':>4}  {'label':<28}{'A ratio':>14}{'G ratio':>14}   |{'control A':>14}{'control G':>14}"]
     for scaled, control in zip_longest(*(arm["sites"] for arm in arms)):
         named = scaled or control
         lines.append(f"{named['site']:>4}  {named['label']:<28}{_pair(scaled)}   |{_pair(control)}")
-    for name, arm in zip((document["recipe"], "unscaled control"), arms, strict=True):
-        verdict = "every ratio within the band" if arm["within_band"] else "a ratio leaves the band"
-        lines.append(
-            f"{name}: mean loss {arm['loss_nats']:.6f} nats over {arm['valid_positions']} valid targets, "
-            f"A0 {arm['input_activation_rms']:.6f}, G_last {arm['terminal_adjoint_rms']:.6f}; {verdict} "
-            f"[{document['band'][0]:g}, {document['band'][1]:g}]"
-        )
     return "\n".join(lines)
 
 

@@ -6,7 +6,8 @@ import io
 import json
 import os
 import sys
-from collections.abc import Callable
+import textwrap
+from collections.abc import Callable, Iterable
 from copy import copy
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 MAX_BATCH_BYTES = 2**24
+LINE_WIDTH = 120
 CHAPTER = DecoderConfig()
 
 
@@ -232,3 +234,13 @@ def emit(
         click.echo(json.dumps(document, allow_nan=False) if as_json else readable(document))
     finally:
         exports()
+
+
+def tell_failure(sentences: Iterable[str]) -> None:
+    """Say on standard error why a gate fails, whatever standard output holds; each sentence is one line of a log."""
+    click.echo("\n".join(["The gate fails.", *sentences]), err=True)
+
+
+def wrapped(sentences: Iterable[str]) -> list[str]:
+    """Sentences as lines of a terminal, what runs on indented."""
+    return [line for one in sentences for line in textwrap.wrap(one, LINE_WIDTH, subsequent_indent="  ")]

@@ -21,7 +21,7 @@ from core.decoder.parameters import Layout, ParameterSpec, layout
 from core.decoder.splitmix64 import FloatArray, advanced, scaled_units
 from core.decoder.xavier import uniform_from_units, xavier_scale
 from core.errors import ConfigError, SeedError
-from core.numerals import checked_seed
+from core.numerals import checked_seed, exact_text
 
 Draws = Mapping[str, FloatArray]
 
@@ -56,9 +56,9 @@ class Distribution:
     @property
     def name(self) -> str:
         """Identity in records and documents; two distributions have one name only where they are equal."""
-        law = "xavier-uniform" if self.std is None else f"normal-{_exact(self.std)}"
-        cut = "" if self.cut is None else f"-truncated-{_exact(self.cut)}"
-        embedding = "" if self.embedding_std is None else f"-embedding-{_exact(self.embedding_std)}"
+        law = "xavier-uniform" if self.std is None else f"normal-{exact_text(self.std)}"
+        cut = "" if self.cut is None else f"-truncated-{exact_text(self.cut)}"
+        embedding = "" if self.embedding_std is None else f"-embedding-{exact_text(self.embedding_std)}"
         return f"{law}{cut}{embedding}-splitmix64"
 
     def normal_std(self, spec: ParameterSpec) -> float | None:
@@ -118,12 +118,6 @@ class Distribution:
             tail = 0.5 * math.erfc(self.cut / math.sqrt(2))
             middles = tail + middles * (1 - 2 * tail)
         np.multiply(torch.special.ndtri(torch.from_numpy(middles)).numpy(), std, out=units)
-
-
-def _exact(value: float) -> str:
-    """The shortest usual form that reads back as `value`."""
-    short = f"{value:g}"
-    return short if float(short) == value else repr(float(value))
 
 
 @lru_cache(maxsize=256)

@@ -17,6 +17,7 @@ from core.decoder.batch import Batch
 from core.decoder.config import DecoderConfig
 from core.decoder.graph import Addition, Branch, Coefficient, Graph
 from core.decoder.operations import apply_norm, product, project, project_jointly
+from core.decoder.progress import Told, silent
 from core.decoder.tape import Contribution, Tape
 from core.decoder.weights import WeightProvider, Weights
 
@@ -28,11 +29,13 @@ def forward(
     *,
     contributions: bool = True,
     parameter_gradients: bool = False,
+    told: Told = silent,
 ) -> Tape:
     """Run every member of `weights` over `batch` and record the residual stream.
 
     The loss is a member's mean over all valid targets, in nats. `contributions` keeps what each branch adds;
-    `parameter_gradients` makes every drawn matrix a leaf and lists it in `Tape.parameters` by full name.
+    `parameter_gradients` makes every drawn matrix a leaf and lists it in `Tape.parameters` by full name. `told` hears
+    of every finished block.
     """
     config = weights.config
     batch.check(config)
@@ -50,6 +53,7 @@ def forward(
         tape.states.extend(sites)
         if contributions:
             tape.contributions.extend(parts)
+        told("blocks forward", block + 1, len(graph.blocks))
     tail = leaves.take(weights.tail(), "")
     loss = _mean_loss(graph, config, x, stem, tail, batch)
     owns_gain = graph.final_norm is not None and graph.final_norm.parameter is not None

@@ -11,6 +11,7 @@ from core.decoder.base_draw import BaseDraw
 from core.decoder.batch import Batch
 from core.decoder.forward import forward
 from core.decoder.profile import Scalars, measured_shortcuts
+from core.decoder.progress import Told, silent
 from core.decoder.recipe_type import Recipe
 from core.decoder.tape import recording
 from core.decoder.weights import DrawnWeights
@@ -58,17 +59,22 @@ def observe_arms(
     device: str = "cpu",
     contributions: bool = True,
     tokens: bool = False,
+    told: Told = silent,
 ) -> list[Arm]:
-    """Measure every recipe on every seed of `draw`, in the order of `recipes`; `tokens` is that of `measure`."""
+    """Measure every recipe on every seed of `draw`, in the order of `recipes`; `tokens` is that of `measure`.
+
+    `told` hears of every block and site, and of which pass they are where there are several.
+    """
     groups: dict[object, list[int]] = {}
     for index, recipe in enumerate(recipes):
         # A profile step measures its own members, so such a recipe runs by itself.
         key = (index, recipe.name) if recipe.profile else recipe.topology
         groups.setdefault(key, []).append(index)
     arms: dict[int, Arm] = {}
-    for indices in groups.values():
+    for number, indices in enumerate(groups.values(), 1):
         together = [recipes[index] for index in indices]
-        observation = _run(draw, together, batch, dtype, device, contributions, tokens)
+        place = "" if len(groups) == 1 else f"pass {number} of {len(groups)}, "
+        observation = _run(draw, together, batch, dtype, device, contributions, tokens, _placed(told, place))
         for position, index in enumerate(indices):
             arms[index] = Arm(recipes[index], observation, position, len(indices))
     return [arms[index] for index in range(len(recipes))]
@@ -85,11 +91,24 @@ def profile_scalars(draw: BaseDraw, recipe: Recipe, batch: Batch, device: str = 
 
 
 def _run(
-    draw: BaseDraw, recipes: Sequence[Recipe], batch: Batch, dtype: str, device: str, contributions: bool, tokens: bool
+    draw: BaseDraw,
+    recipes: Sequence[Recipe],
+    batch: Batch,
+    dtype: str,
+    device: str,
+    contributions: bool,
+    tokens: bool,
+    told: Told,
 ) -> Observation:
     graphs = [recipe.graph(draw.config) for recipe in recipes]
     kind, place = torch_dtype(dtype), checked_device(device)
     with recording(place):
         scalars = profile_scalars(draw, recipes[0], batch, device)
         weights = DrawnWeights(draw, recipes, kind, place, scalars)
-        return measure(forward(graphs[0], weights, batch, contributions=contributions), tokens=tokens)
+        tape = forward(graphs[0], weights, batch, contributions=contributions, told=told)
+        return measure(tape, tokens=tokens, told=told)
+
+
+def _placed(told: Told, place: str) -> Told:
+    """`told` with a place before what is counted."""
+    return told if told is silent or not place else lambda what, done, total: told(place + what, done, total)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from core.errors import BandError, shown
-from core.numerals import finite_number
+from core.numerals import exact_text, finite_number
 
 Verdict = Literal["below", "within", "above"]
 
@@ -25,7 +25,8 @@ class Band:
             if not number or not 0 < limit <= sys.float_info.max:
                 raise BandError(f"The band limit {shown(limit)} is not a positive finite number.")
         if self.lower > self.upper:
-            raise BandError(f"The band's lower limit {self.lower:g} is above its upper limit {self.upper:g}.")
+            lower, upper = exact_text(self.lower), exact_text(self.upper)
+            raise BandError(f"The band's lower limit {lower} is above its upper limit {upper}.")
 
 
 DEFAULT_BAND = Band()

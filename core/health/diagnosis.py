@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from core.numerals import exact_text
+
 Quantity = Literal["activation", "adjoint"]
 Side = Literal["below", "above"]
 QUANTITIES: tuple[Quantity, ...] = ("activation", "adjoint")
@@ -43,9 +45,12 @@ class Finding:
         end = "above its upper" if self.side == "above" else "below its lower"
         count = "1 site" if self.sites == 1 else f"{self.sites} sites"
         first = "" if self.first == self.worst else f"; the first is site {self.first} ({self.first_label})"
+        # Rounded, a ratio next to the limit would read as the limit itself.
+        near = float(f"{self.ratio:.6g}") == float(f"{self.limit:.6g}")
+        ratio, times = exact_text(self.ratio) if near else f"{self.ratio:.6g}", f"{self.excess:.3g}"
         return (
-            f"The {self.quantity} ratio leaves the band at {count}, {end} limit {self.limit:g}: {self.ratio:.6g} at "
-            f"site {self.worst} ({self.worst_label}), {self.excess:.3g} times beyond{first}."
+            f"The {self.quantity} ratio leaves the band at {count}, {end} limit {exact_text(self.limit)}: {ratio} at "
+            f"site {self.worst} ({self.worst_label}), {'just' if times == '1' else f'{times} times'} beyond{first}."
         )
 
 
@@ -66,7 +71,7 @@ class Diagnosis:
     @property
     def headline(self) -> str:
         """The verdict in one sentence."""
-        limits = f"[{self.band[0]:g}, {self.band[1]:g}]"
+        limits = f"[{exact_text(self.band[0])}, {exact_text(self.band[1])}]"
         if self.within:
             return f"Every ratio of the {self.recipe} arm lies within the band {limits}."
         names = " and ".join(dict.fromkeys(finding.quantity for finding in self.findings))
@@ -81,6 +86,11 @@ class Diagnosis:
             f"The largest {quantity} ratio is {ratio:.6g}, at site {site} ({label})."
             for quantity, (ratio, site, label) in self.largest.items()
         )
+
+    @property
+    def verdict(self) -> tuple[str, ...]:
+        """The headline and what it rests on, one sentence each."""
+        return (self.headline, *self.sentences)
 
 
 def diagnose(document: Mapping[str, Any]) -> Diagnosis:

@@ -1,21 +1,39 @@
-"""What an observation will cost, by arithmetic alone: bytes at the peak and seconds on one ordinary core."""
+"""What an observation will cost, before any array: bytes at the peak, and seconds on one core of this machine.
+
+These are the only constants and formulas of cost; a sweep's are sums of them.
+"""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass
 
+from core.decoder.base_draw import XAVIER, Distribution
+from core.decoder.batch import Batch
+from core.decoder.config import DecoderConfig
 from core.decoder.parameters import WRITERS, layout
 from core.errors import BudgetError
+from core.health.pace import REFERENCE, Pace, has_bfloat16, machine_pace
 from core.health.request import ObserveRequest
 
 ITEM_BYTES = {"float64": 8, "float32": 4, "bfloat16": 2}
 ARMS = 2
-# Measured on one core: products in float64 and float32, the fixed cost of a block's kernels, and a draw.
-PRODUCTS_PER_SECOND = {"float64": 8e9, "float32": 16e9, "bfloat16": 4e9}
-SECONDS_PER_BLOCK = 1.2e-3
-SECONDS_PER_DRAW = 1.5e-8
-SECONDS_PER_SCORE = 2e-8
+# Seconds of one core of the reference machine, fitted by `python -m tests.benchmarks.estimates` and multiplied by what
+# `core.health.pace` measures of this one. A draw, uniform and normal:
+SECONDS_PER_DRAW, SECONDS_PER_NORMAL_DRAW = 4.5e-9, 1.3e-8
+# A byte that is held at the peak: memory that no process has used costs more to touch than to compute with.
+SECONDS_PER_BYTE = 9e-10
+# The calls of a block's kernels, however few the members.
+SECONDS_PER_BLOCK = 8e-4
+# A row through a block, however narrow.
+SECONDS_PER_ROW = 2e-6
+# An operation of a product; a feature of a row through a block's kernels and back; a score; a logit.
+SECONDS_PER_FLOP = {"float64": 1.8e-11, "float32": 1.05e-11, "bfloat16": 3e-12}
+# On a processor without bfloat16 arithmetic, by the one measured: 54 s where float32 took 21, draws included.
+SECONDS_PER_EMULATED_FLOP = 1e-10
+SECONDS_PER_FEATURE = {"float64": 7e-9, "float32": 2.5e-9, "bfloat16": 3.5e-9}
+SECONDS_PER_SCORE = {"float64": 2.5e-8, "float32": 1.1e-8, "bfloat16": 9e-9}
+SECONDS_PER_LOGIT = {"float64": 2e-8, "float32": 4e-9, "bfloat16": 5e-9}
 # The softmax is kept for the reverse pass; products and masked scores pass through.
 KEPT_SCORES = 1.5
 MEMORY_SHARE = 0.8
@@ -25,15 +43,26 @@ MEMORY_SHARE = 0.8
 class Estimate:
     """Bytes held at the peak, by what holds them, and seconds; all rough, meant to be within a factor of two."""
 
+    request: ObserveRequest
     weight_bytes: int
     activation_bytes: int
     logit_bytes: int
-    seconds: float
 
     @property
     def total_bytes(self) -> int:
         """Peak above the process's own size."""
         return self.weight_bytes + self.activation_bytes + self.logit_bytes
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of one core of this machine, imports aside."""
+        config, pace = self.request.config, machine_pace()
+        return (
+            draw_seconds(config, 1, self.request.distribution, pace)
+            + call_seconds(config, pace)
+            + ARMS * member_seconds(config, self.request.batch, self.request.dtype, pace)
+            + self.total_bytes * SECONDS_PER_BYTE * pace.moves
+        )
 
 
 def estimate(request: ObserveRequest) -> Estimate:
@@ -42,32 +71,57 @@ def estimate(request: ObserveRequest) -> Estimate:
     sizes, item = layout(config), ITEM_BYTES[request.dtype]
     rows = batch.inputs.size
     writers = config.blocks * sum(spec.coordinates for spec in sizes.block_template if spec.role in WRITERS)
-    features = config.heads * config.head_width + 2 * config.key_value_heads * config.head_width
-    # Kept for the reverse pass a row and block: norms, projections with their rotated copies, gate, up and product.
-    kept = 12 * config.width + 4 * features + 5 * config.ff_width
-    scores = config.heads * batch.longest
     wide = max(item, 4)
-    block_bytes = rows * (kept * item + KEPT_SCORES * scores * wide)
-    products = ARMS * 4 * rows * (sizes.parameters + config.blocks * config.heads * config.head_width * batch.longest)
+    block_bytes = rows * (block_features(config) * item + KEPT_SCORES * config.heads * batch.longest * wide)
     return Estimate(
+        request=request,
         weight_bytes=item * (sizes.parameters + 2 * writers) + 8 * sizes.block_draws,
         activation_bytes=int(ARMS * config.blocks * block_bytes),
         logit_bytes=ARMS * 3 * batch.valid_count * config.vocabulary * wide,
-        seconds=products / PRODUCTS_PER_SECOND[request.dtype]
-        + ARMS * config.blocks * rows * scores * SECONDS_PER_SCORE
-        + config.blocks * SECONDS_PER_BLOCK
-        + sizes.draws * SECONDS_PER_DRAW,
     )
 
 
+def draw_seconds(
+    config: DecoderConfig, seeds: int, distribution: Distribution = XAVIER, pace: Pace = REFERENCE
+) -> float:
+    """The base draws of `seeds` seeds, in seconds of one core at `pace`."""
+    each = SECONDS_PER_DRAW if distribution.std is None else SECONDS_PER_NORMAL_DRAW
+    return seeds * layout(config).draws * each * pace.moves
+
+
+def call_seconds(config: DecoderConfig, pace: Pace = REFERENCE) -> float:
+    """What a pass costs however few its members: the calls of every block's kernels."""
+    return config.blocks * SECONDS_PER_BLOCK * pace.moves
+
+
+def member_seconds(config: DecoderConfig, batch: Batch, dtype: str, pace: Pace = REFERENCE) -> float:
+    """What each member adds to a pass, forward and reverse, draws aside."""
+    rows = batch.inputs.size
+    scores = config.heads * batch.longest
+    products = 4 * rows * (layout(config).parameters + config.blocks * config.heads * config.head_width * batch.longest)
+    row = SECONDS_PER_ROW + block_features(config) * SECONDS_PER_FEATURE[dtype] + scores * SECONDS_PER_SCORE[dtype]
+    moved = config.blocks * rows * row + batch.valid_count * config.vocabulary * SECONDS_PER_LOGIT[dtype]
+    emulated = dtype == "bfloat16" and not has_bfloat16()
+    each = SECONDS_PER_EMULATED_FLOP if emulated else SECONDS_PER_FLOP[dtype]
+    return moved * pace.moves + products * each * pace.products
+
+
+def block_features(config: DecoderConfig) -> int:
+    """Numbers a row and block that are kept for the reverse pass: norms, projections with their rotated copies, gate,
+    up and product."""
+    heads = config.heads + 2 * config.key_value_heads
+    return 12 * config.width + 4 * heads * config.head_width + 5 * config.ff_width
+
+
 def check_memory(request: ObserveRequest) -> Estimate:
-    """The estimate, refused where it passes this machine's available memory."""
+    """The estimate, refused where it exceeds this machine's available memory."""
     cost = estimate(request)
     allowed = int(MEMORY_SHARE * available_memory())
     if cost.total_bytes > allowed:
+        rows = "" if cost.weight_bytes > allowed else "shorten the rows or "
         raise BudgetError(
             f"This run needs about {cost.total_bytes / 2**30:.1f} GiB and {allowed / 2**30:.1f} GiB may be used; "
-            "shorten the rows or make the decoder smaller."
+            f"{rows}make the decoder smaller."
         )
     return cost
 

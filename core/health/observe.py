@@ -7,13 +7,17 @@ normalizer to make a ratio finite.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import count
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
+from core.decoder.progress import Told, silent
 from core.decoder.splitmix64 import FloatArray
 from core.decoder.tape import Contribution, Tape
 from core.decoder.valid import select_valid
@@ -72,19 +76,19 @@ class Observation:
         """E."""
         return len(self.loss_nats)
 
-    @property
+    @cached_property
     def activation_ratio(self) -> FloatArray:
         """A_s / A_0, `[E, S]`, dimensionless."""
         with np.errstate(all="ignore"):
             return self.activation_rms / self.activation_rms[:, :1]
 
-    @property
+    @cached_property
     def adjoint_ratio(self) -> FloatArray:
         """G_s / G_last, `[E, S]`, dimensionless."""
         with np.errstate(all="ignore"):
             return self.adjoint_rms / self.adjoint_rms[:, -1:]
 
-    @property
+    @cached_property
     def sound(self) -> npt.NDArray[np.bool_]:
         """Which members have finite ratios, `[E]`; `refusal` says why one has not."""
         numbers = (self.activation_rms, self.adjoint_rms, self.activation_ratio, self.adjoint_ratio)
@@ -122,10 +126,11 @@ class Observation:
         return None
 
 
-def measure(tape: Tape, *, parameter_gradients: bool = False, tokens: bool = False) -> Observation:
+def measure(tape: Tape, *, parameter_gradients: bool = False, tokens: bool = False, told: Told = silent) -> Observation:
     """Statistics of every member from one reverse pass; refuses only what makes the tape itself unusable.
 
-    `tokens` adds the quantiles of single tokens' RMS, which a sweep has no use for.
+    `tokens` adds the quantiles of single tokens' RMS, which a sweep has no use for. `told` hears of every site that the
+    reverse pass has reached.
     Raises `GeometryError` where shapes do not belong together and `MissingAdjoint`, naming the site, where the loss
     does not depend on a state, or where the forward ran without gradients. The reverse pass frees the tape's graph, so
     a tape is measured once.
@@ -134,7 +139,8 @@ def measure(tape: Tape, *, parameter_gradients: bool = False, tokens: bool = Fal
     if not tape.loss.requires_grad:
         raise MissingAdjoint(f"The loss depends on no site, not even site 0 ({tape.labels[0]}); run it with gradients.")
     leaves = list(tape.parameters.values()) if parameter_gradients else []
-    gradients = torch.autograd.grad(tape.loss.sum(), [*tape.states, *leaves], allow_unused=True)
+    with _telling(tape.states, told):
+        gradients = torch.autograd.grad(tape.loss.sum(), [*tape.states, *leaves], allow_unused=True)
     adjoints = []
     for site, adjoint in enumerate(gradients[: len(tape.states)]):
         if adjoint is None:
@@ -161,6 +167,25 @@ def measure(tape: Tape, *, parameter_gradients: bool = False, tokens: bool = Fal
         activation_tokens=activation_tokens,
         adjoint_tokens=adjoint_tokens,
     )
+
+
+@contextmanager
+def _telling(states: Sequence[torch.Tensor], told: Told) -> Iterator[None]:
+    """Tell of each state as its adjoint is found; the hooks leave every number alone and are taken off again."""
+    if told is silent:
+        yield
+        return
+    reached = count(1)
+
+    def tell(_: torch.Tensor) -> None:
+        told("sites in reverse", next(reached), len(states))
+
+    hooks = [state.register_hook(tell) for state in states]  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
 
 
 def _check_geometry(tape: Tape) -> None:

@@ -12,6 +12,7 @@ from core.decoder.batch import Batch, chapter_batch
 from core.decoder.construction import Decoder, Fresh, FreshInitialization, construction_record
 from core.decoder.forward import forward
 from core.decoder.parameters import layout
+from core.decoder.progress import Told, silent
 from core.decoder.recipes import CONTROL, recipe
 from core.decoder.record import ConstructionRecord
 from core.decoder.splitmix64 import SplitMix64
@@ -28,8 +29,11 @@ from core.health.request import ObserveRequest
 SCHEMA = "depthscope.observe/1"
 
 
-def observe_document(request: ObserveRequest, *, contributions: bool = True) -> Document:
-    """Build both arms of the request from one base draw, observe them and write the document."""
+def observe_document(request: ObserveRequest, *, contributions: bool = True, told: Told = silent) -> Document:
+    """Build both arms of the request from one base draw, observe them and write the document.
+
+    `told` hears of every finished block and of every site that the reverse pass has reached.
+    """
     request.check()
     check_memory(request)
     draw = BaseDraw(request.config, [request.seed], request.distribution)
@@ -42,6 +46,7 @@ def observe_document(request: ObserveRequest, *, contributions: bool = True) -> 
         device=request.device,
         contributions=contributions,
         tokens=True,
+        told=told,
     )
     record = construction_record(draw, chosen)
     documents = [arm_document(arm.observation, arm.member(0), request.band) for arm in arms]
@@ -59,24 +64,31 @@ def built_run(request: ObserveRequest) -> StoredRun:
 
 
 def restored_document(
-    run: StoredRun, batch: Batch | None = None, band: Band = DEFAULT_BAND, device: str = "cpu"
+    run: StoredRun,
+    batch: Batch | None = None,
+    band: Band = DEFAULT_BAND,
+    device: str = "cpu",
+    *,
+    told: Told = silent,
 ) -> Document:
-    """Observe stored values exactly as they are: no draws, no scaling."""
+    """Observe stored values exactly as they are: no draws, no scaling. `told` is that of `observe_document`."""
     batch = batch or chapter_batch()
     record, chosen = run.initialized.record, recipe(run.initialized.record.recipe)
     batch.check(record.config)
     check_memory(ObserveRequest(config=record.config, recipe=chosen.name, dtype=run.dtype, batch=batch))
     if chosen.topology == recipe(CONTROL).topology:
-        observation = _observe_stored([run.initialized, run.control], chosen.name, run.dtype, batch, device)
+        observation = _observe_stored([run.initialized, run.control], chosen.name, run.dtype, batch, device, told)
         documents = [arm_document(observation, member, band) for member in range(2)]
     else:
         pairs = ((run.initialized, chosen.name), (run.control, CONTROL))
-        single = [_observe_stored([decoder], name, run.dtype, batch, device) for decoder, name in pairs]
+        single = [_observe_stored([decoder], name, run.dtype, batch, device, told) for decoder, name in pairs]
         documents = [arm_document(observation, 0, band) for observation in single]
     return {**_document(record, run.dtype, documents, band), "construction": "restored"}
 
 
-def _observe_stored(decoders: list[Decoder], name: str, dtype: str, batch: Batch, device: str) -> Observation:
+def _observe_stored(
+    decoders: list[Decoder], name: str, dtype: str, batch: Batch, device: str, told: Told
+) -> Observation:
     config, shortcuts = decoders[0].config, decoders[0].record.shortcuts
     kind, place = torch_dtype(dtype), checked_device(device)
     with recording(place):
@@ -84,7 +96,7 @@ def _observe_stored(decoders: list[Decoder], name: str, dtype: str, batch: Batch
         if shortcuts is not None and recipe(name).profile is not None:
             scalars = [{k: torch.tensor([v], dtype=torch.float64) for k, v in block.items()} for block in shortcuts]
         weights = StoredWeights(config, [decoder.arrays() for decoder in decoders], kind, place, scalars)
-        return measure(forward(recipe(name).graph(config), weights, batch), tokens=True)
+        return measure(forward(recipe(name).graph(config), weights, batch, told=told), tokens=True, told=told)
 
 
 def _document(record: ConstructionRecord, dtype: str, arms: list[Document], band: Band) -> dict[str, Any]:

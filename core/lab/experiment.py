@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast, get_type_hints
 
 from core import __version__
+from core.decoder.progress import Told, silent
 from core.errors import LabError, shown
 from core.lab.options import Options
 from core.lab.result import Result
@@ -54,12 +56,17 @@ class Experiment:
         """Whether running with these options imports torch."""
         return self.torch or getattr(options, "source", None) == "decoder"
 
-    def run(self, options: Options | None = None) -> Result:
-        """The result for options of this experiment's own class; the defaults unless given."""
+    def run(self, options: Options | None = None, told: Told = silent) -> Result:
+        """The result for options of this experiment's own class; the defaults unless given.
+
+        `told` hears of the draws of an experiment that counts them.
+        """
         options = self.options() if options is None else options
         if type(options) is not self.options_type:
             raise LabError(f"{self.name} takes {self.options_type.__name__}, not {type(options).__name__}.")
-        return self.function(options)
+        function: Callable[..., Result] = self.function
+        counts = "told" in inspect.signature(function).parameters
+        return function(options, told=told) if counts else function(options)
 
     def document(self, options: Options | None = None, result: Result | None = None) -> dict[str, Any]:
         """The `lab` document: identity, options and result, for JSON; `result` is what `run` gave for `options`."""

@@ -12,13 +12,15 @@ from core.decoder.config import DecoderConfig
 from core.decoder.recipes import recipe
 from core.errors import DepthscopeError, GridError
 from core.health.estimate import check_memory
+from core.health.pace import machine_pace
 from core.health.request import ObserveRequest
 from core.sweep.canonical import engine_version
 from core.sweep.cost import call_seconds, draw_seconds, member_seconds, pass_bytes, pass_seconds
 from core.sweep.grid import Setting, SweepGrid
 
 MAX_MEMBERS = 1024
-CHUNK_SECONDS = 0.3
+# On the reference machine, so that a grid is cut in the same places on every machine.
+CHUNK_SECONDS = 0.2
 CHUNK_BYTES = 2**29
 
 
@@ -44,7 +46,8 @@ class Chunk:
     @property
     def seconds(self) -> float:
         """Rough cost on one core."""
-        return pass_seconds(self.config, self.batch, self.dtype, len(self.seeds) * len(self.recipes))
+        members = len(self.seeds) * len(self.recipes)
+        return pass_seconds(self.config, self.batch, self.dtype, members, machine_pace())
 
     @property
     def peak_bytes(self) -> int:
@@ -66,9 +69,9 @@ class Bundle:
     def seconds(self) -> float:
         """Rough cost on one core, base draws included once."""
         first = self.chunks[0]
-        return draw_seconds(replace(first.config, blocks=first.deepest), len(first.seeds)) + sum(
-            chunk.seconds for chunk in self.chunks
-        )
+        deepest = replace(first.config, blocks=first.deepest)
+        draws = draw_seconds(deepest, len(first.seeds), first.distribution, machine_pace())
+        return draws + sum(chunk.seconds for chunk in self.chunks)
 
 
 class SweepPlan:

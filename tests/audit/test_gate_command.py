@@ -27,7 +27,7 @@ def audit(*arguments: str) -> tuple[int, str, str]:
 
 def document(*arguments: str) -> tuple[int, dict[str, Any]]:
     status, out, err = audit(*arguments, "--json")
-    assert err == ""
+    assert err.startswith("The gate fails.\n") if status == 1 else err == ""
     return status, json.loads(out)
 
 
@@ -44,6 +44,21 @@ def test_the_gate_is_the_exit_status() -> None:
     assert document(GPT2)[1]["conformance"]["rule"] == "gpt2"
 
 
+@pytest.mark.parametrize("as_json", [["--json"], []])
+def test_a_failed_gate_says_in_words_what_it_refuses(as_json: list[str]) -> None:
+    findings = document(UNSCALED, "--rule", "gpt2")[1]["conformance"]["findings"]
+    refused = [found for found in findings if found["severity"] == "error"]
+    status, _, err = audit(UNSCALED, "--rule", "gpt2", "--gate", *as_json)
+    assert status == 1
+    assert err.splitlines() == ["The gate fails.", *(f"error {f['kind']}: {f['sentence']}" for f in refused)]
+
+
+def test_verdicts_stand_before_the_tables() -> None:
+    lines = audit(UNSCALED, "--rule", "gpt2")[1].splitlines()
+    starts = ["identity proved", "conformance absent", "Every ratio of the", "addition", "site"]
+    assert starts == sorted(starts, key=lambda start: [line.strip().startswith(start) for line in lines].index(True))
+
+
 def test_reports_and_golden_files(tmp_path: Path) -> None:
     junit, sarif, golden = (str(tmp_path / name) for name in ("junit.xml", "audit.sarif", "golden.json"))
     reports = ("--junit", junit, "--sarif", sarif, "--golden", golden, "--rule", "gpt2")
@@ -56,9 +71,10 @@ def test_reports_and_golden_files(tmp_path: Path) -> None:
     status, found = document(GPT2, *reports, "--gate")
     assert (status, found["golden"]["changes"]) == (0, [])
     # Another version of the library, as it were, that no longer scales writers.
-    status, out, _ = audit(UNSCALED, "--golden", golden, "--rule", "gpt2", "--gate")
+    status, out, err = audit(UNSCALED, "--golden", golden, "--rule", "gpt2", "--gate")
     assert status == 1
     assert "golden: verdict was 'applied' and is 'absent'" in out
+    assert "golden: verdict was 'applied' and is 'absent'" in err
     assert audit(UNSCALED, "--golden", golden, "--rule", "gpt2")[0] == 0
 
 

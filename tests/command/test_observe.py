@@ -50,7 +50,10 @@ def observe() -> Any:
 
     def call(*arguments: object) -> dict[str, Any]:
         outcome = run_cli("observe", *arguments, "--json")
-        assert (outcome.status, outcome.err) == (0, "")
+        assert outcome.status == 0
+        # A combination may be warned of; nothing else is said beside a document.
+        combined = any("+" in str(argument) for argument in arguments)
+        assert [line for line in outcome.err.splitlines() if not (combined and line.startswith("warning: "))] == []
         assert outcome.out.count("\n") == 1
         found: dict[str, Any] = outcome.document()
         return found
@@ -169,9 +172,31 @@ class TestBandAndGate:
         assert outcome.status == 0
         outcome = run_cli("observe", "--band", "0.01,20", "--recipe", "unscaled", "--gate", "--json")
         assert outcome.status == 1
-        assert outcome.err == ""
         assert outcome.document()["initialized"]["within_band"] is False
         assert run_cli("observe", "--band", "0.01,20", "--recipe", "unscaled").status == 0
+
+    @pytest.mark.parametrize("as_json", [["--json"], []])
+    def test_a_failed_gate_says_in_words_what_is_off(self, as_json: list[str]) -> None:
+        """Arm, ratio, first and worst site, its value and the limit, found anew in the document."""
+        given = ["observe", "--blocks", "16", "--recipe", "gpt2", "--band", "0.5,3", "--gate"]
+        outcome = run_cli(*given, *as_json)
+        assert outcome.status == 1
+        sites = run_cli(*given, "--json").document()["initialized"]["sites"]
+        outside = [site for site in sites if site["activation_ratio"] > 3]
+        worst = max(outside, key=lambda site: site["activation_ratio"])
+        assert len(outside) > 1
+        first, *sentences = outcome.err.splitlines()
+        assert first == "The gate fails."
+        assert "gpt2 arm leaves the band [0.5, 3]" in sentences[0]
+        (activation,) = (one for one in sentences if one.startswith("The activation ratio"))
+        assert (
+            f"at {len(outside)} sites, above its upper limit 3: {worst['activation_ratio']:.6g} at site" in activation
+        )
+        assert f"site {worst['site']} ({worst['label']})" in activation
+        assert f"the first is site {outside[0]['site']} ({outside[0]['label']})" in activation
+
+    def test_a_gate_that_holds_says_nothing(self) -> None:
+        assert run_cli("observe", "--gate").err == ""
 
     def test_the_largest_ratio_itself_is_the_limit(self, observe: Any) -> None:
         """Inclusive on the unrounded value, which prints in full."""
@@ -188,6 +213,27 @@ class TestBandAndGate:
         bands = observe("--band", "5,100")["initialized"]["sites"]
         assert bands[0]["activation_band"] == "below"
         assert bands[0]["adjoint_band"] == "within"
+
+
+class TestCombinations:
+    """What `recipes` says of a combination is said where it is observed."""
+
+    @pytest.mark.parametrize("as_json", [["--json"], []])
+    def test_warnings_are_those_of_recipes(self, as_json: list[str]) -> None:
+        wanted = run_cli("recipes", "--recipe", "lns+gpt2", "--json").document()["warnings"]
+        assert "damped-twice" in [warning["code"] for warning in wanted]
+        outcome = run_cli("observe", "--recipe", "lns+gpt2", *as_json)
+        assert outcome.status == 0
+        assert outcome.err.splitlines() == [f"warning: {warning['sentence']}" for warning in wanted]
+
+    def test_one_recipe_has_none(self) -> None:
+        assert run_cli("observe", "--recipe", "lns").err == ""
+
+    def test_a_long_run_says_where_they_are_measured(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("core.command.observe.SECONDS_FOR_WARNINGS", 0.0)
+        outcome = run_cli("observe", "--recipe", "lns+gpt2")
+        assert outcome.err.count("\n") == 1
+        assert "`recipes --recipe lns+gpt2`" in outcome.err
 
 
 class TestRows:
@@ -243,6 +289,21 @@ class TestTable:
         assert "36.296841+" not in outcome.out
         assert "33.368741+" in outcome.out
         assert max(map(len, outcome.out.splitlines())) <= 150
+
+    def test_the_verdict_on_each_arm_stands_before_the_table(self) -> None:
+        lines = run_cli("observe", "--band", "0.01,20").out.splitlines()
+        assert lines[0] == "Every ratio of the depth-scaled arm lies within the band [0.01, 20]."
+        table = next(index for index, line in enumerate(lines) if line.startswith("site"))
+        summary = " ".join(" ".join(lines[:table]).split())
+        assert "The unscaled arm leaves the band [0.01, 20] in its activation and adjoint ratios." in summary
+        assert "above its upper limit 20: 33.3687 at site" in summary
+        assert "G_last" in summary
+        assert len(lines[table + 1 :]) == 17
+
+    def test_a_limit_is_shown_in_full(self) -> None:
+        outcome = run_cli("observe", "--band", "0.123456789,3", "--gate")
+        assert "[0.123456789, 3]" in outcome.out
+        assert "[0.123456789, 3]" in outcome.err
 
     def test_arms_with_different_sites(self) -> None:
         """Parallel branches have L + 1 sites; the control's 2L + 1 stand beside them."""

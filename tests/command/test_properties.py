@@ -77,7 +77,9 @@ def assert_finite_or_refused(outcome: Outcome) -> None:
         assert outcome.err.count("\n") == 1
         assert "internal error" not in outcome.err
         return
-    assert (outcome.status, outcome.err) == (0, "")
+    assert outcome.status == 0
+    # A combination of recipes may be warned of.
+    assert all(line.startswith("warning: ") for line in outcome.err.splitlines())
     for arm in (outcome.document()[name] for name in ("initialized", "same_base_unscaled_control")):
         assert arm["loss_nats"] > 0
         for site in arm["sites"]:

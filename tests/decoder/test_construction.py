@@ -12,7 +12,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.decoder.base_draw import Distribution
+from core.decoder.base_draw import XAVIER, Distribution
 from core.decoder.config import Budget, DecoderConfig
 from core.decoder.construction import Decoder, Fresh, FreshInitialization, initialize_depth_scaled, restore
 from core.decoder.parameters import layout
@@ -341,6 +341,21 @@ def test_the_base_draw_is_named_in_the_record() -> None:
     fresh = FreshInitialization.prepare(Fresh(CONFIG, distribution=Distribution(0.02, 3.0)), SplitMix64(1))
     assert fresh.complete("gpt2").record.base_initializer_id == "normal-0.02-truncated-3-splitmix64"
     assert completed().record.base_initializer_id == "xavier-uniform-splitmix64"
+
+
+@pytest.mark.parametrize("std", [0.02, 1.0, 1e-320, 1e160, 123456.0])
+def test_a_base_draw_of_few_digits_keeps_its_name(std: float) -> None:
+    """Records written before name it so."""
+    assert Distribution(std).name == f"normal-{std:g}-splitmix64"
+    assert Distribution(1.0, std).name == f"normal-1-truncated-{std:g}-splitmix64"
+
+
+def test_different_base_draws_have_different_names() -> None:
+    values = [0.02, 0.0200000001, math.nextafter(0.02, 1), 1234567.0, 1234568.0, 1 / 3, 0.333333]
+    laws = [XAVIER, *(Distribution(std) for std in values), *(Distribution(1.0, cut) for cut in values)]
+    assert len({law.name for law in laws}) == len(laws)
+    for value in values:
+        assert float(Distribution(value).name.removeprefix("normal-").removesuffix("-splitmix64")) == value
 
 
 def test_admin_measures_and_records_its_shortcuts() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -80,3 +81,19 @@ def test_thirty_two_narrow_blocks_need_the_scaling() -> None:
 def test_one_block_equals_its_control() -> None:
     document = observe_document(ObserveRequest(config=DecoderConfig(blocks=1)))
     assert "the same largest activation ratio and the same largest adjoint ratio" in comparison(document)
+
+
+def test_a_ratio_next_to_its_limit_is_not_shown_as_the_limit() -> None:
+    ratio = math.nextafter(100.0, 200.0)
+    (sentence,) = diagnose_arm(arm([1, ratio], [1, 1]), "x", (0.01, 100.0)).sentences
+    assert sentence == (
+        f"The activation ratio leaves the band at 1 site, above its upper limit 100: {ratio!r} at site 1 (site-1), "
+        "just beyond."
+    )
+
+
+def test_the_limits_are_those_that_were_judged_by() -> None:
+    verdict = diagnose_arm(arm([1, 4], [1, 1], (0.123456789, 3.00000001)), "x", (0.123456789, 3.00000001))
+    assert "[0.123456789, 3.00000001]" in verdict.headline
+    assert "upper limit 3.00000001" in verdict.sentences[0]
+    assert verdict.verdict == (verdict.headline, *verdict.sentences)

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from core.decoder.config import DecoderConfig
 from core.errors import NonfiniteObservation, NormalizerError
 from core.health.band import Band
+from core.health.diagnosis import diagnose_arm
 from core.health.document import arm_document
 from core.health.observe import ContributionStatistics, Observation
+from tests.support import ROW, observe_one
 
 GAIN = np.array([[1.0, 2.0], [3.0, 4.0]])
 
@@ -109,3 +113,55 @@ def test_a_member_without_ratios_is_refused_and_the_others_are_not() -> None:
     with pytest.raises(NormalizerError, match=r"site 0 \(input\) is 0"):
         arm_document(observation, 2)
     assert arm_document(observation, 0)["loss_nats"] == 5.0
+
+
+class Counted(np.ndarray):
+    """An array that counts the numbers that divisions of it yield."""
+
+    divided = 0
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        plain = [np.asarray(value) for value in inputs]
+        found = getattr(ufunc, method)(*plain, **options)
+        if ufunc is np.true_divide:
+            Counted.divided += np.size(found)
+        return found
+
+
+@pytest.mark.parametrize("sites", [3, 4097])
+def test_each_ratio_is_computed_once(sites: int) -> None:
+    rms = np.ones((1, sites)).view(Counted)
+    observation = Observation(
+        labels=[str(site) for site in range(sites)],
+        activation_rms=rms,
+        adjoint_rms=rms,
+        loss_nats=np.ones(1),
+        valid_positions=1,
+        width=1,
+    )
+    Counted.divided = 0
+    arm_document(observation, 0)
+    assert Counted.divided == 2 * sites
+
+
+def test_a_document_takes_calls_in_proportion_to_its_depth() -> None:
+    """Calls of the second half of a depth are as many as of the first, to within what does not grow at all."""
+
+    def calls(blocks: int) -> int:
+        observation = observe_one(DecoderConfig(blocks=blocks), "depth-scaled", 1, ROW, tokens=True)
+        counted = 0
+
+        def count(frame: object, event: str, argument: object) -> None:
+            nonlocal counted
+            counted += event in ("call", "c_call")
+
+        sys.setprofile(count)
+        try:
+            arm = arm_document(observation, 0)
+            diagnose_arm(arm, "x", (0.01, 100.0))
+        finally:
+            sys.setprofile(None)
+        return counted
+
+    few, more, most = (calls(blocks) for blocks in (16, 32, 64))
+    assert most - more == pytest.approx(2 * (more - few), rel=0.1)

@@ -14,6 +14,7 @@ from core.decoder.config import Budget, DecoderConfig
 from core.decoder.recipes import RECIPES
 from core.decoder.weights import DrawnWeights
 from core.errors import BatchError, BudgetError, DtypeError, RecipeError, SeedError
+from core.health.estimate import MEMORY_SHARE, estimate
 from core.health.report import built_run, observe_document, restored_document
 from core.health.request import ObserveRequest
 from tests.support import PACKED, batch_of
@@ -88,6 +89,17 @@ def test_a_run_too_large_for_this_machine_is_refused(monkeypatch: pytest.MonkeyP
     for observed in (lambda: observe_document(REQUEST), lambda: restored_document(run, REQUEST.batch)):
         with pytest.raises(BudgetError, match="GiB may be used"):
             observed()
+
+
+def test_shorter_rows_are_advised_only_where_they_would_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside weights that exceed the memory by themselves no row is short enough."""
+    weights = estimate(REQUEST).weight_bytes
+    for available, advised in ((weights / MEMORY_SHARE + 2, True), (weights / MEMORY_SHARE - 2, False)):
+        monkeypatch.setattr("core.health.estimate.available_memory", lambda available=available: available)
+        with pytest.raises(BudgetError) as refused:
+            observe_document(REQUEST)
+        assert ("shorten the rows" in str(refused.value)) is advised
+        assert "make the decoder smaller" in str(refused.value)
 
 
 def test_the_base_draw_is_the_requests() -> None:

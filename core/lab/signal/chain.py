@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from core.decoder.progress import Told, counted, silent
 from core.decoder.splitmix64 import FloatArray
 from core.errors import LabError
 from core.lab.norm.law import NormKind, RowNorm
@@ -63,11 +64,11 @@ class ChainOptions(Options):
         return self.layers**-0.5 if self.topology == "scaled-residual" else 1.0
 
 
-def chain(options: ChainOptions) -> Result:
+def chain(options: ChainOptions, told: Told = silent) -> Result:
     """RMS of state and gradient after 0..L layers, measured and predicted. Table: `sizes`."""
     activation = ACTIVATIONS[options.activation]
     seeds = consecutive(options.seed, options.seeds)
-    runs = [_built(options, each).run(*_ends(options, each)) for each in seeds]
+    runs = [_built(options, each).run(*_ends(options, each)) for each in counted(seeds, "chains", told)]
     predicted = _built(options, options.seed).predict(options.gain)
     mean, mean_square, slopes = activation.moments(options.gain)
     parts = [_rows(run, "measured", str(each)) for each, run in zip(seeds, runs, strict=True)]

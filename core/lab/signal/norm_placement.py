@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from core.decoder.progress import Told, counted, silent
 from core.errors import LabError
 from core.lab.moments import slope
 from core.lab.options import Options, consecutive, seed, whole, wholes
@@ -45,12 +46,13 @@ class NormPlacementOptions(Options):
             raise LabError(f"{draws:,} weights pass the limit of {MAX_DRAWS:,}; choose fewer blocks, width or seeds.")
 
 
-def norm_placement(options: NormPlacementOptions) -> Result:
+def norm_placement(options: NormPlacementOptions, told: Told = silent) -> Result:
     """Last-layer gradient norms. Tables: `gradients` (a row a placement, depth and seed), `mean` over the seeds.
 
     `by_theory` starts at the mean of the shallowest stack and has the theorem's slope.
     """
-    rows = [row for each in consecutive(options.seed, options.seeds) for row in _gradients(options, each)]
+    draws = counted(consecutive(options.seed, options.seeds), "draws of the stacks", told)
+    rows = [row for each in draws for row in _gradients(options, each)]
     gradients = pd.DataFrame(rows, columns=["placement", "seed", "blocks", "gradient_norm"])
     mean = gradients.groupby(["placement", "blocks"])["gradient_norm"].mean().reset_index()
     first = mean.groupby("placement")[["blocks", "gradient_norm"]].transform("first")

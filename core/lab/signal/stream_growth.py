@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from core.decoder.progress import Told, counted, silent
 from core.errors import LabError
 from core.lab.moments import slope
 from core.lab.options import Options, consecutive, flag, number, seed, whole
@@ -43,11 +44,12 @@ class StreamGrowthOptions(Options):
             raise LabError(f"{draws:,} weights pass the limit of {MAX_DRAWS:,}; choose fewer blocks, width or seeds.")
 
 
-def stream_growth(options: StreamGrowthOptions) -> Result:
+def stream_growth(options: StreamGrowthOptions, told: Told = silent) -> Result:
     """RMS of the stream after every block, measured and by the law. Tables: `stream`, `mean` over the seeds."""
     coefficient = options.blocks**-0.5 if options.scaled else 1.0
     blocks = np.arange(1, options.blocks + 1)
-    measured = np.array([list(_sizes(options, each, coefficient)) for each in consecutive(options.seed, options.seeds)])
+    draws = counted(consecutive(options.seed, options.seeds), "draws of the stack", told)
+    measured = np.array([list(_sizes(options, each, coefficient)) for each in draws])
     _, mean_square, _ = ACTIVATIONS["gelu"].moments(options.width * options.spread**2)
     added = coefficient**2 * options.ff_ratio * options.width * options.spread**2 * mean_square
     mean = measured.mean(axis=0)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from core.decoder.progress import Told, counted, silent
 from core.errors import LabError
 from core.lab.moments import rms
 from core.lab.options import Options, consecutive, number, seed, whole, wholes
@@ -41,11 +42,10 @@ class WidthUpdateOptions(Options):
             )
 
 
-def width_update(options: WidthUpdateOptions) -> Result:
+def width_update(options: WidthUpdateOptions, told: Told = silent) -> Result:
     """Effect of the update beside a random layer's output, a row a width and seed. Tables: `effects`, `law`."""
-    measured = [
-        _one(options, width, each) for width in options.widths for each in consecutive(options.seed, options.seeds)
-    ]
+    cases = [(width, each) for width in options.widths for each in consecutive(options.seed, options.seeds)]
+    measured = [_one(options, width, each) for width, each in counted(cases, "draws of a layer", told)]
     effects = pd.DataFrame(measured)
     law = pd.DataFrame({"width": options.widths})
     law["update_effect"] = options.update * law["width"] * math.sqrt(2 / math.pi)

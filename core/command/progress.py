@@ -1,0 +1,61 @@
+"""Progress of one long run on standard error: what its engine counts, shown by the clock and never on a short run."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TextIO
+
+from core.decoder.progress import Told, silent
+
+# Seconds before the first line and between two: a terminal has one line rewritten, a log is given few.
+TERMINAL_FIRST, TERMINAL_EVERY = 1.0, 0.2
+LOG_FIRST, LOG_EVERY = 30.0, 30.0
+LINE_WIDTH = 70
+
+
+class ProgressLine:
+    """A `Told` that writes to `stream`; its time begins at the first call, so an import is no part of it."""
+
+    def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
+        self._stream, self._clock, self._rewrites = stream, clock, stream.isatty()
+        self._next: float | None = None
+        self._shown = False
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        """Show that `done` of `total` are finished, where it is time to."""
+        now = self._clock()
+        if self._next is None:
+            self._next = now + (TERMINAL_FIRST if self._rewrites else LOG_FIRST)
+        if now < self._next:
+            return
+        self._next = now + (TERMINAL_EVERY if self._rewrites else LOG_EVERY)
+        line = f"{what}: {done:,} of {total:,}"
+        self._write(f"\r{line:<{LINE_WIDTH}}" if self._rewrites else f"{line}\n")
+
+    def clear(self) -> None:
+        """Take the rewritten line off a terminal."""
+        if self._rewrites and self._shown:
+            self._write(f"\r{'':<{LINE_WIDTH}}\r")
+
+    def _write(self, text: str) -> None:
+        # A log that can take no more is no reason to lose the result.
+        with suppress(OSError, ValueError):
+            self._stream.write(text)
+            self._stream.flush()
+        self._shown = True
+
+
+@contextmanager
+def progress() -> Iterator[Told]:
+    """What a long computation tells of itself, on standard error while the block runs."""
+    if sys.stderr is None:
+        yield silent
+        return
+    line = ProgressLine(sys.stderr)
+    try:
+        yield line
+    finally:
+        line.clear()
