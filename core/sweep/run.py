@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from core.decoder.recipes import recipe
 from core.decoder.splitmix64 import FloatArray
 from core.errors import StoreError
+from core.sweep.cells import Cell, Found, packed
 from core.sweep.cost import SweepEstimate
 from core.sweep.grid import SweepGrid
 from core.sweep.keys import cell_keys
 from core.sweep.plan import Bundle, Chunk, SweepPlan
 from core.sweep.results import REFUSED, Results
-from core.sweep.store import Cell, Found, Store, packed
+from core.sweep.store import Store
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -58,6 +60,7 @@ class SweepRun:
         self._worked = 0.0
         self._expected = 0.0
         self._computed = 0
+        self._sizes: dict[tuple[int, str], int] = {}
         # Versions of the store when the whole grid, and when single chunks, were last looked up.
         self._opened_at = store.version()
         self._read_at: dict[Chunk, int] = {}
@@ -190,8 +193,8 @@ class SweepRun:
         found = [cell for _, cell in self._stored(setting, recipe, seeds)]
         if len(found) < len(seeds):
             raise StoreError(
-                f"The store {self.store.path} no longer has {len(seeds) - len(found)} finished cells; another process "
-                "deleted them, so run the sweep again."
+                f"The store {self.store.path} no longer has {len(seeds) - len(found)} finished cells, which another "
+                "process deleted or damage hides; run the sweep again, and with another store where that does not help."
             )
         return stacked(found)[0]
 
@@ -216,8 +219,15 @@ class SweepRun:
 
     def _stored(self, setting: int, recipe: str, seeds: Sequence[int]) -> list[tuple[int, Found]]:
         keys = cell_keys(self.grid, self.grid.settings[setting], recipe, seeds)
-        known = self.store.found(keys)
+        known = self.store.found(keys, self._numbers_per_cell(setting, recipe))
         return [(seed, known[key]) for seed, key in zip(seeds, keys, strict=True) if key in known]
+
+    def _numbers_per_cell(self, setting: int, name: str) -> int:
+        """Numbers of an observed cell: the loss, then two for each site."""
+        config = self.grid.settings[setting].config
+        if (config.blocks, name) not in self._sizes:
+            self._sizes[config.blocks, name] = 1 + 2 * len(recipe(name).graph(config).site_labels())
+        return self._sizes[config.blocks, name]
 
     def _enter(self, part: Chunk, result: ChunkResult) -> None:
         setting, blocks = self.grid.settings[part.setting], part.config.blocks
