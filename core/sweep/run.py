@@ -199,11 +199,12 @@ class SweepRun:
         return stacked(found)[0]
 
     def keys(self) -> set[bytes]:
-        """Keys of every cell of the grid, which a store must not trim away."""
+        """Keys of every cell of the grid that runs, which a store must not trim away."""
         return {
             key
-            for setting in self.grid.settings
+            for index, setting in enumerate(self.grid.settings)
             for name in self.grid.computed
+            if (index, name) not in self.plan.refusals
             for key in cell_keys(self.grid, setting, name, self.grid.seeds)
         }
 
