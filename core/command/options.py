@@ -22,9 +22,12 @@ CHAPTER = DecoderConfig()
 
 
 class WholeNumber(click.ParamType[int]):
-    """A decimal integer of any size; refusing text is one sentence."""
+    """A decimal integer, of any size unless limits are given; refusing text is one sentence."""
 
     name = "integer"
+
+    def __init__(self, lower: int | None = None, upper: int | None = None) -> None:
+        self._lower, self._upper = lower, upper
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """The integer that `value` writes out."""
@@ -35,7 +38,11 @@ class WholeNumber(click.ParamType[int]):
         if not (digits.isascii() and digits.isdigit() and len(digits) <= 40):
             label = param.opts[0] if param else "The value"
             raise ConfigError(f"{label} is {shown(text)}; it must be a whole number.")
-        return int(text)
+        number = int(text)
+        if self._lower is not None and self._upper is not None and not self._lower <= number <= self._upper:
+            label = param.opts[0] if param else "The value"
+            raise ConfigError(f"{label} is {number}; it must lie between {self._lower:,} and {self._upper:,}.")
+        return number
 
 
 class PathText(click.ParamType[str]):

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import click
 
+from core.cli import DONE, GATE_FAILED
 from core.command import options as opt
 from core.decoder.batch import Batch
 from core.decoder.config import Budget, DecoderConfig
@@ -17,10 +20,12 @@ from core.errors import BatchError, GridError, StoreError
 from core.health.band import parse_band
 from core.strict_json import read_json
 from core.sweep.grid import DEPTHS, SweepGrid
-from core.sweep.output import OutputFolder, summary_lines
+from core.sweep.output import OutputFolder, refused_recipes, summary_lines
+from core.sweep.process import cores, settle
 from core.sweep.progress import Progress
-from core.sweep.ranges import parse_names, parse_seeds, parse_sizes
+from core.sweep.ranges import parse_names, parse_sizes, seeds_or_range
 from core.sweep.run import SweepRun
+from core.sweep.stopping import Stopped, stoppable
 from core.sweep.store import DEFAULT_LIMIT, Store
 from core.sweep.tokens import uniform_batch
 
@@ -31,6 +36,7 @@ SECONDS_FOR_WORKERS = 6.0
 SLICE_SECONDS = 0.5
 # Multiples of it, modulo 1, lie far apart, so that processes with neighbouring ids begin at different chunks.
 GOLDEN_RATIO = 0.6180339887498949
+MOST_WORKERS = 1024
 
 
 def _list(name: str, default: int | None, text: str) -> Callable[[opt.Command], opt.Command]:
@@ -66,35 +72,103 @@ def _list(name: str, default: int | None, text: str) -> Callable[[opt.Command], 
 @click.option(
     "--store", type=opt.PATH, metavar="PATH", help="Store of finished cells; DEPTHSCOPE_STORE, else one a user."
 )
-@click.option("--store-limit", type=opt.WHOLE, default=DEFAULT_LIMIT, show_default=True, help="Bytes of the store.")
-@click.option("--workers", type=opt.WHOLE, help="Processes; as many as cores where that saves time unless given.")
+@click.option(
+    "--store-limit",
+    type=opt.WholeNumber(1, 2**62),
+    default=DEFAULT_LIMIT,
+    show_default=True,
+    help="Bytes of the store.",
+)
+@click.option(
+    "--workers",
+    type=opt.WholeNumber(1, MOST_WORKERS),
+    help="Processes; as many as cores where that saves time unless given.",
+)
 @click.option("--scheduler", type=str, metavar="ADDRESS", help="Run on the workers of a Dask scheduler.")
 @click.option(
     "--out", required=True, type=opt.PATH, metavar="DIR", help="Folder for sweep.csv, summary.csv, manifest.json."
 )
 @click.option("--parquet", is_flag=True, help="Write sweep.parquet too.")
+@click.option("--gate", is_flag=True, help="Exit 1 where a recipe's cell leaves the band or is refused.")
 @opt.budget_options
 @opt.json_option
 @click.pass_context
-def command(context: click.Context, /, **options: Any) -> None:
+def command(context: click.Context, /, **options: Any) -> int:
     """Observe a grid of depths, seeds and recipes, each recipe beside the unscaled control of the same base draw."""
-    grid, parquet, workers = grid_from(context, options), options["parquet"], options["workers"]
-    if workers is not None and workers < 1:
-        raise GridError(f"--workers is {workers}; a sweep needs at least one process.")
-    folder = OutputFolder(options["out"])
-    manifest = folder.finished(grid, parquet=parquet)
-    if manifest is None:
-        if options["scheduler"] is None and grid.device != "cpu":
-            from core.health.arms import checked_device
+    grid = grid_from(context, options)
+    folder, place = OutputFolder(options["out"]), Path(options["store"] or default_store(os.environ))
+    if options["scheduler"] is not None:
+        from core.sweep.distributed import check_address
 
-            checked_device(grid.device)
-        with Store.open(options["store"] or default_store(os.environ), options["store_limit"]) as store:
-            run = SweepRun(grid, store, start=os.getpid() * GOLDEN_RATIO % 1)
-            folder.begin(grid)
-            _finish(run, options["scheduler"], workers)
-            manifest = folder.write(run, parquet=parquet)
-            store.trim(run.keys())
-    opt.emit({"out": str(folder.path), **manifest}, options["as_json"], lambda document: readable(folder, document))
+        check_address(options["scheduler"])
+    try:
+        with stoppable(), ExitStack() as held:
+            manifest = folder.finished(grid, parquet=options["parquet"])
+            if manifest is None:
+                manifest = _completed(held, grid, folder, place, options)
+            return _told(grid, folder, {"out": str(folder.path), **manifest}, options)
+    except Stopped as stop:
+        # A terminal that hung up takes no more words.
+        with suppress(OSError):
+            _say(f"Stopped by {stop.signal.name}; finished cells are kept in {place}, and the same command goes on.")
+        context.exit(128 + stop.signal)
+
+
+def _completed(
+    held: ExitStack, grid: SweepGrid, folder: OutputFolder, place: Path, options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Compute what is missing and write the folder, which stays claimed while `held` is open."""
+    scheduler, client = options["scheduler"], None
+    if scheduler is None and grid.device != "cpu":
+        from core.health.arms import checked_device
+
+        checked_device(grid.device)
+    if Path(os.path.realpath(place)).is_relative_to(os.path.realpath(folder.path)):
+        raise StoreError(
+            f"The store {place} lies in --out, which holds the files of one sweep alone; give another place."
+        )
+    # A scheduler that does not answer leaves nothing behind, not even a store; one that has everything is not asked.
+    if scheduler is not None and not os.path.exists(place):
+        client = _connected(held, scheduler)
+    held.enter_context(folder.claimed())
+    store = held.enter_context(Store.open(place, options["store_limit"], _say))
+    run = SweepRun(grid, store, start=os.getpid() * GOLDEN_RATIO % 1)
+    if store.damaged:
+        _say(f"Damaged cells of the store {place}, computed anew: {store.damaged:,}.")
+    if scheduler is not None and client is None and run.pending:
+        client = _connected(held, scheduler)
+    folder.begin(grid)
+    _finish(run, client, options["workers"])
+    manifest = folder.write(run, parquet=options["parquet"])
+    store.trim(run.keys())
+    return manifest
+
+
+def _connected(held: ExitStack, scheduler: str) -> Any:
+    from core.sweep.distributed import connected
+
+    return held.enter_context(connected(scheduler))
+
+
+def _told(grid: SweepGrid, folder: OutputFolder, document: dict[str, Any], options: Mapping[str, Any]) -> int:
+    """Print what was found, and what needs attention on standard error; the exit status."""
+    status = DONE
+    if options["gate"]:
+        from core.sweep.gate import judge
+
+        verdict = judge(folder, grid.band)
+        document["gate"] = verdict.document()
+        status = DONE if verdict.passes else GATE_FAILED
+    opt.emit(document, options["as_json"], lambda document: readable(folder, document))
+    if refused := refused_recipes(folder):
+        _say(f"Refused in every cell, for the reason that sweep.csv gives: {', '.join(refused)}.")
+    if status == GATE_FAILED:
+        _say(str(verdict))
+    return status
+
+
+def _say(sentence: str) -> None:
+    click.echo(sentence, err=True)
 
 
 def default_store(environment: Mapping[str, str]) -> Path:
@@ -115,7 +189,7 @@ def grid_from(context: click.Context, options: Mapping[str, Any]) -> SweepGrid:
     batches = _batches(context, options)
     return SweepGrid(
         blocks=parse_sizes("--blocks", options["blocks"]),
-        seeds=parse_seeds(options["seeds"]),
+        seeds=seeds_or_range(options["seeds"]),
         recipes=parse_names("--recipe", options["recipe"]),
         sizes=tuple(_sizes(options, max(batch.longest for batch in batches))),
         dtypes=parse_names("--dtype", options["dtype"]),
@@ -165,32 +239,36 @@ def _batches(context: click.Context, options: Mapping[str, Any]) -> list[Batch]:
     ]
 
 
-def _finish(run: SweepRun, scheduler: str | None, workers: int | None) -> None:
-    """Compute what is missing, where it was asked for, and tell how far it is."""
+def _finish(run: SweepRun, client: Any, workers: int | None) -> None:
+    """Compute what is missing, on a scheduler where there is a client of one, and tell how far it is."""
     if not run.pending:
         return
     progress = Progress(run, sys.stderr)
-    for _ in _slices(run, scheduler, workers):
+    for _ in _slices(run, client, workers):
         progress.show()
     progress.show(last=True)
 
 
-def _slices(run: SweepRun, scheduler: str | None, workers: int | None) -> Iterator[int]:
-    if scheduler is not None:
-        from core.sweep.distributed import run_on_scheduler
+def _slices(run: SweepRun, client: Any, workers: int | None) -> Iterator[int]:
+    """Finished cells, first when computing begins."""
+    if client is not None:
+        from core.sweep.distributed import run_on_client
 
-        yield from run_on_scheduler(run, scheduler)
+        yield from run_on_client(run, client)
         return
     if workers is None:
-        workers = (os.cpu_count() or 1) if run.estimate.seconds > SECONDS_FOR_WORKERS else 1
+        workers = cores() if run.estimate.seconds > SECONDS_FOR_WORKERS else 1
+    elif workers > cores():
+        _say(f"--workers is {workers} and this process may use {cores()} cores, so that workers wait for one another.")
     if workers > 1:
         from core.sweep.pool import run_in_processes
 
         yield from run_in_processes(run, workers)
         return
-    from core.sweep.process import settle
-
     settle()
+    # Before the clock starts.
+    import_module("core.sweep.engine")
+    yield run.done
     while run.pending:
         run.step(SLICE_SECONDS)
         yield run.done

@@ -96,13 +96,17 @@ class SweepRun:
     def estimate(self) -> SweepEstimate:
         """What the missing cells will take on one core of this machine, by arithmetic; after the first slice the
         seconds are corrected by what the finished chunks took."""
-        seconds = sum(bundle.seconds for bundle in self.open_bundles())
         pace = self._worked / self._expected if self._expected else 1.0
         return SweepEstimate(
             cells=self.total - self.done,
-            seconds=seconds * pace,
+            seconds=self.seconds_left * pace,
             peak_bytes=max((chunk.peak_bytes for chunk in self._pending), default=0),
         )
+
+    @property
+    def seconds_left(self) -> float:
+        """Seconds of the missing cells by arithmetic alone: a measure of the work that is left."""
+        return sum(bundle.seconds for bundle in self.open_bundles())
 
     @property
     def chunk_seconds(self) -> float:
@@ -219,6 +223,8 @@ class SweepRun:
             self.results.take(setting, recipe, [seed for seed, _ in pairs], numbers, reasons)
 
     def _stored(self, setting: int, recipe: str, seeds: Sequence[int]) -> list[tuple[int, Found]]:
+        if not seeds:
+            return []
         keys = cell_keys(self.grid, self.grid.settings[setting], recipe, seeds)
         known = self.store.found(keys, self._numbers_per_cell(setting, recipe))
         return [(seed, known[key]) for seed, key in zip(seeds, keys, strict=True) if key in known]
