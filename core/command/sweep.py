@@ -259,7 +259,7 @@ def _slices(run: SweepRun, client: Any, workers: int | None) -> Iterator[int]:
     if workers is None:
         workers = cores() if run.estimate.seconds > SECONDS_FOR_WORKERS else 1
     elif workers > cores():
-        _say(f"--workers is {workers} and this process may use {cores()} cores, so that workers wait for one another.")
+        _say(f"--workers is {workers} where this process has cores for {cores()}, so workers wait for one another.")
     if workers > 1:
         from core.sweep.pool import run_in_processes
 
