@@ -19,6 +19,7 @@ from core.decoder.config import Budget, DecoderConfig
 from core.errors import BatchError, GridError, StoreError
 from core.health.band import parse_band
 from core.strict_json import read_json
+from core.sweep.gate import judge
 from core.sweep.grid import DEPTHS, SweepGrid
 from core.sweep.output import OutputFolder, refused_recipes, summary_lines
 from core.sweep.process import cores, settle
@@ -110,7 +111,7 @@ def command(context: click.Context, /, **options: Any) -> int:
     except Stopped as stop:
         # A terminal that hung up takes no more words.
         with suppress(OSError):
-            _say(f"Stopped by {stop.signal.name}; finished cells are kept in {place}, and the same command goes on.")
+            _say(f"Stopped by {stop.signal.name}; finished cells are kept in {place}; run the same command to go on.")
         context.exit(128 + stop.signal)
 
 
@@ -152,19 +153,16 @@ def _connected(held: ExitStack, scheduler: str) -> Any:
 
 def _told(grid: SweepGrid, folder: OutputFolder, document: dict[str, Any], options: Mapping[str, Any]) -> int:
     """Print what was found, and what needs attention on standard error; the exit status."""
-    status = DONE
-    if options["gate"]:
-        from core.sweep.gate import judge
-
-        verdict = judge(folder, grid.band)
+    verdict = judge(folder, grid.band) if options["gate"] else None
+    if verdict is not None:
         document["gate"] = verdict.document()
-        status = DONE if verdict.passes else GATE_FAILED
     opt.emit(document, options["as_json"], lambda document: readable(folder, document))
     if refused := refused_recipes(folder):
         _say(f"Refused in every cell, for the reason that sweep.csv gives: {', '.join(refused)}.")
-    if status == GATE_FAILED:
-        _say(str(verdict))
-    return status
+    if verdict is None or verdict.passes:
+        return DONE
+    _say(str(verdict))
+    return GATE_FAILED
 
 
 def _say(sentence: str) -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from core.sweep.engine import ChunkResult
 
 REACH_SECONDS = 2.0
-CONNECT_SECONDS = 10
+CONNECT_SECONDS = 5.0
 RETRIES = 3
 FINDER = "depthscope-project"
 POLL_SECONDS = 0.02
@@ -57,13 +57,21 @@ def check_address(address: str) -> tuple[str, int]:
     )
 
 
+def _greeted(address: str, place: tuple[str, int]) -> None:
+    """Wait for what a scheduler says first; Dask would ask a closed port again and again, and a silent one for ever."""
+    with socket.create_connection(place, timeout=REACH_SECONDS) as probe:
+        probe.settimeout(CONNECT_SECONDS)
+        # Over tcp the scheduler speaks first; over tls and ws the client.
+        if address.partition("://")[0] not in ("tls", "ws", "wss") and not probe.recv(1):
+            raise ConnectionError("closed without a word")
+
+
 @contextmanager
 def connected(address: str) -> Iterator[Any]:
     """A client of the scheduler at `address`; refused within seconds where nobody answers."""
     dask, place = _distributed(), check_address(address)
     try:
-        # Dask itself asks again and again until its time is over.
-        socket.create_connection(place, timeout=REACH_SECONDS).close()
+        _greeted(address, place)
         client = dask.Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
         raise SchedulerError(

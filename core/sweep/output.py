@@ -19,7 +19,7 @@ from core import __version__
 from core.errors import StorageError
 from core.health.columns import REFUSED
 from core.strict_json import read_json
-from core.sweep.canonical import engine_version, library_versions
+from core.sweep.canonical import canonical_json, engine_version, library_versions
 from core.sweep.folder_lock import LOCK, made_and_locked
 from core.sweep.grid import SweepGrid
 from core.sweep.growth import growth_rows
@@ -56,6 +56,7 @@ class OutputFolder:
             manifest.get("engine") != engine_version()
             or not isinstance(digests, dict)
             or set(digests) != _names(parquet)
+            or manifest.get("manifest_digest") != _digest_of(manifest)
         ):
             return None
         return manifest if all(digests[name] == self._digest(name) for name in digests) else None
@@ -91,6 +92,7 @@ class OutputFolder:
             "growth": list(growth_rows(run.results)),
             "digests": digests,
         }
+        manifest["manifest_digest"] = _digest_of(manifest)
         self._write_manifest(manifest)
         for name in set(TABLES) - set(digests):
             (self.path / name).unlink(missing_ok=True)
@@ -228,6 +230,12 @@ def _head(grid: SweepGrid, state: str) -> dict[str, Any]:
         "grid_digest": grid.digest,
         "grid": grid.document(),
     }
+
+
+def _digest_of(manifest: Mapping[str, Any]) -> str:
+    """SHA-256 of the rest of a manifest, so that an edited one is not believed."""
+    rest = {name: value for name, value in manifest.items() if name != "manifest_digest"}
+    return hashlib.sha256(canonical_json(rest).encode()).hexdigest()
 
 
 def _row_lines(run: SweepRun) -> Iterator[str]:

@@ -104,3 +104,13 @@ def test_a_recipe_that_refuses_everywhere_is_told_of(home: Path) -> None:
         assert outcome.status == 0
         told = "Refused in every cell, for the reason that sweep.csv gives: t-fixup."
         assert outcome.err.splitlines()[-1] == told
+
+
+def test_an_edited_manifest_is_not_believed_but_written_again(home: Path) -> None:
+    told = sweep(*SMALL, "--out", home / "out", "--json")
+    whole = files(home / "out")
+    for name, value in (("cells", {"total": 12, "observed": 99, "refused": 0}), ("growth", []), ("versions", {})):
+        manifest = json.loads(whole["manifest.json"])
+        (home / "out" / "manifest.json").write_text(json.dumps({**manifest, name: value}, indent=1) + "\n")
+        assert sweep(*SMALL, "--out", home / "out", "--json").out == told.out
+        assert files(home / "out") == whole

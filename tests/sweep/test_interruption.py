@@ -150,7 +150,7 @@ def test_a_signal_that_asks_it_to_end_is_answered_in_a_sentence(
     out, err = process.communicate(timeout=300)
     assert (process.returncode, out) == (128 + asked, "")
     assert err.splitlines()[-1] == (
-        f"Stopped by {asked.name}; finished cells are kept in {tmp_path / 'cells.sqlite'}, and the same command goes "
+        f"Stopped by {asked.name}; finished cells are kept in {tmp_path / 'cells.sqlite'}; run the same command to go "
         "on."
     )
     assert "Traceback" not in err
