@@ -19,6 +19,7 @@ FAULTS = {
         "the disk does not take or give the data, perhaps because it or a file-size limit is full",
         "look at the disk",
     ),
+    "SQLITE_READONLY_DBMOVED": ("the file was moved or deleted meanwhile", "run the sweep again"),
     "SQLITE_READONLY": ("it may only be read", "permit writing"),
     "SQLITE_CANTOPEN": ("it cannot be opened or created there", "permit that"),
     "SQLITE_NOTADB": ("it is damaged or was never a store of cells", "move the file away"),

@@ -187,3 +187,13 @@ def test_a_store_that_stays_held_is_refused_in_a_sentence(tmp_path: Path, monkey
         assert store.count() == 1
     assert len(said) == 1
     holder.close()
+
+
+def test_a_file_that_is_moved_away_meanwhile_is_said_to_be(tmp_path: Path) -> None:
+    path = tmp_path / "cells.sqlite"
+    with Store.open(path) as store:
+        store.put([cell(1)])
+        path.rename(tmp_path / "elsewhere")
+        with pytest.raises(StoreError, match=r"moved or deleted meanwhile; .* run the sweep again or give") as caught:
+            store.put([cell(2)])
+    assert "read" not in str(caught.value).replace(str(path), "")
