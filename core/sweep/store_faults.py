@@ -22,7 +22,7 @@ FAULTS = {
     "SQLITE_READONLY_DBMOVED": ("the file was moved or deleted meanwhile", "run the sweep again"),
     "SQLITE_READONLY": ("it may only be read", "permit writing"),
     "SQLITE_CANTOPEN": ("it cannot be opened or created there", "permit that"),
-    "SQLITE_NOTADB": ("it is damaged or was never a store of cells", "move the file away"),
+    "SQLITE_NOTADB": ("it is not a store of cells or is damaged", "move the file away"),
     "SQLITE_BUSY": ("another program holds it", "end that program"),
     "SQLITE_LOCKED": ("another program holds it", "end that program"),
     "": ("it is damaged", "move the file away"),
