@@ -30,9 +30,12 @@ CHAPTER = DecoderConfig()
 
 
 class WholeNumber(click.ParamType[int]):
-    """A decimal integer of any size; refusing text is one sentence."""
+    """A decimal integer, of any size unless limits are given; refusing text is one sentence."""
 
     name = "integer"
+
+    def __init__(self, lower: int | None = None, upper: int | None = None) -> None:
+        self._lower, self._upper = lower, upper
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """The integer that `value` writes out."""
@@ -42,6 +45,8 @@ class WholeNumber(click.ParamType[int]):
         number = whole_number(text)
         if number is None:
             raise ConfigError(f"{_label(param)} is {shown(text)}; it must be a whole number.")
+        if self._lower is not None and self._upper is not None and not self._lower <= number <= self._upper:
+            raise ConfigError(f"{_label(param)} is {number}; it must lie between {self._lower:,} and {self._upper:,}.")
         return number
 
 

@@ -5,18 +5,21 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
+from core.cli import DONE, GATE_FAILED
 from core.command import options as opt
 from core.decoder.config import DTYPE_NAMES, Budget, DecoderConfig
 from core.errors import BatchError, GridError, StoreError
 from core.files import check_kind, check_outputs
 from core.health.band import parse_band
 from core.strict_json import read_json
-from core.sweep.ranges import DEFAULT_LIMIT, DEPTHS, parse_names, parse_seeds, parse_sizes
+from core.sweep.ranges import DEFAULT_LIMIT, DEPTHS, parse_names, parse_sizes, seeds_or_range
 
 # Help waits for no array library, so what needs one is imported inside the functions.
 if TYPE_CHECKING:
@@ -32,6 +35,7 @@ SECONDS_FOR_WORKERS = 6.0
 SLICE_SECONDS = 0.5
 # Multiples of it, modulo 1, lie far apart, so that processes with neighbouring ids begin at different chunks.
 GOLDEN_RATIO = 0.6180339887498949
+MOST_WORKERS = 1024
 
 
 def _list(name: str, default: int | None, text: str, *aliases: str) -> Callable[[opt.Command], opt.Command]:
@@ -78,43 +82,113 @@ def _list(name: str, default: int | None, text: str, *aliases: str) -> Callable[
 @click.option(
     "--store", type=opt.PATH, metavar="PATH", help="Store of finished cells; DEPTHSCOPE_STORE, else one a user."
 )
-@click.option("--store-limit", type=opt.WHOLE, default=DEFAULT_LIMIT, show_default=True, help="Bytes of the store.")
-@click.option("--workers", type=opt.WHOLE, help="Processes; as many as cores where that saves time unless given.")
+@click.option(
+    "--store-limit",
+    type=opt.WholeNumber(1, 2**62),
+    default=DEFAULT_LIMIT,
+    show_default=True,
+    help="Bytes of the store.",
+)
+@click.option(
+    "--workers",
+    type=opt.WholeNumber(1, MOST_WORKERS),
+    help="Processes; as many as cores where that saves time unless given.",
+)
 @click.option("--scheduler", type=str, metavar="ADDRESS", help="Run on the workers of a Dask scheduler.")
 @click.option(
     "--out", required=True, type=opt.PATH, metavar="DIR", help="Folder for sweep.csv, summary.csv, manifest.json."
 )
 @click.option("--parquet", is_flag=True, help="Write sweep.parquet too.")
+@click.option("--gate", is_flag=True, help="Exit 1 where a recipe's cell leaves the band or is refused.")
 @opt.budget_options
 @opt.quiet_option
 @opt.json_option
 @click.pass_context
-def command(context: click.Context, /, **options: Any) -> None:
+def command(context: click.Context, /, **options: Any) -> int:
     """Observe a grid of depths, seeds and recipes, each recipe beside the unscaled control of the same base draw."""
     from core.sweep.output import OutputFolder
+    from core.sweep.stopping import Stopped, stoppable
+
+    grid = grid_from(context, options)
+    folder, place = OutputFolder(options["out"]), Path(options["store"] or default_store(os.environ))
+    if options["scheduler"] is not None:
+        from core.sweep.distributed import check_address
+
+        check_address(options["scheduler"])
+    try:
+        with stoppable(), ExitStack() as held:
+            manifest = folder.finished(grid, parquet=options["parquet"])
+            if manifest is None:
+                manifest = _completed(held, grid, folder, place, options)
+            return _told(grid, folder, {"out": str(folder.path), **manifest}, options)
+    except Stopped as stop:
+        # A terminal that hung up takes no more words.
+        with suppress(OSError):
+            _say(f"Stopped by {stop.signal.name}; finished cells are kept in {place}; run the same command to go on.")
+        context.exit(128 + stop.signal)
+
+
+def _completed(
+    held: ExitStack, grid: SweepGrid, folder: OutputFolder, place: Path, options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Compute what is missing and write the folder, which stays claimed while `held` is open."""
     from core.sweep.run import SweepRun
     from core.sweep.store import Store
 
-    grid, parquet, workers = grid_from(context, options), options["parquet"], options["workers"]
-    if workers is not None and workers < 1:
-        raise GridError(f"--workers is {workers}; a sweep needs at least one process.")
-    folder = OutputFolder(options["out"])
-    manifest = folder.finished(grid, parquet=parquet)
-    if manifest is None:
-        if options["scheduler"] is None and grid.device != "cpu":
-            from core.health.arms import checked_device
+    scheduler, client = options["scheduler"], None
+    if scheduler is None and grid.device != "cpu":
+        from core.health.arms import checked_device
 
-            checked_device(grid.device)
-        path = Path(options["store"] or default_store(os.environ))
-        check_kind(path, "--store")
-        check_outputs({}, {"--out": options["out"]})
-        with Store.open(path, options["store_limit"]) as store, _kept(path):
-            run = SweepRun(grid, store, start=os.getpid() * GOLDEN_RATIO % 1)
-            folder.begin(grid)
-            _finish(run, options["scheduler"], workers, opt.progress_stream(options["quiet"]))
-            manifest = folder.write(run, parquet=parquet)
-            store.trim(run.keys())
-    opt.emit({"out": str(folder.path), **manifest}, options["as_json"], lambda document: readable(folder, document))
+        checked_device(grid.device)
+    check_kind(place, "--store")
+    check_outputs({}, {"--out": options["out"]})
+    if Path(os.path.realpath(place)).is_relative_to(os.path.realpath(folder.path)):
+        raise StoreError(
+            f"The store {place} lies in --out, which holds the files of one sweep alone; give another place."
+        )
+    # A scheduler that does not answer leaves nothing behind, not even a store; one that has everything is not asked.
+    if scheduler is not None and not os.path.exists(place):
+        client = _connected(held, scheduler)
+    held.enter_context(folder.claimed())
+    store = held.enter_context(Store.open(place, options["store_limit"], _say))
+    held.enter_context(_kept(place))
+    run = SweepRun(grid, store, start=os.getpid() * GOLDEN_RATIO % 1)
+    if store.damaged:
+        _say(f"Damaged cells of the store {place}, computed anew: {store.damaged:,}.")
+    if scheduler is not None and client is None and run.pending:
+        client = _connected(held, scheduler)
+    folder.begin(grid)
+    _finish(run, client, options["workers"], opt.progress_stream(options["quiet"]))
+    manifest = folder.write(run, parquet=options["parquet"])
+    store.trim(run.keys())
+    return manifest
+
+
+def _connected(held: ExitStack, scheduler: str) -> Any:
+    from core.sweep.distributed import connected
+
+    return held.enter_context(connected(scheduler))
+
+
+def _told(grid: SweepGrid, folder: OutputFolder, document: dict[str, Any], options: Mapping[str, Any]) -> int:
+    """Print what was found, and what needs attention on standard error; the exit status."""
+    from core.sweep.gate import judge
+    from core.sweep.output import refused_recipes
+
+    verdict = judge(folder, grid.band) if options["gate"] else None
+    if verdict is not None:
+        document["gate"] = verdict.document()
+    opt.emit(document, options["as_json"], lambda document: readable(folder, document))
+    if refused := refused_recipes(folder):
+        _say(f"Refused in every cell, for the reason that sweep.csv gives: {', '.join(refused)}.")
+    if verdict is None or verdict.passes:
+        return DONE
+    _say(str(verdict))
+    return GATE_FAILED
+
+
+def _say(sentence: str) -> None:
+    click.echo(sentence, err=True)
 
 
 @contextlib.contextmanager
@@ -147,7 +221,7 @@ def grid_from(context: click.Context, options: Mapping[str, Any]) -> SweepGrid:
     batches = _batches(context, options)
     return SweepGrid(
         blocks=parse_sizes("--blocks", options["blocks"]),
-        seeds=parse_seeds(options["seeds"]),
+        seeds=seeds_or_range(options["seeds"]),
         recipes=parse_names("--recipe", options["recipe"]),
         sizes=tuple(_sizes(options, max(batch.longest for batch in batches))),
         dtypes=parse_names("--dtype", options["dtype"]),
@@ -200,34 +274,40 @@ def _batches(context: click.Context, options: Mapping[str, Any]) -> list[Batch]:
     ]
 
 
-def _finish(run: SweepRun, scheduler: str | None, workers: int | None, stream: TextIO) -> None:
-    """Compute what is missing, where it was asked for, and tell how far it is."""
+def _finish(run: SweepRun, client: Any, workers: int | None, stream: TextIO) -> None:
+    """Compute what is missing, on a scheduler where there is a client of one, and tell how far it is."""
     from core.sweep.progress import Progress
 
     if not run.pending:
         return
     progress = Progress(run, stream)
-    for _ in _slices(run, scheduler, workers):
+    for _ in _slices(run, client, workers):
         progress.show()
     progress.show(last=True)
 
 
-def _slices(run: SweepRun, scheduler: str | None, workers: int | None) -> Iterator[int]:
-    if scheduler is not None:
-        from core.sweep.distributed import run_on_scheduler
+def _slices(run: SweepRun, client: Any, workers: int | None) -> Iterator[int]:
+    """Finished cells, first when computing begins."""
+    from core.sweep.process import cores, settle
 
-        yield from run_on_scheduler(run, scheduler)
+    if client is not None:
+        from core.sweep.distributed import run_on_client
+
+        yield from run_on_client(run, client)
         return
     if workers is None:
-        workers = (os.cpu_count() or 1) if run.estimate.seconds > SECONDS_FOR_WORKERS else 1
+        workers = cores() if run.estimate.seconds > SECONDS_FOR_WORKERS else 1
+    elif workers > cores():
+        _say(f"--workers is {workers} where this process has cores for {cores()}, so workers wait for one another.")
     if workers > 1:
         from core.sweep.pool import run_in_processes
 
         yield from run_in_processes(run, workers)
         return
-    from core.sweep.process import settle
-
     settle()
+    # Before the clock starts.
+    import_module("core.sweep.engine")
+    yield run.done
     while run.pending:
         run.step(SLICE_SECONDS)
         yield run.done

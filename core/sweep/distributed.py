@@ -9,23 +9,26 @@ from __future__ import annotations
 import logging
 import os
 import pickle
+import socket
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
-from core.errors import SchedulerError
+from core.errors import SchedulerError, shown
 from core.sweep.plan import Chunk
 from core.sweep.run import SweepRun
 
 if TYPE_CHECKING:
     from core.sweep.engine import ChunkResult
 
-CONNECT_SECONDS = 10
+REACH_SECONDS = 2.0
+CONNECT_SECONDS = 5.0
 RETRIES = 3
 FINDER = "depthscope-project"
 POLL_SECONDS = 0.02
@@ -34,35 +37,74 @@ WORKERLESS_SECONDS = 60.0
 
 
 def run_on_scheduler(run: SweepRun, address: str) -> Iterator[int]:
-    """Finish `run` on the workers of the scheduler at `address`; yields the finished cells after every answer.
+    """Finish `run` on the workers of the scheduler at `address`; as `run_on_client` says."""
+    with connected(address) as client:
+        yield from run_on_client(run, client)
 
-    A task is a list of chunks that share base draws and depends on nothing else, so a lost worker costs another try of
-    what it held. Raises `SchedulerError` where nobody answers, or where a task is lost again and again.
-    """
-    dask = _distributed()
+
+def check_address(address: str) -> tuple[str, int]:
+    """Host and port of a scheduler's address; refuses, by its form alone, what cannot be one."""
+    _distributed()
     try:
+        parts = urlsplit(address if "://" in address else f"tcp://{address}")
+        if parts.hostname and parts.port and address.isascii():
+            return parts.hostname, parts.port
+    except ValueError:
+        pass
+    raise SchedulerError(
+        f"{shown(address)} is no address of a Dask scheduler; write it as `dask scheduler` shows it, such as "
+        "tcp://127.0.0.1:8786."
+    )
+
+
+def _greeted(address: str, place: tuple[str, int]) -> None:
+    """Wait for what a scheduler says first; Dask would ask a closed port again and again, and a silent one for ever."""
+    with socket.create_connection(place, timeout=REACH_SECONDS) as probe:
+        probe.settimeout(CONNECT_SECONDS)
+        # Over tcp the scheduler speaks first; over tls and ws the client.
+        if address.partition("://")[0] not in ("tls", "ws", "wss") and not probe.recv(1):
+            raise ConnectionError("closed without a word")
+
+
+@contextmanager
+def connected(address: str) -> Iterator[Any]:
+    """A client of the scheduler at `address`; refused within seconds where nobody answers."""
+    dask, place = _distributed(), check_address(address)
+    try:
+        _greeted(address, place)
         client = dask.Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
         raise SchedulerError(
             f"No Dask scheduler answers at {address[:80]!r}; start one with `dask scheduler`, or leave --scheduler out."
         ) from error
     with client:
-        client.register_plugin(_project_finder(dask), name=FINDER)
-        work = _portable_compute()
-        open_parts: dict[str, list[Chunk]] = {}
-        futures = []
-        for bundle in run.open_bundles():
-            parts = [part for chunk in bundle.chunks for part in run.parts(chunk)]
-            if parts:
-                # Not pure: a second sweep of the same grid must not be handed another one's answer by its name.
-                future = client.submit(work, pickle.dumps(parts), retries=RETRIES, pure=False)
-                open_parts[future.key] = parts
-                futures.append(future)
-        for future in _answered(client, dask.as_completed(futures, loop=client.loop)):
-            for part, (result, seconds) in zip(open_parts.pop(future.key), _answer(dask, future), strict=True):
-                run.accept(part, result, seconds)
-            future.release()
-            yield run.done
+        yield client
+
+
+def run_on_client(run: SweepRun, client: Any) -> Iterator[int]:
+    """Finish `run` on the workers of a scheduler; yields the finished cells at the start and after every answer.
+
+    A task is a list of chunks that share base draws and depends on nothing else, so a lost worker costs another try of
+    what it held. Raises `SchedulerError` where a task is lost again and again.
+    """
+    dask = _distributed()
+    client.register_plugin(_project_finder(dask), name=FINDER)
+    work = _portable_compute()
+    open_parts: dict[str, list[Chunk]] = {}
+    futures = []
+    for bundle in run.open_bundles():
+        parts = [part for chunk in bundle.chunks for part in run.parts(chunk)]
+        if parts:
+            # Not pure: a second sweep of the same grid must not be handed another one's answer by its name.
+            future = client.submit(work, pickle.dumps(parts), retries=RETRIES, pure=False)
+            open_parts[future.key] = parts
+            futures.append(future)
+    yield run.done
+    for future in _answered(client, dask.as_completed(futures, loop=client.loop)):
+        for part, (result, seconds) in zip(open_parts.pop(future.key), _answer(dask, future), strict=True):
+            run.accept(part, result, seconds)
+        future.release()
+        yield run.done
 
 
 def compute(parts: Sequence[Chunk]) -> list[tuple[ChunkResult, float]]:

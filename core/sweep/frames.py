@@ -74,7 +74,7 @@ def cell_frame(run: SweepRun) -> pd.DataFrame:
             }
             part["within_band"] = within(values[:, extremes], run.grid.band).all(axis=1)
             part["status"] = np.where(observed, OBSERVED, REFUSED)
-            part["reason"] = [results.reason(index, arm.recipe, run.grid.seeds[place]) for place in kept]
+            part["reason"] = [results.reason(index, arm.recipe, run.grid.seeds[place]) for place in kept.tolist()]
             parts.append(pd.DataFrame({**part, **dict(setting.columns)}, index=range(len(kept))))
     kept_parts = [part for part in parts if len(part)]
     names = [*CELL_COLUMNS, *run.grid.extra_columns]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -58,7 +60,7 @@ class SweepGrid:
     """
 
     blocks: tuple[int, ...] = DEPTHS
-    seeds: tuple[int, ...] = tuple(range(32))
+    seeds: Sequence[int] = tuple(range(32))
     recipes: tuple[str, ...] = (DEFAULT,)
     sizes: tuple[DecoderConfig, ...] = (DecoderConfig(),)
     dtypes: tuple[str, ...] = ("float64",)
@@ -70,9 +72,12 @@ class SweepGrid:
 
     def __post_init__(self) -> None:
         for axis in ("blocks", "seeds", "recipes", "sizes", "dtypes", "batches"):
-            object.__setattr__(self, axis, tuple(getattr(self, axis)))
+            values = getattr(self, axis)
+            # A range is listed once it is known to be short enough.
+            object.__setattr__(self, axis, values if isinstance(values, range) else tuple(values))
             if not getattr(self, axis):
                 raise GridError(f"The sweep has no {axis}; give at least one.")
+        self._check_size()
         object.__setattr__(self, "seeds", tuple(checked_seed(seed) for seed in self.seeds))
         # A combination is written in several ways; its cells have one identity.
         object.__setattr__(self, "recipes", tuple(recipe(name).name for name in self.recipes))
@@ -88,9 +93,14 @@ class SweepGrid:
             replace(self.sizes[0], blocks=blocks)
         for dtype in self.dtypes:
             checked_names(dtype, self.device)
-        if self.cells > MAX_CELLS:
+
+    def _check_size(self) -> None:
+        """Refuse too many cells by the lengths of the axes, before millions of seeds are listed."""
+        recipes = len({*self.recipes, CONTROL})
+        cells = len(self.seeds) * recipes * math.prod(map(len, (self.blocks, self.sizes, self.dtypes, self.batches)))
+        if cells > MAX_CELLS:
             raise GridError(
-                f"The sweep has {self.cells:,} cells and may have {MAX_CELLS:,}; give fewer seeds, depths or recipes."
+                f"The sweep has {cells:,} cells and may have {MAX_CELLS:,}; give fewer seeds, depths or recipes."
             )
 
     def _plain_axes(self) -> list[tuple[str, tuple[Any, ...]]]:

@@ -209,4 +209,4 @@ class InteractiveSweep:
         """Note what is missing, so that whoever draws the page need not wait for the pass under way."""
         self._cost = self._run.estimate
         self._longest = max((chunk.seconds for chunk in self._run.pending), default=0.0)
-        self._left = sum(bundle.seconds for bundle in self._run.open_bundles())
+        self._left = self._run.seconds_left

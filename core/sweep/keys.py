@@ -4,31 +4,33 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from functools import lru_cache
 
 from core.decoder.base_draw import Distribution
+from core.decoder.config import DecoderConfig
+from core.decoder.parameters import layout
+from core.decoder.recipes import recipe
 from core.sweep.canonical import canonical_json, engine_version
 from core.sweep.grid import Setting, SweepGrid
 
 _SEED_PLACE = '"seed":""'
 
 
-def _base_draw(distribution: Distribution) -> list[float | None]:
-    """What decides the draws; a part that came later stands only where it is used, so that earlier keys stay."""
-    embedding = [] if distribution.embedding_std is None else [distribution.embedding_std]
-    return [distribution.std, distribution.cut, *embedding]
+def cell_keys(grid: SweepGrid, setting: Setting, name: str, seeds: Iterable[int]) -> list[bytes]:
+    """Keys of the cells of one setting and recipe, in the order of `seeds`; 32 bytes each.
 
-
-def cell_keys(grid: SweepGrid, setting: Setting, recipe: str, seeds: Iterable[int]) -> list[bytes]:
-    """Keys of the cells of one setting and recipe, in the order of `seeds`; 32 bytes each."""
+    Raises `RecipeError` for a recipe that does not run there.
+    """
     text = canonical_json(
         {
-            "base_draw": _base_draw(grid.distribution),
+            "base_draw": [grid.distribution.std, grid.distribution.cut, grid.distribution.embedding_std],
             "batch": setting.batch.digest(),
             "config": setting.config.document(),
             "device": grid.device,
             "dtype": setting.dtype,
             "engine": engine_version(),
-            "recipe": recipe,
+            "law": law_digest(name, setting.config, grid.distribution),
+            "recipe": name,
             "seed": "",
         }
     )
@@ -41,3 +43,16 @@ def cell_keys(grid: SweepGrid, setting: Setting, recipe: str, seeds: Iterable[in
         state.update(f'{seed}"}}'.encode())
         keys.append(state.digest())
     return keys
+
+
+@lru_cache(maxsize=4096)
+def law_digest(name: str, config: DecoderConfig, distribution: Distribution) -> str:
+    """SHA-256 of what a recipe does at one size, so that a recipe changed under its name has other cells."""
+    chosen, sizes = recipe(name), layout(config)
+    state = hashlib.sha256(repr((chosen.graph(config), chosen.profile)).encode())
+    for spec in sizes.stem + sizes.block_template + sizes.tail:
+        if law := chosen.law(spec.role):
+            std = distribution.base_std(spec)
+            factors = [chosen.coefficient(spec, block, config, std) for block in range(config.blocks)]
+            state.update(repr((spec.role, law.normalize, factors)).encode())
+    return state.hexdigest()

@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import io
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from core import __version__
 from core.errors import StorageError
 from core.files import is_room, replacing
 from core.health.columns import REFUSED
 from core.strict_json import read_json
-from core.sweep.canonical import engine_version, library_versions
+from core.sweep.canonical import canonical_json, engine_version, library_versions
+from core.sweep.folder_lock import LOCK, made_and_locked
 from core.sweep.grid import SweepGrid
 from core.sweep.growth import growth_rows
 from core.sweep.rows import columns, csv_lines, slices
@@ -54,39 +57,53 @@ class OutputFolder:
             manifest.get("engine") != engine_version()
             or not isinstance(digests, dict)
             or set(digests) != _names(parquet)
+            or manifest.get("manifest_digest") != _digest_of(manifest)
         ):
             return None
         return manifest if all(digests[name] == self._digest(name) for name in digests) else None
 
+    @contextmanager
+    def claimed(self) -> Iterator[None]:
+        """Make the folder and let no other sweep write to it meanwhile; one that stays empty is removed again.
+
+        Refuses a folder that another sweep is writing to, or that holds something else.
+        """
+        with made_and_locked(self.path):
+            self._own_manifest()
+            yield
+
     def begin(self, grid: SweepGrid) -> None:
-        """Make the folder and mark it as this grid's, so that an interrupted sweep is known as one."""
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise StorageError(f"The folder {self.path} cannot be made: {error.strerror or error}.") from error
-        self._own_manifest()
+        """Mark the claimed folder as this grid's, so that an interrupted sweep is known as one."""
         self._write_manifest(_head(grid, UNFINISHED))
 
     def write(self, run: SweepRun, *, parquet: bool = False) -> dict[str, Any]:
-        """Write both tables, then the manifest with their digests, and return it."""
-        digests = {
-            ROWS: self._write(ROWS, lambda stream: _write_lines(stream, _row_lines(run))),
-            SUMMARY: self._write(SUMMARY, lambda stream: _write_lines(stream, _summary_lines(run))),
+        """Write both tables, then the manifest with the digests of what was written, and return it."""
+        fills: dict[str, Callable[[IO[bytes]], None]] = {
+            ROWS: lambda stream: _write_lines(stream, _row_lines(run)),
+            SUMMARY: lambda stream: _write_lines(stream, _summary_lines(run)),
         }
         if parquet:
             from core.sweep.parquet import write_rows
 
-            digests[PARQUET] = self._write(PARQUET, lambda stream: write_rows(stream, run))
+            fills[PARQUET] = lambda stream: write_rows(stream, run)
+        digests = {name: self._write_table(name, fill) for name, fill in fills.items()}
         manifest = {
             **_head(run.grid, COMPLETE),
             "cells": {"total": run.total, "observed": run.done - run.refused, REFUSED: run.refused},
             "growth": list(growth_rows(run.results)),
             "digests": digests,
         }
+        manifest["manifest_digest"] = _digest_of(manifest)
         self._write_manifest(manifest)
         for name in set(TABLES) - set(digests):
             (self.path / name).unlink(missing_ok=True)
         return manifest
+
+    def _write_table(self, name: str, fill: Callable[[IO[bytes]], None]) -> str:
+        """Write a table; the SHA-256 of its bytes as they are written, whoever changes the file afterwards."""
+        state = hashlib.sha256()
+        self._write(name, lambda stream: fill(cast("IO[bytes]", _Digested(stream, state))))
+        return state.hexdigest()
 
     def _own_manifest(self) -> dict[str, Any] | None:
         """The manifest of the sweep that lies here; None in an empty or absent folder."""
@@ -96,6 +113,7 @@ class OutputFolder:
             return None
         except OSError as error:
             raise StorageError(f"The folder {self.path} cannot be read: {error.strerror or error}.") from error
+        names.discard(LOCK)
         own = {MANIFEST, *TABLES}
         foreign = sorted(name for name in names - own - {name + PARTIAL for name in own} if not is_room(name))
         if not foreign and MANIFEST not in names:
@@ -147,10 +165,28 @@ class OutputFolder:
         return digest
 
 
+class _Digested(io.RawIOBase):
+    """A stream that hands on what is written and feeds it to a digest."""
+
+    def __init__(self, stream: IO[bytes], state: hashlib._Hash) -> None:
+        self._stream, self._state, self._written = stream, state, 0
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._written
+
+    def write(self, data: Any) -> int:
+        self._state.update(data)
+        self._stream.write(data)
+        self._written += len(data)
+        return len(data)
+
+
 def summary_lines(folder: OutputFolder) -> list[str]:
     """The largest ratios of a written summary as a table for a terminal, one line an arm and setting."""
-    with open(folder.path / SUMMARY, encoding="utf-8", newline="") as stream:
-        rows = list(csv.DictReader(stream))
+    rows = _summary(folder)
     extra = list(rows[0])[len(SUMMARY_COLUMNS) :] if rows else []
     found: dict[tuple[str, ...], dict[str, dict[str, str]]] = {}
     for row in rows:
@@ -167,6 +203,19 @@ def summary_lines(folder: OutputFolder) -> list[str]:
     return lines
 
 
+def refused_recipes(folder: OutputFolder) -> list[str]:
+    """Recipes of a written summary of which no cell was observed."""
+    observed: dict[str, int] = {}
+    for row in _summary(folder):
+        observed[row["recipe"]] = observed.get(row["recipe"], 0) + int(row["seeds"])
+    return [name for name, seeds in observed.items() if not seeds]
+
+
+def _summary(folder: OutputFolder) -> list[dict[str, str]]:
+    with open(folder.path / SUMMARY, encoding="utf-8", newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
 def _names(parquet: bool) -> set[str]:
     return {ROWS, SUMMARY, PARQUET} if parquet else {ROWS, SUMMARY}
 
@@ -181,6 +230,12 @@ def _head(grid: SweepGrid, state: str) -> dict[str, Any]:
         "grid_digest": grid.digest,
         "grid": grid.document(),
     }
+
+
+def _digest_of(manifest: Mapping[str, Any]) -> str:
+    """SHA-256 of the rest of a manifest, so that an edited one is not believed."""
+    rest = {name: value for name, value in manifest.items() if name != "manifest_digest"}
+    return hashlib.sha256(canonical_json(rest).encode()).hexdigest()
 
 
 def _row_lines(run: SweepRun) -> Iterator[str]:

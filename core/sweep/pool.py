@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
 import time
 from collections import deque
@@ -11,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
+from threading import Thread
 from typing import Any
 
 from core.errors import DepthscopeError, EngineError
@@ -36,7 +38,8 @@ class _Worker:
 
 
 def run_in_processes(run: SweepRun, workers: int) -> Iterator[int]:
-    """Finish `run` in `workers` processes; yields the number of finished cells after every chunk.
+    """Finish `run` in `workers` processes; yields the number of finished cells when a worker has started and after
+    every chunk.
 
     Chunks that share base draws go to one worker. Results are stored by this process alone, as they arrive.
     """
@@ -59,7 +62,9 @@ def run_in_processes(run: SweepRun, workers: int) -> Iterator[int]:
                     crew.remove(worker)
                     tasks.appendleft(_given_back(worker))
                     continue
-                _receive(run, worker, message)
+                # The first word says that it has started.
+                if message is not None:
+                    _receive(run, worker, message)
                 yield run.done
     finally:
         _dismiss(crew)
@@ -121,12 +126,14 @@ def serve(pipe: Connection) -> None:
     """A worker's life: settle, then compute lists of chunks until the other end of the pipe is closed."""
     # Ctrl-C reaches the whole group; only the program that stores results decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Thread(target=_end_with_parent, name="end with parent", daemon=True).start()
     from core.sweep.engine import Engine
     from core.sweep.process import settle
 
     settle()
     engine = Engine()
     try:
+        pipe.send(None)
         while True:
             for chunk in pipe.recv():
                 started = time.perf_counter()
@@ -138,3 +145,11 @@ def serve(pipe: Connection) -> None:
                 pipe.send((result, time.perf_counter() - started))
     except (EOFError, OSError):
         return
+
+
+def _end_with_parent() -> None:
+    """End this process in the middle of whatever it computes once its parent is gone, even if that was killed."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    wait([parent.sentinel])
+    os._exit(1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 
 # glibc's names for mallopt: memory given back to the kernel, and size from which it is mapped apart.
@@ -28,3 +29,10 @@ def settle() -> None:
             return
         mallopt(_M_TRIM_THRESHOLD, _KEEP_ALL)
         mallopt(_M_MMAP_THRESHOLD, _LARGEST_KEPT)
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -9,31 +9,45 @@ from core.sweep.run import SweepRun
 
 SECONDS_A_LINE = 1.0
 LINE_WIDTH = 70
+# Torch's import and the first call of its kernels, which a small sweep mostly consists of.
+START_SECONDS = 2.0
 
 
 class Progress:
-    """Cells done, cells a second and time left; one rewritten line on a terminal, one line a second elsewhere."""
+    """Cells done, cells a second and time left; one rewritten line on a terminal, one line a second elsewhere.
+
+    The first `show` says that computing begins; what came before it, such as starting workers, counts as no work.
+    """
 
     def __init__(self, run: SweepRun, stream: TextIO) -> None:
         self._run, self._stream, self._rewrites = run, stream, stream.isatty()
-        self._started, self._before, self._told = time.monotonic(), run.done, 0.0
+        self._told = 0.0
+        # Clock, finished cells and modelled seconds left, where measuring began.
+        self._since: tuple[float, int, float] | None = None
         cost = run.estimate
         self._say(
-            f"{cost.cells:,} of {run.total:,} cells to compute, {run.done:,} finished; about {clock(cost.seconds)} on "
-            f"one core and {cost.peak_bytes / 2**20:,.0f} MiB",
+            f"{cost.cells:,} of {run.total:,} cells to compute, {run.done:,} finished; about "
+            f"{clock(START_SECONDS + cost.seconds)} on one core, starting included, and "
+            f"{cost.peak_bytes / 2**20:,.0f} MiB",
             "\n",
         )
 
     def show(self, *, last: bool = False) -> None:
         """Tell how far the sweep is, at most once a second but for the last time."""
-        now = time.monotonic()
-        if not last and (now - self._told < SECONDS_A_LINE or not self._run.pending):
+        now, run = time.monotonic(), self._run
+        if self._since is None:
+            self._since = (now, run.done, run.seconds_left)
+            return
+        if not last and (now - self._told < SECONDS_A_LINE or not run.pending):
             return
         self._told = now
-        run = self._run
-        rate = (run.done - self._before) / max(now - self._started, 1e-9)
-        left = f", {clock((run.total - run.done) / rate)} left" if rate and not last else ""
-        line = f"{run.done:,} of {run.total:,} cells, {rate:,.0f} cells/s{left}"
+        began, before, work = self._since
+        spent, done = max(now - began, 1e-9), run.done - before
+        line = f"{run.done:,} of {run.total:,} cells"
+        if done:
+            line += f", {done / spent:,.0f} cells/s"
+            worked = work - run.seconds_left
+            line += f", {clock(spent * run.seconds_left / worked)} left" if worked > 0 and not last else ""
         self._say(f"\r{line:<{LINE_WIDTH}}" if self._rewrites else line, "" if self._rewrites and not last else "\n")
 
     def _say(self, text: str, end: str) -> None:

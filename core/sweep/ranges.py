@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
 from core.errors import GridError
 from core.numerals import SPACES, checked_seed, whole_number
@@ -16,7 +17,17 @@ DEFAULT_LIMIT = 2**32
 
 def parse_seeds(text: str, limit: int = MAX_SEEDS) -> tuple[int, ...]:
     """At most `limit` seeds from `0:32`, `7` or several of these joined by commas; a range leaves its end out."""
-    seeds: list[int] = []
+    return tuple(chain.from_iterable(_seed_ranges(text, limit)))
+
+
+def seeds_or_range(text: str) -> Sequence[int]:
+    """The same seeds, a single range not yet listed, so that a grid may refuse it by its length."""
+    ranges = _seed_ranges(text, MAX_SEEDS)
+    return ranges[0] if len(ranges) == 1 else tuple(chain.from_iterable(ranges))
+
+
+def _seed_ranges(text: str, limit: int) -> list[range]:
+    ranges: list[range] = []
     for part in _parts("seeds", text):
         first, colon, last = part.partition(":")
         start = checked_seed(first)
@@ -25,11 +36,11 @@ def parse_seeds(text: str, limit: int = MAX_SEEDS) -> tuple[int, ...]:
         if colon and not _is_positive(last):
             raise GridError(f"The seed range {part[:60]!r} has no end; write it as first:end, such as 0:32.")
         if stop <= start:
-            raise GridError(f"The seed range {part[:60]!r} is empty; its end is left out, so it must pass its start.")
-        if len(seeds) + stop - start > limit:
+            raise GridError(f"The seed range {part[:60]!r} is empty; its end is left out, so it must exceed its start.")
+        ranges.append(range(start, stop))
+        if sum(found.stop - found.start for found in ranges) > limit:
             raise GridError(f"The seeds {text[:60]!r} are more than {limit:,}; give fewer.")
-        seeds.extend(range(start, stop))
-    return tuple(seeds)
+    return ranges
 
 
 def parse_sizes(label: str, text: str) -> tuple[int, ...]:

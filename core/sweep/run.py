@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from core.decoder.recipes import recipe
 from core.decoder.splitmix64 import FloatArray
 from core.errors import StoreError
+from core.sweep.cells import Cell, Found, packed
 from core.sweep.cost import SweepEstimate
 from core.sweep.grid import SweepGrid
 from core.sweep.keys import cell_keys
 from core.sweep.plan import Bundle, Chunk, SweepPlan
 from core.sweep.results import REFUSED, Results
-from core.sweep.store import Cell, Found, Store, packed
+from core.sweep.store import Store
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -58,6 +60,7 @@ class SweepRun:
         self._worked = 0.0
         self._expected = 0.0
         self._computed = 0
+        self._sizes: dict[tuple[int, str], int] = {}
         # Versions of the store when the whole grid, and when single chunks, were last looked up.
         self._opened_at = store.version()
         self._read_at: dict[Chunk, int] = {}
@@ -93,13 +96,17 @@ class SweepRun:
     def estimate(self) -> SweepEstimate:
         """What the missing cells will take on one core of this machine, by arithmetic; after the first slice the
         seconds are corrected by what the finished chunks took."""
-        seconds = sum(bundle.seconds for bundle in self.open_bundles())
         pace = self._worked / self._expected if self._expected else 1.0
         return SweepEstimate(
             cells=self.total - self.done,
-            seconds=seconds * pace,
+            seconds=self.seconds_left * pace,
             peak_bytes=max((chunk.peak_bytes for chunk in self._pending), default=0),
         )
+
+    @property
+    def seconds_left(self) -> float:
+        """Seconds of the missing cells by arithmetic alone: a measure of the work that is left."""
+        return sum(bundle.seconds for bundle in self.open_bundles())
 
     @property
     def chunk_seconds(self) -> float:
@@ -190,17 +197,18 @@ class SweepRun:
         found = [cell for _, cell in self._stored(setting, recipe, seeds)]
         if len(found) < len(seeds):
             raise StoreError(
-                f"The store {self.store.path} no longer has {len(seeds) - len(found)} finished cells; another process "
-                "deleted them, so run the sweep again."
+                f"The store {self.store.path} no longer has {len(seeds) - len(found)} finished cells, which another "
+                "process deleted or damage hides; run the sweep again, and with another store where that does not help."
             )
         return stacked(found)[0]
 
     def keys(self) -> set[bytes]:
-        """Keys of every cell of the grid, which a store must not trim away."""
+        """Keys of every cell of the grid that runs, which a store must not trim away."""
         return {
             key
-            for setting in self.grid.settings
+            for index, setting in enumerate(self.grid.settings)
             for name in self.grid.computed
+            if (index, name) not in self.plan.refusals
             for key in cell_keys(self.grid, setting, name, self.grid.seeds)
         }
 
@@ -215,9 +223,18 @@ class SweepRun:
             self.results.take(setting, recipe, [seed for seed, _ in pairs], numbers, reasons)
 
     def _stored(self, setting: int, recipe: str, seeds: Sequence[int]) -> list[tuple[int, Found]]:
+        if not seeds:
+            return []
         keys = cell_keys(self.grid, self.grid.settings[setting], recipe, seeds)
-        known = self.store.found(keys)
+        known = self.store.found(keys, self._numbers_per_cell(setting, recipe))
         return [(seed, known[key]) for seed, key in zip(seeds, keys, strict=True) if key in known]
+
+    def _numbers_per_cell(self, setting: int, name: str) -> int:
+        """Numbers of an observed cell: the loss, then two for each site."""
+        config = self.grid.settings[setting].config
+        if (config.blocks, name) not in self._sizes:
+            self._sizes[config.blocks, name] = 1 + 2 * len(recipe(name).graph(config).site_labels())
+        return self._sizes[config.blocks, name]
 
     def _enter(self, part: Chunk, result: ChunkResult) -> None:
         setting, blocks = self.grid.settings[part.setting], part.config.blocks

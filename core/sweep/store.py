@@ -10,88 +10,75 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Container, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple
+from typing import Any
 
-import numpy as np
-
-from core.decoder.splitmix64 import FloatArray
 from core.errors import StoreError
-from core.health.columns import OBSERVED, REFUSED
+from core.sweep.cells import COLUMNS, Cell, Found, cell_in, row_of
 from core.sweep.ranges import DEFAULT_LIMIT
+from core.sweep.store_faults import refusal, refuse_special, sentences
 
 # "DSwp", so that a file of another program is never taken for a store.
 APPLICATION_ID = 0x44537770
-SCHEMA_VERSION = 1
+# 1 had no digests.
+SCHEMA_VERSION = 2
 # A commit takes milliseconds; a minute of waiting means that another program holds the file.
 BUSY_SECONDS = 60.0
+NOTICE_SECONDS = 1.0
 KEYS_A_QUERY = 500
 TABLE = """
 CREATE TABLE IF NOT EXISTS cells (
     key BLOB NOT NULL UNIQUE, recipe TEXT NOT NULL, blocks INTEGER NOT NULL, seed TEXT NOT NULL,
-    status TEXT NOT NULL, reason TEXT NOT NULL, numbers BLOB NOT NULL
+    status TEXT NOT NULL, reason TEXT NOT NULL, numbers BLOB NOT NULL, digest BLOB NOT NULL
 )
 """
-REASONS = {
-    "SQLITE_FULL": "the disk or a file-size limit is full",
-    "SQLITE_IOERR": "the disk does not take or give the data, perhaps because it or a file-size limit is full",
-    "SQLITE_READONLY": "it may only be read",
-    "SQLITE_CANTOPEN": "it cannot be opened or created there",
-    "SQLITE_NOTADB": "it is not a store of cells",
-    "SQLITE_CORRUPT": "it is damaged",
-    "SQLITE_BUSY": "another program holds it",
-    "SQLITE_LOCKED": "another program holds it",
-}
-
-
-class Cell(NamedTuple):
-    """A finished cell. `numbers` packs the loss, then every site's activation and adjoint RMS; empty where refused."""
-
-    key: bytes
-    recipe: str
-    blocks: int
-    seed: int
-    reason: str
-    numbers: bytes
-
-
-class Found(NamedTuple):
-    """What the store says of a key: numbers, or the reason of a refusal."""
-
-    reason: str
-    numbers: FloatArray
 
 
 class Store:
     """Finished cells by key; a cell is written once and never changed. Every failure is a `StoreError`.
 
-    Several processes may use one file at once. A batch of cells appears whole or not at all.
+    Several processes may use one file at once. A batch of cells appears whole or not at all. A cell that does not fit
+    its digest has not finished: `found` counts it in `damaged` and leaves it out, and `put` replaces it. `say` is told
+    in a sentence when another program keeps the store waiting.
     """
 
-    def __init__(self, path: Path, connection: sqlite3.Connection, limit_bytes: int) -> None:
-        self.path, self._connection, self._limit = path, connection, limit_bytes
+    def __init__(
+        self, path: Path, connection: sqlite3.Connection, limit_bytes: int, say: Callable[[str], None]
+    ) -> None:
+        self.path, self._connection, self._limit, self._say = path, connection, limit_bytes, say
+        # By row, with the count of numbers that was asked for.
+        self._damaged: dict[int, int | None] = {}
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], limit_bytes: int = DEFAULT_LIMIT) -> Store:
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        limit_bytes: int = DEFAULT_LIMIT,
+        say: Callable[[str], None] = lambda sentence: None,
+    ) -> Store:
         """Open or create the store at `path`; a file that is something else is refused and left as it is."""
         place = Path(path)
+        refuse_special(place)
         try:
             place.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StoreError(f"The folder of the store {place} cannot be made: {error.strerror or error}.") from error
-        with _sentences(place, "opened"):
+        with sentences(place, "opened"):
             connection = sqlite3.connect(
                 place, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
             )  # fmt: skip
+            # A damaged text need not be UTF-8; digests are of bytes.
+            connection.text_factory = bytes
+            store = cls(place, connection, limit_bytes, say)
             try:
-                _prepare(place, connection)
+                store._prepare()
             except BaseException:
                 connection.close()
                 raise
-        return cls(place, connection, limit_bytes)
+        return store
 
     def __enter__(self) -> Store:
         return self
@@ -105,48 +92,57 @@ class Store:
         """Give the file up."""
         self._connection.close()
 
-    def found(self, keys: Sequence[bytes]) -> dict[bytes, Found]:
-        """What is known of `keys`; a key that is absent has not finished."""
+    @property
+    def damaged(self) -> int:
+        """Damaged cells that were met and have not been replaced."""
+        return len(self._damaged)
+
+    def found(self, keys: Sequence[bytes], size: int | None = None) -> dict[bytes, Found]:
+        """What is known of `keys`; a key that is absent has not finished.
+
+        An observed cell without exactly `size` finite numbers, where that is given, is damaged too.
+        """
         known: dict[bytes, Found] = {}
-        with _sentences(self.path, "read"):
+        with sentences(self.path, "read"):
             for start in range(0, len(keys), KEYS_A_QUERY):
                 part = keys[start : start + KEYS_A_QUERY]
                 marks = ",".join("?" * len(part))
-                query = f"SELECT key, reason, numbers FROM cells WHERE key IN ({marks})"
-                for key, reason, numbers in self._connection.execute(query, part):
-                    known[key] = Found(reason, np.frombuffer(numbers, dtype="<f8"))
+                query = f"SELECT rowid, {', '.join(COLUMNS)} FROM cells WHERE key IN ({marks})"
+                for number, *row in self._patiently(query, part):
+                    cell = cell_in(row, size)
+                    if cell is None:
+                        self._damaged[number] = size
+                    else:
+                        known[row[0]] = cell
         return known
 
     def put(self, cells: Iterable[Cell]) -> int:
         """Store cells in one transaction; the number of those that nobody had stored before."""
-        rows = [
-            (key, recipe, blocks, str(seed), REFUSED if reason else OBSERVED, reason, numbers)
-            for key, recipe, blocks, seed, reason, numbers in cells
-        ]
         with self._transaction():
+            self._delete_damaged()
             before = self._connection.total_changes
-            self._connection.executemany("INSERT OR IGNORE INTO cells VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
-            return self._connection.total_changes - before
+            marks = ",".join("?" * len(COLUMNS))
+            self._connection.executemany(f"INSERT OR IGNORE INTO cells VALUES ({marks})", map(row_of, cells))
+            added = self._connection.total_changes - before
+        self._damaged.clear()
+        return added
 
     def version(self) -> int:
         """A number that changes when another process or connection has written, and not when this one has."""
-        with _sentences(self.path, "read"):
-            (version,) = self._connection.execute("PRAGMA data_version").fetchone()
+        with sentences(self.path, "read"):
+            (version,) = self._patiently("PRAGMA data_version").fetchone()
         return int(version)
 
     def count(self) -> int:
         """Number of finished cells of all sweeps."""
-        with _sentences(self.path, "read"):
-            (number,) = self._connection.execute("SELECT COUNT(*) FROM cells").fetchone()
+        with sentences(self.path, "read"):
+            (number,) = self._patiently("SELECT COUNT(*) FROM cells").fetchone()
         return int(number)
 
     def used_bytes(self) -> int:
         """Bytes of the file that hold cells and their index."""
-        with _sentences(self.path, "read"):
-            pages, free, size = (
-                self._connection.execute(f"PRAGMA {name}").fetchone()[0]
-                for name in ("page_count", "freelist_count", "page_size")
-            )
+        with sentences(self.path, "read"):
+            pages, free, size = (self._pragma(name) for name in ("page_count", "freelist_count", "page_size"))
         return int((pages - free) * size)
 
     def trim(self, keep: Container[bytes] = ()) -> int:
@@ -161,10 +157,18 @@ class Store:
                 break
             deleted += count
         if deleted:
-            with _sentences(self.path, "written"):
+            with sentences(self.path, "written"):
                 # As a script, since a statement without rows is stepped once, and a step frees one page.
                 self._connection.executescript("PRAGMA incremental_vacuum")
         return deleted
+
+    def _delete_damaged(self) -> None:
+        """Delete the damaged cells that were met, but none that another process has replaced by a whole one."""
+        for row, size in self._damaged.items():
+            query = f"SELECT {', '.join(COLUMNS)} FROM cells WHERE rowid = ?"
+            values = self._connection.execute(query, (row,)).fetchone()
+            if values is not None and cell_in(values, size) is None:
+                self._connection.execute("DELETE FROM cells WHERE rowid = ?", (row,))
 
     def _delete_oldest(self, excess: int, keep: Container[bytes]) -> int:
         """Delete about `excess` bytes of cells."""
@@ -181,56 +185,64 @@ class Store:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        with _sentences(self.path, "written"):
-            self._connection.execute("BEGIN IMMEDIATE")
+        with sentences(self.path, "written"):
+            self._patiently("BEGIN IMMEDIATE")
             try:
                 yield
-                self._connection.execute("COMMIT")
+                self._patiently("COMMIT")
             except BaseException:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
                 raise
 
+    def _patiently(self, statement: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
+        """Execute a statement that may have to wait for another program, and say so once it does."""
+        self._connection.execute(f"PRAGMA busy_timeout = {int(1000 * NOTICE_SECONDS)}")
+        try:
+            return self._connection.execute(statement, values)
+        except sqlite3.OperationalError as error:
+            if not (getattr(error, "sqlite_errorname", None) or "").startswith("SQLITE_BUSY"):
+                raise
+        finally:
+            self._connection.execute(f"PRAGMA busy_timeout = {int(1000 * BUSY_SECONDS)}")
+        self._say(f"Waiting for the store {self.path}, which another program holds.")
+        return self._connection.execute(statement, values)
 
-def _prepare(path: Path, connection: sqlite3.Connection) -> None:
-    def pragma(name: str) -> int:
-        return int(connection.execute(f"PRAGMA {name}").fetchone()[0])
+    def _pragma(self, name: str) -> int:
+        return int(self._patiently(f"PRAGMA {name}").fetchone()[0])
 
-    def empty() -> bool:
-        return not connection.execute("SELECT COUNT(*) FROM sqlite_schema").fetchone()[0]
+    def _prepare(self) -> None:
+        """Make the table in a new file; refuse a file that is no whole store of this version."""
+        if self._pragma("application_id") != APPLICATION_ID and self._is_empty():
+            self._connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+            with self._transaction():
+                # Another process may have made the store since.
+                if self._is_empty():
+                    self._connection.execute(TABLE)
+                    self._connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                    self._connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        # Read again: a store made meanwhile has its table and its id by one commit.
+        if self._pragma("application_id") != APPLICATION_ID:
+            raise StoreError(f"The file {self.path} is a database of something else; give another path for the store.")
+        found = self._pragma("user_version")
+        if found != SCHEMA_VERSION:
+            age = "an earlier" if 0 < found < SCHEMA_VERSION else "another"
+            raise StoreError(
+                f"The store {self.path} was written by {age} version of this program and is left as it is; move the "
+                "file away or give another path for the store."
+            )
+        self._check_length()
+        self._connection.execute("PRAGMA synchronous = NORMAL")
 
-    if pragma("application_id") != APPLICATION_ID and empty():
-        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
-        connection.execute("BEGIN IMMEDIATE")
-        # Another process may have made the store since.
-        if empty():
-            connection.execute(TABLE)
-            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-        connection.execute("COMMIT")
-    # Read again: a store made meanwhile has its table and its id by one commit.
-    if pragma("application_id") != APPLICATION_ID:
-        raise StoreError(f"The file {path} is a database of something else; give another path for the store.")
-    if pragma("user_version") != SCHEMA_VERSION:
-        raise StoreError(f"The store {path} was written by another version of this program; give another path.")
-    connection.execute("PRAGMA synchronous = NORMAL")
+    def _is_empty(self) -> bool:
+        return not self._patiently("SELECT COUNT(*) FROM sqlite_schema").fetchone()[0]
 
-
-def packed(numbers: FloatArray) -> list[bytes]:
-    """Every row of `[n, k]` numbers as a cell holds them: little-endian binary64."""
-    data = np.ascontiguousarray(numbers, dtype="<f8").tobytes()
-    size = 8 * numbers.shape[1]
-    return [data[start : start + size] for start in range(0, len(data), size)]
-
-
-@contextmanager
-def _sentences(path: Path, done: str) -> Iterator[None]:
-    """Turn SQLite's errors into one sentence."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        name = getattr(error, "sqlite_errorname", None) or ""
-        reason = next((text for code, text in REASONS.items() if name.startswith(code)), str(error))
-        raise StoreError(
-            f"The store {path} cannot be {done}: {reason}; what it holds is kept. Free space or give another path."
-        ) from error
+    def _check_length(self) -> None:
+        """Refuse a file that lost its end, which SQLite reads as zeros where less than a page is missing."""
+        # Inside a transaction, so that nobody writes in between; a store in memory has no file.
+        self._connection.execute("BEGIN")
+        expected = self._pragma("page_count") * self._pragma("page_size")
+        with suppress(FileNotFoundError):
+            if os.stat(self.path).st_size < expected:
+                raise refusal(self.path, "opened", "")
+        self._connection.execute("COMMIT")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -96,19 +97,53 @@ def test_a_second_sweep_finds_the_cells_of_the_first(
     assert files(tmp_path / "first") == files(tmp_path / "second")
 
 
-def test_an_address_where_nobody_answers_is_refused_in_one_sentence(
+@pytest.fixture
+def package() -> None:
+    """The optional package."""
+    pytest.importorskip("distributed", reason="the optional extra requirements-distributed.txt is not installed")
+
+
+def refusal(folder: Path, address: str) -> str:
+    """The one line that refuses a scheduler's address; nothing may be left in `folder` or be said before it."""
+    before = {name: (folder / name).read_bytes() for name in os.listdir(folder)}
+    outcome = run_cli(
+        "sweep", "--blocks", "1", "--seeds", "0:2", "--scheduler", address, "--store", folder / "cells.sqlite",
+        "--out", folder / "out",
+    )  # fmt: skip
+    assert (outcome.status, outcome.out, outcome.err.count("\n")) == (2, "", 1)
+    assert {name: (folder / name).read_bytes() for name in os.listdir(folder)} == before
+    assert "dask scheduler" in outcome.err
+    return outcome.err
+
+
+@pytest.mark.parametrize("stored", [False, True])
+@pytest.mark.usefixtures("package")
+def test_an_address_where_nobody_answers_is_refused_and_nothing_is_left(tmp_path: Path, stored: bool) -> None:
+    if stored:
+        Store.open(tmp_path / "cells.sqlite").close()
+    for address in ("tcp://127.0.0.1:9", "127.0.0.1:9", "what://127.0.0.1:1"):
+        assert "No Dask scheduler answers at" in refusal(tmp_path, address)
+
+
+@pytest.mark.usefixtures("package")
+def test_a_program_that_is_no_scheduler_is_refused_and_nothing_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("distributed", reason="the optional extra requirements-distributed.txt is not installed")
     monkeypatch.setattr(distributed, "CONNECT_SECONDS", 1)
-    for address in ("tcp://127.0.0.1:9", "nonsense", "what://127.0.0.1:1"):
-        outcome = run_cli(
-            "sweep", "--blocks", "1", "--seeds", "0:2", "--scheduler", address, "--store", tmp_path / "cells.sqlite",
-            "--out", tmp_path / "out",
-        )  # fmt: skip
-        assert outcome.status == 2
-        assert "Traceback" not in outcome.err
-        assert "dask scheduler" in outcome.err.splitlines()[-1]
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        assert "No Dask scheduler answers at" in refusal(tmp_path, f"127.0.0.1:{listening.getsockname()[1]}")
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["", "x", "tcp://", "\N{GRINNING FACE}", "127.0.0.1:99999", "nonsense", "tcp://:8786", "tcp://[::1", "a:b"],
+)
+@pytest.mark.usefixtures("package")
+def test_an_address_that_cannot_be_one_is_refused_by_its_form(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    monkeypatch.setattr(distributed, "connected", None)
+    assert "is no address of a Dask scheduler" in refusal(tmp_path, address)
 
 
 def test_without_the_optional_package_the_way_out_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from core.errors import BudgetError, ConfigError, DepthscopeError, DtypeError, G
 from core.health.band import Band
 from core.sweep.grid import GridArm, SweepGrid
 from core.sweep.keys import cell_keys
+from core.sweep.ranges import seeds_or_range
 from tests.sweep.support import TWO_ROWS, small_grid
 
 WIDE = DecoderConfig(width=8, heads=2, ff_width=12)
@@ -112,3 +113,12 @@ def test_a_depth_past_the_budget_is_no_fault_of_the_grid() -> None:
     assert small_grid(blocks=(1, 5000)).settings[1].config.blocks == 5000
     with pytest.raises(BudgetError):
         SweepGrid().budget.check(DecoderConfig(blocks=5000), 1)
+
+
+def test_too_many_cells_are_refused_by_the_lengths_of_the_axes_before_seeds_are_listed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("core.sweep.grid.checked_seed", None)
+    assert seeds_or_range("0:4194304") == range(4194304)
+    with pytest.raises(GridError, match="25,165,824 cells"):
+        SweepGrid(blocks=(1, 2, 4), seeds=range(4194304))

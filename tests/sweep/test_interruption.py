@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import random
 import resource
@@ -133,6 +135,56 @@ def test_two_processes_on_one_grid_share_a_store(tmp_path: Path, undisturbed: Pa
         assert process.returncode == 0, err
     assert files(tmp_path / "a") == files(tmp_path / "b") == files(undisturbed)
     assert count(tmp_path / "cells.sqlite") == 2 * 2 * 1100
+
+
+def test_workers_end_with_a_killed_parent_in_the_middle_of_a_chunk(tmp_path: Path) -> None:
+    """Of chunks that never end, which the workers find in place of the engine's."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, time\n"
+        "from core.sweep.engine import Engine\n"
+        "def endless(self, chunk):\n"
+        f"    open(os.path.join({str(tmp_path)!r}, f'computing-{{os.getpid()}}'), 'w').close()\n"
+        "    while True: sum(range(1000))\n"
+        "Engine.run = endless\n"
+    )
+    process = start(*GRID, "--workers", "2", "--store", tmp_path / "cells.sqlite", "--out", tmp_path / "out",
+                    env={**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"})  # fmt: skip
+    deadline = time.monotonic() + 300
+    while len(computing := list(tmp_path.glob("computing-*"))) < 2:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    children = children_of(process.pid)
+    assert {int(path.name.removeprefix("computing-")) for path in computing} <= set(children)
+    process.kill()
+    process.communicate()
+    try:
+        assert_gone(children, 60)
+    finally:
+        for pid in filter(is_running, children):
+            os.kill(pid, signal.SIGKILL)
+
+
+def test_of_three_sweeps_into_one_folder_one_writes_it(tmp_path: Path, undisturbed: Path) -> None:
+    arguments = (*GRID, "--parquet", "--store", tmp_path / "cells.sqlite", "--out", tmp_path / "out")
+    crew = [start(*arguments) for _ in range(3)]
+    ended = [(process.communicate(timeout=900)[1], process.returncode) for process in crew]
+    losers = [err for err, status in ended if status == 2]
+    assert {status for _, status in ended} <= {0, 2}
+    assert len(losers) < 3
+    for err in losers:
+        assert err == (
+            f"Another sweep is writing to the folder {tmp_path / 'out'}; wait until it has ended, or give another "
+            "--out.\n"
+        )
+    # One that came late found the folder finished and had nothing to say.
+    assert sum("cells to compute" in err for err, _ in ended) == 1
+    found = files(tmp_path / "out")
+    manifest = json.loads(found.pop("manifest.json"))
+    assert manifest["digests"] == {name: hashlib.sha256(content).hexdigest() for name, content in found.items()}
+    assert {name: found[name] for name in ("sweep.csv", "summary.csv")} == {
+        name: content for name, content in files(undisturbed).items() if name != "manifest.json"
+    }
 
 
 @pytest.mark.heavy

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
+
+import pytest
 
 from core.decoder.base_draw import Distribution
 from core.decoder.config import DecoderConfig
+from core.decoder.recipes import recipe
 from core.health.band import Band
 from core.sweep.canonical import engine_version
 from core.sweep.grid import SweepGrid
-from core.sweep.keys import cell_keys
+from core.sweep.keys import cell_keys, law_digest
 from tests.sweep.support import TWO_ROWS, small_grid
 
 SEEDS = (0, 17, 2**64 - 1)
@@ -30,6 +34,7 @@ def test_a_key_is_the_digest_of_canonical_json() -> None:
             "device": "cpu",
             "dtype": "float64",
             "engine": engine_version(),
+            "law": law_digest("gpt2", grid.settings[0].config, grid.distribution),
             "recipe": "gpt2",
             "seed": str(seed),
         }
@@ -58,3 +63,12 @@ def test_whatever_decides_the_numbers_changes_the_key() -> None:
 def test_what_does_not_decide_them_leaves_the_key() -> None:
     other = small_grid(seeds=(5,), blocks=(1, 64), recipes=("lns", "gpt2"), band=Band(0.5, 2.0))
     assert keys(other) == keys(small_grid())
+
+
+def test_a_recipe_changed_under_its_name_has_other_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = keys(small_grid())
+    shallower = replace(recipe("gpt2"), laws=recipe("lingua-global").laws)
+    monkeypatch.setattr("core.sweep.keys.recipe", lambda name: shallower)
+    law_digest.cache_clear()
+    assert not set(before) & set(keys(small_grid()))
+    law_digest.cache_clear()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from core.errors import StoreError
@@ -158,3 +160,20 @@ def test_cells_deleted_meanwhile_are_missed_in_a_sentence(store: Store) -> None:
     store.trim()
     with pytest.raises(StoreError, match="run the sweep again"):
         run.rows()
+
+
+def test_damaged_cells_are_computed_anew_and_nothing_else_is(store: Store, computed: Computed, tmp_path: Path) -> None:
+    whole = finish(SweepRun(many(), store)).rows()
+    assert set(computed.values()) == {1}
+    damage = sqlite3.connect(store.path)
+    damage.execute("UPDATE cells SET numbers = substr(numbers, 9) || x'000000000000f03f' WHERE rowid % 5 = 0")
+    damage.commit()
+    damage.close()
+    with Store.open(store.path) as reopened:
+        run = SweepRun(many(), reopened)
+        damaged = run.total - run.done
+        assert reopened.damaged == damaged == run.total // 5
+        pd.testing.assert_frame_equal(finish(run).rows(), whole)
+        assert (reopened.damaged, reopened.count()) == (0, run.total)
+    assert sum(computed.values()) == run.total + damaged
+    assert SweepRun(many(), store).pending == ()

@@ -18,7 +18,8 @@ import numpy as np
 import pytest
 
 from core.errors import StoreError
-from core.sweep.store import Cell, Store
+from core.sweep.cells import Cell
+from core.sweep.store import Store
 from tests.sweep.support import ROOT
 
 NOBODY = 65534

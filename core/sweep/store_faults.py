@@ -1,0 +1,68 @@
+"""What is wrong with a store, and the way out, in one sentence."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from core.errors import StoreError
+
+# What SQLite's errors mean and what to do, by the beginning of their names; any other one is a damaged file.
+FAULTS = {
+    "SQLITE_FULL": ("the disk or a file-size limit is full", "free space"),
+    "SQLITE_IOERR_SHORT_READ": ("it is damaged", "move the file away"),
+    "SQLITE_IOERR": (
+        "the disk does not take or give the data, perhaps because it or a file-size limit is full",
+        "look at the disk",
+    ),
+    "SQLITE_READONLY_DBMOVED": ("the file was moved or deleted meanwhile", "run the sweep again"),
+    "SQLITE_READONLY": ("it may only be read", "permit writing"),
+    "SQLITE_CANTOPEN": ("it cannot be opened or created there", "permit that"),
+    "SQLITE_NOTADB": ("it is not a store of cells or is damaged", "move the file away"),
+    "SQLITE_BUSY": ("another program holds it", "end that program"),
+    "SQLITE_LOCKED": ("another program holds it", "end that program"),
+    "": ("it is damaged", "move the file away"),
+}
+SPECIAL = {
+    stat.S_ISDIR: "a folder",
+    stat.S_ISFIFO: "a pipe",
+    stat.S_ISSOCK: "a socket",
+    stat.S_ISCHR: "a device",
+    stat.S_ISBLK: "a device",
+}
+
+
+def refuse_special(path: Path) -> None:
+    """Refuse by its kind what is there and is no file."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return
+    for is_kind, kind in SPECIAL.items():
+        if is_kind(mode):
+            raise StoreError(f"The store {path} is {kind}; give the path of a file.")
+
+
+@contextmanager
+def sentences(path: Path, done: str) -> Iterator[None]:
+    """Turn SQLite's errors into one sentence."""
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        # SQLite quotes what it cannot read.
+        raise refusal(path, done, "") from error
+    except sqlite3.Error as error:
+        raise refusal(path, done, getattr(error, "sqlite_errorname", None) or "") from error
+
+
+def refusal(path: Path, done: str, error: str) -> StoreError:
+    """What to say of a store that cannot be opened, read or written; `error` is SQLite's name, or empty for damage."""
+    reason, way = next(fault for name, fault in FAULTS.items() if error.startswith(name))
+    return StoreError(
+        f"The store {path} cannot be {done}: {reason}; what it holds is kept, so {way} or give another path for the "
+        "store."
+    )
