@@ -17,9 +17,10 @@ from types import TracebackType
 from typing import Any
 
 from core.errors import StoreError
+from core.files import check_kind
 from core.sweep.cells import COLUMNS, Cell, Found, cell_in, row_of
 from core.sweep.ranges import DEFAULT_LIMIT
-from core.sweep.store_faults import refusal, refuse_special, sentences
+from core.sweep.store_faults import refusal, sentences
 
 # "DSwp", so that a file of another program is never taken for a store.
 APPLICATION_ID = 0x44537770
@@ -61,7 +62,7 @@ class Store:
     ) -> Store:
         """Open or create the store at `path`; a file that is something else is refused and left as it is."""
         place = Path(path)
-        refuse_special(place)
+        check_kind(place)
         try:
             place.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:

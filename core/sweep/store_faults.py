@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,24 +25,6 @@ FAULTS = {
     "SQLITE_LOCKED": ("another program holds it", "end that program"),
     "": ("it is damaged", "move the file away"),
 }
-SPECIAL = {
-    stat.S_ISDIR: "a folder",
-    stat.S_ISFIFO: "a pipe",
-    stat.S_ISSOCK: "a socket",
-    stat.S_ISCHR: "a device",
-    stat.S_ISBLK: "a device",
-}
-
-
-def refuse_special(path: Path) -> None:
-    """Refuse by its kind what is there and is no file."""
-    try:
-        mode = os.stat(path).st_mode
-    except OSError:
-        return
-    for is_kind, kind in SPECIAL.items():
-        if is_kind(mode):
-            raise StoreError(f"The store {path} is {kind}; give the path of a file.")
 
 
 @contextmanager

@@ -86,12 +86,13 @@ def test_a_store_inside_the_folder_is_refused_and_not_made(home: Path) -> None:
 def test_a_store_that_is_a_pipe_is_refused_and_no_folder_is_made(home: Path) -> None:
     os.mkfifo(home / "pipe")
     outcome = sweep(*SMALL, "--store", home / "pipe", "--out", home / "out")
-    assert (outcome.status, outcome.err) == (2, f"The store {home / 'pipe'} is a pipe; give the path of a file.\n")
+    sentence = f"The --store file '{home / 'pipe'}' cannot be written: it is a pipe; give another path.\n"
+    assert (outcome.status, outcome.err) == (2, sentence)
     assert os.listdir(home) == ["pipe"]
 
 
 def test_more_workers_than_cores_are_told_of(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("core.command.sweep.cores", lambda: 1)
+    monkeypatch.setattr("core.sweep.process.cores", lambda: 1)
     outcome = sweep(*SMALL, "--workers", "2", "--out", home / "out")
     assert outcome.status == 0
     told = [line for line in outcome.err.splitlines() if "--workers" in line]

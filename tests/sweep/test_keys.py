@@ -28,7 +28,7 @@ def test_a_key_is_the_digest_of_canonical_json() -> None:
     grid = small_grid(distribution=Distribution(0.02, 3.0))
     for seed, key in zip(SEEDS, keys(grid), strict=True):
         identity = {
-            "base_draw": [0.02, 3.0],
+            "base_draw": [0.02, 3.0, None],
             "batch": grid.batches[0].digest(),
             "config": grid.settings[0].config.document(),
             "device": "cpu",
