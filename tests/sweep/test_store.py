@@ -17,7 +17,7 @@ from threading import Barrier
 import numpy as np
 import pytest
 
-from core.errors import StoreError
+from core.errors import DepthscopeError, StoreError
 from core.sweep.cells import Cell
 from core.sweep.store import Store
 from tests.sweep.support import ROOT
@@ -133,7 +133,7 @@ def test_another_programs_database_is_refused_and_left_as_it_is(tmp_path: Path) 
 def test_a_path_that_cannot_be_a_store_is_refused(tmp_path: Path, path: str) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "folder").mkdir()
-    with pytest.raises(StoreError):
+    with pytest.raises(DepthscopeError):
         Store.open(tmp_path / path)
 
 

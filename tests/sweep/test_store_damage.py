@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from core.errors import StoreError
+from core.errors import StorageError, StoreError
 from core.sweep import store as store_module
 from core.sweep.cells import COLUMNS, row_of
 from core.sweep.store import SCHEMA_VERSION, Store
@@ -146,7 +146,7 @@ def test_what_is_no_file_is_refused_by_its_kind(tmp_path: Path) -> None:
             (Path(short) / "socket", "a socket"),
             (Path("/dev/null"), "a device"),
         ):
-            with pytest.raises(StoreError, match=f"{path} is {kind}; give the path of a file"):
+            with pytest.raises(StorageError, match=f"{path}' cannot be written: it is {kind}; give another path"):
                 Store.open(path)
 
 
