@@ -45,6 +45,12 @@ class LabGroup(click.Group):
 @click.pass_context
 def command(context: click.Context, /, as_list: bool, as_json: bool) -> None:
     """Run an experiment of the labs, or list them all."""
+    # An experiment prints JSON wherever --json stands.
+    context.obj = as_json
+    if as_list and context.invoked_subcommand is not None:
+        raise LabError(
+            f"--list lists every experiment and runs none; leave {context.invoked_subcommand} or --list out."
+        )
     if as_list:
         document = {"schema": SCHEMA, "version": __version__, "experiments": listing()}
         opt.emit(document, as_json, _listed)
@@ -66,16 +72,23 @@ def _command(entry: Experiment) -> click.Command:
         click.Option(["--json", "as_json"], is_flag=True, help="One JSON document on standard output."),
     ]
 
+    @click.pass_obj
     def callback(
-        preset: str | None, csv_folder: str | None, html_file: str | None, as_json: bool, **given: Any
+        json_before: bool,
+        /,
+        preset: str | None,
+        csv_folder: str | None,
+        html_file: str | None,
+        as_json: bool,
+        **given: Any,
     ) -> None:
         options = entry.options({name: value for name, value in given.items() if value is not None}, preset)
         if entry.needs_torch(options):
             opt.use_threads(0)
         result = entry.run(options)
         _export(entry, result, csv_folder, html_file)
-        if as_json:
-            opt.emit(entry.document(options, result), as_json, str)
+        if as_json or json_before:
+            opt.emit(entry.document(options, result), True, str)
         else:
             click.echo(readable(entry, result))
 

@@ -1,4 +1,4 @@
-"""Hostile calls of the whole command line: `python -m tests.benchmarks.hostile --calls 9000 --seed 1 [--verbs plan ...]`.
+"""Hostile calls of all verbs: `python -m tests.benchmarks.hostile --calls 9000 --seed 1 [--verbs plan ...]`.
 
 Each call runs in a folder of its own, in a fork of a process that has loaded the libraries; `--processes N` runs the
 first N as true processes. What no call may do, whatever it is given, is in `broken`. Prints every kind of broken
@@ -60,9 +60,8 @@ class Report:
 
 def broken(call: Call, outcome: Outcome, before: dict[str, str], after: dict[str, str]) -> list[str]:
     """The promises of the command line that a call broke, none where it kept them all."""
-    return [*_ending(call, outcome), *_sentences(call, outcome), *_document(call, outcome)] + [
-        *_folder(call, outcome, before, after)
-    ]
+    said = [*_ending(call, outcome), *_sentences(call, outcome), *_document(call, outcome)]
+    return [*said, *_folder(call, outcome, before, after)]
 
 
 def _ending(call: Call, outcome: Outcome) -> Iterator[str]:
@@ -170,7 +169,7 @@ def summary(found: Sequence[Report]) -> str:
     slow = sorted((report for report in found if report.seconds > SLOW_SECONDS), key=lambda r: -r.seconds)
     lines = [
         f"{len(found)} calls, {faults} broke a promise; statuses {dict(statuses.most_common())}",
-        f"verbs {({verb: verbs[verb] for verb in VERB_SHARES})}",
+        f"verbs { ({verb: verbs[verb] for verb in VERB_SHARES}) }",
         *(f"slow: {r.seconds:.1f} s, {r.number} {_typed(r)}" for r in slow[:10]),
     ]
     for kind, reports_of in sorted(kinds.items(), key=lambda item: -len(item[1])):

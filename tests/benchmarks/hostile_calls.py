@@ -1,4 +1,4 @@
-"""Hostile calls of every verb but `audit`: options read off the verbs themselves, good and bad values drawn together."""
+"""Hostile calls of every verb but `audit`: options are read off the verbs, good and bad values drawn together."""
 
 from __future__ import annotations
 
@@ -60,7 +60,8 @@ PAIRS: tuple[tuple[str, ...], ...] = (
     ("sweep", "--out", "o", "--lengths", "2", "--text", "a"), ("sweep", "--out", "o", "--rows", "2"),
     ("sweep", "--out", "o", "--token-seed", "2"), ("sweep", "--out", "o", "--width", "4,8", "--heads", "1,2,4"),
     ("sweep", "--blocks", "1"), ("sweep", "--out", "o", "--store", "o"), ("compare", "a.json"), ("lab",),
-    ("observe", "--csv", "o", "--html", "o"), ("observe", "--save", "o", "--csv", "o"), ("plan", "--csv", "o", "--html", "o/x"),
+    ("observe", "--csv", "o", "--html", "o"), ("observe", "--save", "o", "--csv", "o"),
+    ("plan", "--csv", "o", "--html", "o/x"),
     ("lab", "--list", "chain"), ("compare", "-", "-"), ("init", "--fan-in", "3", "--fan-in", "4"), ("trace", "trace"),
 )  # fmt: skip
 TOP = ("", "--help", "-h", "--version", "--json", "-x", "--", "-", "observ", "OBSERVE", "observe ", "x" * 5000, "\n")
@@ -147,8 +148,8 @@ INPUTS = {
     "--batch": ("batch.json", "nowhere.json", "pipe", "folder", "null", "loop", "run", " "),
     "--config": ("config.json", "nowhere.json", "pipe", "folder", "loop", "a.json", "n" * 300),
     "--restore": ("run", "nowhere", "pipe", ".", "batch.json", "loop", "out", "n" * 300),
-    "--store": ("cells.sqlite", "new.sqlite", "missing/parent/new", "folder", "pipe", "loop", "null", "full", "config.json",
-                "/proc/self/x", "n" * 300, "out/x", ":memory:", "file:x?mode=memory", "é"),
+    "--store": ("cells.sqlite", "new.sqlite", "missing/parent/new", "folder", "pipe", "loop", "null", "full",
+                "config.json", "/proc/self/x", "n" * 300, "out/x", ":memory:", "file:x?mode=memory", "é"),
 }  # fmt: skip
 
 
@@ -212,7 +213,9 @@ def _drop(draw: Random, words: Words) -> Words:
 
 def _insert(draw: Random, words: Words) -> Words:
     place = draw.randrange(len(words) + 1)
-    new = draw.choice(("--nope", "--nope=1", "-z", "--", "-", "extra", "", "=", "--=x", "--json", "--help", values.NO_TEXT))
+    new = draw.choice(
+        ("--nope", "--nope=1", "-z", "--", "-", "extra", "", "=", "--=x", "--json", "--help", values.NO_TEXT)
+    )
     return [*words[:place], new, *words[place:]]
 
 

@@ -37,13 +37,16 @@ PLACES: tuple[tuple[str, Files], ...] = (
     ("new", {}), ("new", {}), ("new", {}), ("missing/parent/new", {}), ("new/", {}), (".", {}), ("..", {}), ("~", {}),
     *((name, {name: special}) for name, special in SPECIALS.items()),
     ("file", {"file": b"mine"}), ("file/below", {"file": b"mine"}), ("folder", {"folder/other.txt": b"mine"}),
-    ("dangling", {"dangling": Special("link", "nowhere/x")}), ("link", {"file": b"mine", "link": Special("link", "file")}),
-    ("stdout", {"stdout": Special("link", "/proc/self/fd/1")}), ("closed", {"closed": Special("link", "/proc/self/fd/77")}),
+    ("dangling", {"dangling": Special("link", "nowhere/x")}),
+    ("link", {"file": b"mine", "link": Special("link", "file")}),
+    ("stdout", {"stdout": Special("link", "/proc/self/fd/1")}),
+    ("closed", {"closed": Special("link", "/proc/self/fd/77")}),
     ("folder-link/x", {"elsewhere": Special("folder"), "folder-link": Special("link", "elsewhere")}),
     ("n" * 255, {}), ("n" * 256, {}), ("n" * 300, {}), ("a/" * 2500 + "b", {}), ("-", {}), (" ", {}), ("", {}),
     ("x\ny", {}), (values.NO_TEXT, {}), ("é😀", {}), ("\x1b[31mred", {}), ("%s{0}", {}), ("--json", {}),
     ("/proc/self/x", {}), ("/sys/x", {}), ("/proc/x/y", {}), ("pipe/x", {"pipe": Special("pipe")}),
-    ("new.partial", {"new.partial": b"mine"}), ("new", {"new.partial": b"mine"}), ("new", {"new.partial": Special("pipe")}),
+    ("new.partial", {"new.partial": b"mine"}), ("new", {"new.partial": b"mine"}),
+    ("new", {"new.partial": Special("pipe")}),
 )  # fmt: skip
 # Calls whose results other calls read.
 MAKERS: Mapping[str, tuple[str, ...]] = {
@@ -53,7 +56,7 @@ MAKERS: Mapping[str, tuple[str, ...]] = {
     "plan": ("plan", "--json"), "init": ("init", "--fan-in", "3", "--fan-out", "3", "--weights", "--json"),
     "recipes": ("recipes", "--recipe", "gpt2+wang", "--blocks", "2", "--json"), "trace": ("trace", "--json"),
     "lab": ("lab", "norm-steps", "--json"), "compare": ("compare", "plan", "init", "--json"),
-    "sweep": ("sweep", "--blocks", "1,2", "--seeds", "0:2", "--out", "out", "--store", "cells.sqlite", "--json", "--quiet"),
+    "sweep": ("sweep", "--blocks", "1,2", "--seeds", "0:2", "--out", "out", "--store", "cells.sqlite", "--json"),
 }  # fmt: skip
 _MADE: dict[str, bytes] = {}
 
@@ -130,10 +133,13 @@ def _weights(draw: Random, data: bytes) -> bytes:
 
 STATEMENTS = (
     "DROP TABLE cells", "DELETE FROM cells", "UPDATE cells SET numbers = NULL", "UPDATE cells SET numbers = 'text'",
-    "UPDATE cells SET numbers = x'00'", "UPDATE cells SET numbers = zeroblob(length(numbers))", "UPDATE cells SET blocks = 'x'",
-    "UPDATE cells SET numbers = zeroblob(length(numbers) - 8)", "UPDATE cells SET numbers = x''", "UPDATE cells SET seed = -1",
+    "UPDATE cells SET numbers = x'00'", "UPDATE cells SET numbers = zeroblob(length(numbers))",
+    "UPDATE cells SET blocks = 'x'",
+    "UPDATE cells SET numbers = zeroblob(length(numbers) - 8)", "UPDATE cells SET numbers = x''",
+    "UPDATE cells SET seed = -1",
     "UPDATE cells SET status = 'nope'", "UPDATE cells SET reason = 'because'", "UPDATE cells SET key = upper(hex(key))",
-    "UPDATE cells SET recipe = x'ff'", "PRAGMA user_version = 99", "PRAGMA user_version = -1", "PRAGMA application_id = 5",
+    "UPDATE cells SET recipe = x'ff'", "PRAGMA user_version = 99", "PRAGMA user_version = -1",
+    "PRAGMA application_id = 5",
     "ALTER TABLE cells ADD COLUMN more TEXT", "ALTER TABLE cells DROP COLUMN reason", "CREATE TABLE other (x)",
     "ALTER TABLE cells RENAME TO gone", "CREATE VIEW v AS SELECT * FROM cells", "PRAGMA journal_mode = WAL",
     "CREATE TRIGGER t BEFORE INSERT ON cells BEGIN SELECT RAISE(ABORT, 'no'); END",
