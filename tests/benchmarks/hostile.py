@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
+import os
 import re
 import shlex
 import shutil
@@ -19,7 +20,7 @@ import sys
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -153,7 +154,7 @@ def reports(seed: int, count: int, verbs: Sequence[str], processes: int, jobs: i
     """What every call came to, by parts, in several processes."""
     parts = [range(start, min(start + PART, count)) for start in range(0, count, PART)]
     with ProcessPoolExecutor(jobs, multiprocessing.get_context("fork")) as pool:
-        for future in [pool.submit(_part, seed, part, verbs, processes) for part in parts]:
+        for future in as_completed([pool.submit(_part, seed, part, verbs, processes) for part in parts]):
             yield from future.result()
 
 
@@ -204,10 +205,12 @@ def main() -> int:
         found = [report_on(options.only, call, forked=options.only >= options.processes, keep=options.keep)]
         print(json.dumps(asdict(found[0]), indent=1))
     else:
-        found = list(reports(options.seed, options.calls, verbs, options.processes, options.jobs))
-    if options.report:
-        lines = [json.dumps(asdict(report)) + "\n" for report in found if report.broken]
-        Path(options.report).write_text("".join(lines))
+        found = []
+        with open(options.report or os.devnull, "w", buffering=1) as stream:
+            for report in reports(options.seed, options.calls, verbs, options.processes, options.jobs):
+                found.append(report)
+                if report.broken:
+                    print(json.dumps(asdict(report)), file=stream)
     print(summary(found), flush=True)
     failed = any(report.broken for report in found)
     if options.audits:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import IO, NoReturn
 
 ROOT = Path(__file__).resolve().parents[2]
-PROCESSOR_SECONDS, WALL_SECONDS, MEMORY = 30, 90, 6 * 2**30
+PROCESSOR_SECONDS, WALL_SECONDS, MEMORY = 30, 60, 6 * 2**30
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ SENTENCE = "The seed -1 is outside 0 to 2^64 - 1.\n"
 
 
 def test_a_sample_keeps_every_promise() -> None:
-    words = ["-m", "tests.benchmarks.hostile", "--calls", "150", "--seed", "1", "--verbs", *VERBS]
+    words = ["-m", "tests.benchmarks.hostile", "--calls", "150", "--seed", "26", "--verbs", *VERBS]
     done = subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
     assert done.stdout.startswith("150 calls, 0 broke a promise;")
