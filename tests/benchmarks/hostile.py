@@ -101,8 +101,10 @@ def _document(call: Call, outcome: Outcome) -> Iterator[str]:
     try:
         json.loads(outcome.out.decode(), parse_constant=_no_literal, object_pairs_hook=_mapping)
     except ValueError as error:
-        # Words after `--`, or a value that is called --json, ask for no document.
-        if not any(before in ("--", *OUTPUTS) for before in call.arguments):
+        # A word after `--`, or the value of an option, asks for no document.
+        words = call.arguments
+        before = words[words.index("--json") - 1]
+        if "--" not in words and ("=" in before or not before.startswith("--")):
             yield f"no strict JSON on standard output ({str(error)[:60]})"
 
 
