@@ -68,7 +68,7 @@ def broken(call: Call, outcome: Outcome, before: dict[str, str], after: dict[str
 def _ending(call: Call, outcome: Outcome) -> Iterator[str]:
     if outcome.status not in (DONE, GATE_FAILED, REFUSED):
         yield f"exit status {outcome.status}"
-    if outcome.status == GATE_FAILED and call.arguments[:1] != ["compare"] and "--gate" not in call.arguments:
+    if outcome.status == GATE_FAILED and not {"compare", "--gate"} & {*call.arguments}:
         yield "exit status 1 without a gate"
     if "Traceback (most recent" in outcome.err:
         yield "a traceback"
