@@ -48,6 +48,12 @@ class LabGroup(click.Group):
 @click.pass_context
 def command(context: click.Context, /, as_list: bool, as_json: bool) -> None:
     """Run an experiment of the labs, or list them all."""
+    # An experiment prints JSON wherever --json stands.
+    context.obj = as_json
+    if as_list and context.invoked_subcommand is not None:
+        raise LabError(
+            f"--list lists every experiment and runs none; leave {context.invoked_subcommand} or --list out."
+        )
     if as_list:
         document = {"schema": SCHEMA, "version": __version__, "experiments": listing()}
         opt.emit(document, as_json, _listed)
@@ -69,8 +75,15 @@ def _command(entry: Experiment) -> click.Command:
         click.Option(["--json", "as_json"], is_flag=True, help="One JSON document on standard output."),
     ]
 
+    @click.pass_obj
     def callback(
-        preset: str | None, csv_folder: str | None, html_file: str | None, as_json: bool, **given: Any
+        json_before: bool,
+        /,
+        preset: str | None,
+        csv_folder: str | None,
+        html_file: str | None,
+        as_json: bool,
+        **given: Any,
     ) -> None:
         options = entry.options({name: value for name, value in given.items() if value is not None}, preset)
         check_outputs({"--html": html_file}, {"--csv": csv_folder})
@@ -78,9 +91,10 @@ def _command(entry: Experiment) -> click.Command:
             opt.use_threads(0)
         with progress() as told:
             result = entry.run(options, told)
-        document = entry.document(options, result) if as_json else None
+        printed = as_json or json_before
+        document = entry.document(options, result) if printed else None
         exports = partial(_export, entry, result, csv_folder, html_file)
-        opt.emit(document, as_json, lambda _: readable(entry, result), exports=exports)
+        opt.emit(document, printed, lambda _: readable(entry, result), exports=exports)
 
     return click.Command(entry.name, params=parameters, callback=callback, help=f"{entry.title}.")
 

@@ -72,7 +72,8 @@ def readable(document: dict[str, Any]) -> str:
     lines = _card_lines(cards[0]) if len(cards) == 1 else _list_lines(document)
     lines += [f"warning: {warning['sentence']}" for warning in document.get("warnings", ())]
     lines += [
-        f"effect of {e['part']}: largest relative change {e['largest_change']:.6g} ({e['quantity']}, site {e['site']})"
+        f"effect of {e['part']}: largest relative change {_number(e['largest_change'], '.6g')} "
+        f"({e['quantity']}, site {e['site']})"
         for e in document.get("effects", ())
     ]
     lines += [
@@ -81,9 +82,13 @@ def readable(document: dict[str, Any]) -> str:
     for row in document.get("drift", ()):
         lines.append(
             f"{row['recipe']} in {row['code_base']}: {row['does']}; largest ratios "
-            f"{row['declared_activation_ratio']:.4g} declared, {row['variant_activation_ratio']:.4g} there"
+            f"{_number(row['declared_activation_ratio'])} declared, {_number(row['variant_activation_ratio'])} there"
         )
     return "\n".join(lines)
+
+
+def _number(value: float | None, form: str = ".4g") -> str:
+    return "undefined" if value is None else format(value, form)
 
 
 def _list_lines(document: dict[str, Any]) -> list[str]:

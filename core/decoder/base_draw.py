@@ -117,7 +117,9 @@ class Distribution:
         if self.cut is not None:
             tail = 0.5 * math.erfc(self.cut / math.sqrt(2))
             middles = tail + middles * (1 - 2 * tail)
-        np.multiply(torch.special.ndtri(torch.from_numpy(middles)).numpy(), std, out=units)
+        # Weights too large for binary64 are infinite here, and the observer refuses them in words.
+        with np.errstate(over="ignore"):
+            np.multiply(torch.special.ndtri(torch.from_numpy(middles)).numpy(), std, out=units)
 
 
 @lru_cache(maxsize=256)

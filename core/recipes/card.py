@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -89,6 +90,8 @@ def card(name: str, config: DecoderConfig | None = None, distribution: Distribut
     chosen = recipe(name)
     refusal = _refusal(chosen, config)
     stored = () if refusal else tuple(_stored_laws(chosen, config, distribution))
+    refusal = refusal or _not_finite(stored)
+    stored = () if refusal else stored
     forward = () if refusal else tuple(_forward_laws(chosen, config))
     equations = () if chosen.refusal else tuple(graph_equations(chosen.topology))
     words = note(chosen.name)
@@ -125,6 +128,18 @@ def _refusal(chosen: Recipe, config: DecoderConfig) -> str | None:
         chosen.graph(config)
     except RecipeError as error:
         return str(error)
+    return None
+
+
+def _not_finite(stored: Sequence[StoredLaw]) -> str | None:
+    """Why stored laws cannot be applied, where binary64 does not hold one of their numbers."""
+    for law in stored:
+        numbers = (law.first, law.last, law.first_std or 0.0, law.last_std or 0.0)
+        if not all(map(math.isfinite, numbers)):
+            return (
+                f"The coefficient of {law.pattern}, {law.formula}, is too large for binary64 on this base draw; choose "
+                "a base standard deviation nearer to 1."
+            )
     return None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -35,13 +35,13 @@ def recipes_document(
 
 
 def measured_report(request: ObserveRequest) -> dict[str, Any]:
-    """Effects and warnings of one recipe or combination, measured on its arms."""
+    """Effects and warnings of one recipe or combination, measured on its arms; undefined is None."""
     from core.recipes.combinations import combination_report  # torch, and only where arms are observed
 
     report = combination_report(request)
     return {
-        "effects": [asdict(effect) for effect in report.effects],
-        "warnings": [asdict(warning) for warning in report.warnings],
+        "effects": [_mapping(asdict(effect)) for effect in report.effects],
+        "warnings": [_mapping(asdict(warning)) for warning in report.warnings],
     }
 
 
@@ -60,7 +60,11 @@ def difference_rows(
 
 
 def _rows(table: pd.DataFrame) -> list[dict[str, Any]]:
-    return [{str(key): _plain(value) for key, value in row.items()} for row in table.to_dict("records")]
+    return [_mapping({str(key): value for key, value in row.items()}) for row in table.to_dict("records")]
+
+
+def _mapping(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: _plain(value) for key, value in row.items()}
 
 
 def _plain(value: Any) -> Any:

@@ -30,6 +30,16 @@ def test_the_command_prints_the_cores_document(name: str) -> None:
     assert outcome.document() == experiment(name).document()
 
 
+def test_json_is_printed_wherever_it_is_asked_for() -> None:
+    assert run_cli("lab", "--json", "soft-cap").document() == experiment("soft-cap").document()
+
+
+def test_the_list_runs_no_experiment() -> None:
+    outcome = run_cli("lab", "--list", "chain", "--json")
+    assert (outcome.status, outcome.out) == (2, "")
+    assert outcome.err == "--list lists every experiment and runs none; leave chain or --list out.\n"
+
+
 def test_options_arrive_as_typed() -> None:
     outcome = run_cli("lab", "norm-steps", "--x", "-1,2.5,3;0,1,2", "--norm", "rmsnorm", "--epsilon", "0", "--json")
     options = experiment("norm-steps").options(

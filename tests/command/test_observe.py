@@ -430,3 +430,11 @@ def assert_refused(outcome: Outcome, sentence: str) -> None:
     assert sentence in outcome.err
     assert outcome.err.count("\n") == 1
     assert "internal error" not in outcome.err
+
+
+@pytest.mark.parametrize("option", ["--base-std", "--embedding-std"])
+def test_weights_too_large_for_binary64_are_refused_without_a_warning(option: str) -> None:
+    outcome = run_cli("observe", "--blocks", 2, option, "1.7e308")
+    assert (outcome.status, outcome.out) == (2, "")
+    assert outcome.err.startswith("The activation at site 0 (input) is not finite;")
+    assert outcome.err.count("\n") == 1

@@ -98,3 +98,27 @@ def test_the_list_needs_no_torch() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert len(json.loads(done.stdout)["recipes"]) == len(RECIPES)
+
+
+def test_a_law_that_overflows_is_refused_on_its_card(capsys: pytest.CaptureFixture[str]) -> None:
+    """An absolute standard deviation over the smallest base draw is no binary64 number, and infinity is no JSON."""
+    by_name = {row["name"]: row for row in document(capsys, "--base-std", "5e-324")["recipes"]}
+    assert by_name["wang"]["refusal"].startswith("The coefficient of token_embedding.weight, std sqrt(2 / (5 d)), is")
+    assert (by_name["wang"]["stored"], by_name["wang"]["selected_tensors"]) == ([], 0)
+    assert by_name["gpt2"]["refusal"] is None
+    assert by_name["gpt2"]["selected_tensors"] == 16
+
+
+def test_measures_that_are_not_finite_are_undefined(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--recipe", "wang+gpt2", "--blocks", "2", "--base-std", "5e-324"]
+    effects = document(capsys, *arguments)["effects"]
+    assert [effect["largest_change"] for effect in effects] == [None, None]
+    assert run(["recipes", *arguments]) == 0
+    assert "effect of wang: largest relative change undefined" in capsys.readouterr().out
+
+
+def test_drift_without_finite_ratios_is_told_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["recipes", "--recipe", "gpt2", "--drift", "--blocks", "2", "--base-std", "1.7e308"]) == 0
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    assert "largest ratios undefined declared, undefined there" in printed.out
