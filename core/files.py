@@ -108,7 +108,7 @@ def check_file(path: PathLike, option: str = "", made: list[Path] | None = None)
 def check_folder(path: PathLike, option: str = "") -> None:
     """Refuse a path that is no folder and cannot become one, or whose folder cannot be written into."""
     try:
-        reason = _folder_fault(_real(path))
+        reason = _folder_fault(Path(os.path.abspath(path)))
     except (OSError, ValueError) as error:
         reason = f"{_reason(error)}; give another folder"
     if reason:
@@ -154,6 +154,8 @@ def _file_fault(path: PathLike, made: list[Path]) -> str:
 def _folder_fault(place: Path) -> str:
     missing = []
     while not place.exists():
+        if place.is_symlink():
+            return f"{_named(place)} is a link that leads nowhere; give another folder"
         missing.append(place.name)
         place = place.parent
     if not place.is_dir():

@@ -220,6 +220,13 @@ class TestRefusals:
             check_folder(tmp_path / name, "--csv")
         assert content(tmp_path) == {"file": OLD}
 
+    @pytest.mark.parametrize(("link", "name"), [("loop", "loop"), ("gone", "dangling"), ("gone", "dangling/below")])
+    def test_a_link_that_leads_nowhere_is_no_folder(self, tmp_path: Path, link: str, name: str) -> None:
+        (tmp_path / name.split("/")[0]).symlink_to(link)
+        with pytest.raises(StorageError, match="a link that leads nowhere"):
+            check_folder(tmp_path / name, "--csv")
+        assert len(os.listdir(tmp_path)) == 1
+
     @pytest.mark.parametrize("stream", [1, 2])
     def test_the_file_that_this_command_prints_to(self, tmp_path: Path, stream: int) -> None:
         code = "import sys; from core.files import check_file; check_file(sys.argv[1])"

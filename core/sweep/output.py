@@ -17,7 +17,7 @@ from typing import IO, Any, cast
 
 from core import __version__
 from core.errors import StorageError
-from core.files import is_room, replacing
+from core.files import check_kind, is_room, replacing
 from core.health.columns import REFUSED
 from core.strict_json import read_json
 from core.sweep.canonical import canonical_json, engine_version, library_versions
@@ -70,6 +70,8 @@ class OutputFolder:
         """
         with made_and_locked(self.path):
             self._own_manifest()
+            for name in (MANIFEST, *TABLES):
+                check_kind(self.path / name)
             yield
 
     def begin(self, grid: SweepGrid) -> None:

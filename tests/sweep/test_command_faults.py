@@ -91,6 +91,17 @@ def test_a_store_that_is_a_pipe_is_refused_and_no_folder_is_made(home: Path) -> 
     assert os.listdir(home) == ["pipe"]
 
 
+@pytest.mark.parametrize("name", ["sweep.csv", "summary.csv", "manifest.json"])
+def test_a_table_that_is_a_pipe_is_refused_before_any_cell(home: Path, name: str) -> None:
+    sweep(*SMALL, "--out", home / "out")
+    (home / "out" / name).unlink()
+    os.mkfifo(home / "out" / name)
+    before = {path.name: path.stat().st_mtime_ns for path in (home / "out").iterdir()}
+    outcome = sweep(*SMALL, "--seeds", "5:9", "--out", home / "out")
+    assert (outcome.status, outcome.out, outcome.err.count("\n")) == (2, "", 1)
+    assert {path.name: path.stat().st_mtime_ns for path in (home / "out").iterdir()} == before
+
+
 def test_more_workers_than_cores_are_told_of(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("core.sweep.process.cores", lambda: 1)
     outcome = sweep(*SMALL, "--workers", "2", "--out", home / "out")
