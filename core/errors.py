@@ -6,6 +6,9 @@ show it as it is.
 
 from __future__ import annotations
 
+import os
+import traceback
+
 
 def shown(value: object, limit: int = 60) -> str:
     """A value from outside as it may stand in a sentence: one line, cropped, no integer of thousands of digits."""
@@ -17,6 +20,27 @@ def shown(value: object, limit: int = 60) -> str:
         return {True: "true", False: "false", None: "null"}[value]
     text = repr(value)
     return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def cropped(text: object, limit: int = 100) -> str:
+    """A path or name from outside as it may stand in a sentence: one line, the middle of a long one left out."""
+    line = " ".join("".join(c if c.isprintable() else " " for c in str(text)).split())
+    if len(line) <= limit:
+        return line
+    kept = (limit - 3) // 2
+    return f"{line[:kept]}...{line[-kept:]}"
+
+
+def internal_sentence(error: BaseException, remedy: str) -> str:
+    """A bug, in one sentence that can be reported; nobody is shown a traceback."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" in {os.path.basename(frames[-1].filename)}, line {frames[-1].lineno}" if frames else ""
+    return f"An internal error, {type(error).__name__}{place}, stopped this run; {remedy}."
+
+
+def no_memory(error: BaseException) -> bool:
+    """Whether an exception says that memory is short; torch reports a failed allocation as a plain RuntimeError."""
+    return isinstance(error, MemoryError) or "allocate memory" in str(error) or "not enough memory" in str(error)
 
 
 class DepthscopeError(ValueError):
@@ -193,6 +217,10 @@ class ModelFileError(AuditError):
 
 class BuildError(AuditError):
     """A model that could not be built or run within its limits of memory and time."""
+
+
+class InternalError(AuditError):
+    """A fault of the audit itself, not of the model."""
 
 
 class MissingExtra(AuditError):

@@ -1,6 +1,7 @@
 """The child's own program: read one task from standard input, run it within limits, write its stages and one reply.
 
-Standard output belongs to these lines of JSON; whatever a library prints goes nowhere.
+The standard output that it was started with belongs to these lines of JSON. Whatever a library prints goes nowhere;
+what the user's own code prints goes to standard error.
 """
 
 from __future__ import annotations
@@ -13,48 +14,110 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from core.errors import BuildError, DepthscopeError
+from core.audit.confine import limit_memory
+from core.errors import (
+    AuditError,
+    BuildError,
+    DepthscopeError,
+    InternalError,
+    cropped,
+    internal_sentence,
+    no_memory,
+    shown,
+)
+
+OWN = "callable"
+DEBUGGER = "pdb.Pdb"
 
 
-def reply_to(task: dict[str, Any], memory: int, seconds: int, stage: Callable[[str], None]) -> dict[str, Any]:
+def reply_to(task: dict[str, Any], memory: int | None, seconds: int, stage: Callable[[str], None]) -> dict[str, Any]:
     """The document, or the refusal as its kind and sentence; never an exception."""
     stage("library")
-    from core.audit.tasks import run_task
-
     try:
+        from core.audit.tasks import run_task
+
         return {"document": run_task(task, memory=memory, seconds=seconds, stage=stage)}
     except DepthscopeError as error:
         return {"kind": type(error).__name__, "sentence": str(error)}
-    except MemoryError:
-        return {"kind": BuildError.__name__, "sentence": _memory(memory)}
-    except Exception as error:
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        if "allocate memory" in str(error) or "not enough memory" in str(error):
-            return {"kind": BuildError.__name__, "sentence": _memory(memory)}
-        text = f"{type(error).__name__}: {lines[-1][:200] if lines else ''}".rstrip(": .")
-        return {"kind": BuildError.__name__, "sentence": f"The model cannot be built: {text}."}
+    except BaseException as error:
+        # What is no Exception (a script that exits, an interrupt that it raises itself) is the model's own doing.
+        kind, sentence = _unforeseen(error, task, memory)
+        return {"kind": kind.__name__, "sentence": sentence}
 
 
-def _memory(memory: int) -> str:
+def _unforeseen(error: BaseException, task: dict[str, Any], memory: int | None) -> tuple[type[AuditError], str]:
+    if no_memory(error):
+        return BuildError, _short(memory)
+    told = cropped(f"{type(error).__name__}: {error}", 160).rstrip(": .")
+    if not isinstance(error, Exception):
+        return BuildError, f"The code of {shown(task['source'])} ended the audit ({told}); let it only build and run."
+    if task["kind"] == OWN and not raised_by(error, "core", "torch"):
+        return AuditError, f"The code of {shown(task['source'])} fails outside its forward ({told})."
+    return InternalError, internal_sentence(error, "please report it with the model")
+
+
+def raised_by(error: BaseException, *packages: str) -> bool:
+    """Whether the frame that raised an exception belongs to one of these packages."""
+    frame = error.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    return frame is not None and str(frame.tb_frame.f_globals.get("__name__")).split(".")[0] in packages
+
+
+def _short(memory: int | None) -> str:
+    if memory is None:
+        return "This machine's memory does not hold that model; make it smaller."
     return f"The model needs more than the {memory // 2**20:,} MiB it is allowed; make it smaller or use --shrink."
 
 
 def main() -> None:
     """Serve one task."""
     message = json.loads(sys.stdin.buffer.read())
+    task, memory = message["task"], message["memory"]
     channel = os.dup(1)
-    quiet = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(quiet, 1)
-    os.dup2(quiet, 2)
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nowhere, 0)
+    if task["kind"] == OWN:
+        os.dup2(2, 1)
+        _let_own_code_in(message["path"], memory)
+    else:
+        os.dup2(nowhere, 1)
+        os.dup2(nowhere, 2)
     warnings.simplefilter("ignore")
+    own_process = os.getpid()
     with os.fdopen(channel, "w", encoding="utf-8") as stream:
 
         def write(line: dict[str, Any]) -> None:
-            stream.write(json.dumps(line, allow_nan=False) + "\n")
+            if os.getpid() != own_process:
+                # The user's code forked; the process that it was called in answers alone.
+                os._exit(0)
+            stream.write(_line(line) + "\n")
             stream.flush()
 
-        reply = reply_to(message["task"], message["memory"], message["seconds"], lambda name: write({"stage": name}))
+        reply = reply_to(task, memory, message["seconds"], lambda name: write({"stage": name}))
+        sys.stdout.flush()
         write({**reply, "seconds": time.process_time()})
+
+
+def _line(reply: dict[str, Any]) -> str:
+    try:
+        return json.dumps(reply, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        sentence = internal_sentence(error, "please report it with the model")
+        return json.dumps({"kind": InternalError.__name__, "sentence": sentence})
+
+
+def _let_own_code_in(path: list[str], memory: int | None) -> None:
+    """The caller's search path, no debugger (there is no terminal for it), and a limit of memory where one is asked."""
+    sys.path[:] = path
+    sys.addaudithook(_refuse_debugger)
+    if memory is not None:
+        limit_memory(memory)
+
+
+def _refuse_debugger(event: str, arguments: tuple[Any, ...]) -> None:
+    if event == DEBUGGER:
+        raise AuditError("The model's code opens a debugger, which has no terminal in an audit; remove the breakpoint.")
 
 
 if __name__ == "__main__":

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from contextlib import redirect_stdout
 from itertools import zip_longest
 from typing import Any
 
@@ -13,8 +11,9 @@ from core.audit.confine import DEFAULT_MEMORY, DEFAULT_SECONDS
 from core.audit.conformance.request import AUTO
 from core.audit.gate import readable_conformance
 from core.audit.gate_outputs import write_outputs
-from core.audit.request import AuditRequest
-from core.audit.target import called, names_callable, screened_task
+from core.audit.isolation import run_isolated
+from core.audit.request import AuditRequest, checked_family
+from core.audit.target import callable_task, names_callable, screened_task
 from core.cli import DONE, GATE_FAILED
 from core.command import options as opt
 from core.decoder.batch import Batch
@@ -40,8 +39,13 @@ class GateCommand(click.Command):
 @click.option("--dtype", type=str, default="float32", show_default=True, help="float32, float64 or bfloat16.")
 @click.option("--batch", "batch_file", type=opt.PATH, metavar="FILE.json", help="Rows with targets and validity.")
 @click.option("--max-parameters", type=opt.WHOLE, default=Budget().max_parameters, show_default=True)
-@click.option("--max-memory", type=opt.WHOLE, default=DEFAULT_MEMORY, show_default=True, help="Bytes of the build.")
-@click.option("--max-seconds", type=opt.WHOLE, default=DEFAULT_SECONDS, show_default=True, help="Time of the build.")
+@click.option(
+    "--max-memory",
+    type=opt.WHOLE,
+    show_default=f"{DEFAULT_MEMORY}; none for a callable",
+    help="Bytes that the audit's process may take.",
+)
+@click.option("--max-seconds", type=opt.WHOLE, default=DEFAULT_SECONDS, show_default=True, help="Time of the audit.")
 @click.option("--rule", type=str, default=AUTO, show_default=True, help="The recipe that the model declares.")
 @click.option("--sigma", type=float, help="Base standard deviation; the configuration's unless given.")
 @click.option(
@@ -64,14 +68,12 @@ def command(**options: Any) -> int:
     """
     request = AuditRequest(
         rule=options["rule"], sigma=options["sigma"], seed=opt.seed(options["seed"]), dtype=options["dtype"],
-        max_parameters=options["max_parameters"],
+        max_parameters=options["max_parameters"], max_memory=options["max_memory"], max_seconds=options["max_seconds"],
     )  # fmt: skip
     request.check()
     batch = _batch(options["batch_file"])
     audit = _audit_callable if names_callable(options["model"]) else _audit_path
-    # Standard output is the document's; what a model's own code prints goes to standard error.
-    with redirect_stdout(sys.stderr):
-        document = audit(options, request, batch)
+    document = audit(options, request, batch)
     outcome = write_outputs(
         document,
         gate=options["gate"],
@@ -112,37 +114,16 @@ def _batch(path: str | None) -> JsonValue:
 
 def _audit_path(options: dict[str, Any], request: AuditRequest, batch: JsonValue) -> dict[str, Any]:
     with screened_task(options["model"], request.budget, shrink=options["shrink"]) as model:
-        from core.audit.isolation import run_isolated
-
-        task = request.task(model, batch)
-        return run_isolated(task, memory=options["max_memory"], seconds=options["max_seconds"])
+        checked_family(model["family"])
+        return run_isolated(request.task(model, batch), memory=request.memory, seconds=request.max_seconds)
 
 
 def _audit_callable(options: dict[str, Any], request: AuditRequest, batch: JsonValue) -> dict[str, Any]:
-    """The user's own code runs in this process, as in any script of theirs."""
+    """The user's own code runs as in any script of theirs, but in a process that can be ended."""
     if options["shrink"]:
         raise BatchError("--shrink changes a config; a callable decides its own sizes, so leave it out.")
-    import torch
-    from torch.nn.parameter import is_lazy
-
-    from core.audit.conformance.judge import judged_document
-    from core.audit.conformance.source import Source, source_of
-    from core.audit.result import ModelFacts
-    from core.audit.run import audit
-
-    torch.manual_seed(request.seed)
-    model, example = called(options["model"])
-    opt.use_threads(sum(parameter.numel() for parameter in model.parameters() if not is_lazy(parameter)))
-    given = Batch.from_document(batch) if batch is not None else example
-    facts = ModelFacts(class_name=type(model).__name__, source=options["model"])
-    own = source_of(model)
-
-    def build(blocks: int | None) -> Any:
-        return called(options["model"])[0] if blocks is None or own.build is None else own.build(blocks)
-
-    source = Source(build=build, deep=own.deep, settings=own.settings)
-    result = audit(model, given, facts=facts)
-    return judged_document(result, rule=request.rule, sigma=request.sigma, source=source)
+    task = request.task(callable_task(options["model"]), batch)
+    return run_isolated(task, memory=request.max_memory, seconds=request.max_seconds)
 
 
 def readable(document: dict[str, Any]) -> str:

@@ -13,8 +13,8 @@ from typing import Any
 import click
 
 from core import __version__
-from core.audit.confine import OFFLINE
-from core.audit.hub import families
+from core.audit.confine import OFFLINE, check_limits
+from core.audit.request import families
 from core.audit.survey import FAMILY_BYTES, FAMILY_SECONDS, survey
 from core.audit.survey_table import MANIFEST, TABLE, survey_counts, survey_manifest, survey_state
 from core.command import options as opt
@@ -38,6 +38,7 @@ def command(**options: Any) -> None:
     workers = options["workers"]
     if workers is not None and workers < 1:
         raise ConfigError(f"--workers is {workers}; a survey needs at least one process.")
+    check_limits(options["max_memory"], options["max_seconds"])
     chosen = _chosen(options["wanted"])
     rows: list[dict[str, Any]] = []
     limits = {"seconds": options["max_seconds"], "memory": options["max_memory"]}
