@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import click
 
 from core import __version__
-from core.errors import DepthscopeError, internal_sentence, no_memory
+from core.errors import DepthscopeError, internal_sentence, no_memory, readable
 
 VERBS = {
     "observe": "Observe both arms of a decoder at every residual site.",
@@ -95,7 +95,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _say(sentence: str) -> None:
-    line = " ".join(sentence.split())
+    line = readable(" ".join(sentence.split()))
     click.echo(line if line.endswith(".") else line + ".", err=True)
 
 

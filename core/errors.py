@@ -7,7 +7,11 @@ show it as it is.
 from __future__ import annotations
 
 import os
+import re
 import traceback
+
+LONGEST_WORD, LONGEST_SENTENCE = 120, 1200
+
 
 
 def shown(value: object, limit: int = 60) -> str:
@@ -31,6 +35,21 @@ def cropped(text: object, limit: int = 100) -> str:
     return f"{line[:kept]}...{line[-kept:]}"
 
 
+def readable(sentence: str) -> str:
+    """A sentence in which no word from outside, such as a path, is longer than a line, and that ends."""
+    sentence = re.sub(rf"\S{{{LONGEST_WORD + 1},}}", lambda word: cropped(word[0], LONGEST_WORD), sentence)
+    return sentence if len(sentence) <= LONGEST_SENTENCE else cropped(sentence, LONGEST_SENTENCE)
+
+
+def told(error: BaseException, limit: int = 160) -> str:
+    """An exception as it may stand in a sentence: its type and its first line, whatever its own code does."""
+    try:
+        lines = str(error).strip().splitlines()
+    except Exception:
+        lines = []
+    return cropped(f"{type(error).__name__}: {lines[0] if lines else ''}", limit).rstrip(".: ")
+
+
 def internal_sentence(error: BaseException, remedy: str) -> str:
     """A bug, in one sentence that can be reported; nobody is shown a traceback."""
     frames = traceback.extract_tb(error.__traceback__)
@@ -44,7 +63,10 @@ def no_memory(error: BaseException) -> bool:
 
 
 class DepthscopeError(ValueError):
-    """Base of all refusals; its text is fit to be shown to a person."""
+    """Base of all refusals; its text is fit to be shown to a person, however long what it names is."""
+
+    def __init__(self, sentence: str = "") -> None:
+        super().__init__(readable(sentence))
 
 
 class ConfigError(DepthscopeError):

@@ -37,9 +37,7 @@ def check_limits(memory: int | None, seconds: int) -> None:
             continue
         if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= largest:
             unit = "bytes" if name == "memory" else "seconds"
-            raise AuditError(
-                f"The limit max_{name} is {shown(value)}; it must lie between 1 and {largest:,} {unit}, in whole {unit}."
-            )
+            raise AuditError(f"max_{name} is {shown(value)}; it must lie between 1 and {largest:,} whole {unit}.")
 
 
 def confine(memory: int, seconds: int) -> None:

@@ -58,13 +58,18 @@ def _sentence(keys: list[str], settings: Settings, error: Exception) -> str:
 def faulty_keys(settings: Settings, works: Works, deadline: float) -> list[str]:
     """The keys, inner ones with dots, of which each alone is at fault; else a smallest set that is so together.
 
-    A setting is at fault where the step is passed with the configuration's own default in its place.
+    A setting is at fault where the step is passed with the configuration's own default in its place, or with 1 where no
+    default fits the other settings.
     """
 
-    def helps(key: str) -> bool:
-        return time.monotonic() < deadline and works({name: v for name, v in settings.items() if name != key}) is True
+    def passes(changed: Settings) -> bool:
+        return time.monotonic() < deadline and works(changed) is True
 
-    found = [key for key in settings if helps(key)] or _together(settings, works, deadline)
+    found = (
+        [key for key in settings if passes({name: value for name, value in settings.items() if name != key})]
+        or [key for key, value in settings.items() if type(value) is int and passes({**settings, key: 1})]
+        or _together(settings, works, deadline)
+    )
     if len(found) != 1:
         return found
     (key,) = found

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import IO, Any
 
 import core.errors
@@ -92,13 +92,13 @@ class Child:
         with suppress(BrokenPipeError), self._process.stdin:
             self._process.stdin.write(self._message)
         last = b""
-        for last in self._process.stdout:
-            if not last.startswith(STAGE_LINE):
-                break
-            self.stage = json.loads(last)["stage"]
-        else:
-            with suppress(subprocess.TimeoutExpired):
-                self._process.wait(timeout=LAST_SECONDS)
+        with self._process.stdout:
+            for last in self._process.stdout:
+                if not last.startswith(STAGE_LINE):
+                    return last
+                self.stage = json.loads(last)["stage"]
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=LAST_SECONDS)
         return last
 
     def _expire(self) -> None:
@@ -111,8 +111,9 @@ def _relay(source: IO[bytes] | None) -> threading.Thread:
 
     def copy() -> None:
         line = b"\n"
-        for line in source or ():
-            sys.stderr.write(line.decode(errors="replace"))
+        with source or nullcontext(()) as lines:
+            for line in lines:
+                sys.stderr.write(line.decode(errors="replace"))
         if not line.endswith(b"\n"):
             sys.stderr.write("\n")
 
@@ -151,7 +152,7 @@ def answer(output: bytes, status: int, memory: int | None, source: str | None = 
         document: Document = reply["document"]
         return document
     kind = getattr(core.errors, str(reply.get("kind")), BuildError)
-    simple = isinstance(kind, type) and issubclass(kind, DepthscopeError) and kind.__init__ is ValueError.__init__
+    simple = isinstance(kind, type) and issubclass(kind, DepthscopeError) and kind.__init__ is DepthscopeError.__init__
     raise (kind if simple else BuildError)(str(reply.get("sentence")))
 
 

@@ -57,8 +57,7 @@ class AuditRequest:
         check_limits(self.max_memory, self.max_seconds)
         if not 1 <= self.max_parameters <= MOST_PARAMETERS:
             raise AuditError(
-                f"The limit max_parameters is {shown(self.max_parameters)}; it must lie between 1 and "
-                f"{MOST_PARAMETERS:,}."
+                f"max_parameters is {shown(self.max_parameters)}; it must lie between 1 and {MOST_PARAMETERS:,}."
             )
         if self.dtype not in DTYPES:
             raise DtypeError(f"The dtype {shown(self.dtype)} is not offered; choose one of {', '.join(DTYPES)}.")

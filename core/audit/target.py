@@ -116,7 +116,7 @@ def called(text: str) -> tuple[Any, Any]:
     model, example = built if isinstance(built, tuple) and len(built) == 2 else (built, None)
     if not isinstance(model, nn.Module):
         raise AuditError(
-            f"{shown(text)} returned a {cropped(type(model).__name__)}; let it return an nn.Module, or a pair of module and "
-            "inputs."
+            f"{shown(text)} returned a {cropped(type(model).__name__)}; let it return an nn.Module, or a pair of "
+            "module and inputs."
         )
     return model, example

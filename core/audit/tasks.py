@@ -40,6 +40,7 @@ SMALL = 2**20
 # the time that the audit has.
 LARGEST_PROBE, MOST_PROBING, PROBING_SHARE = 2**23, 20.0, 0.25
 TYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.bfloat16}
+NO_TRIAL = Trial()
 Task = Mapping[str, Any]
 
 
@@ -51,7 +52,7 @@ class Target:
     facts: ModelFacts
     batch: Any
     source: Source
-    trial: Trial = Trial()
+    trial: Trial = NO_TRIAL
 
 
 def run_task(

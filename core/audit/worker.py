@@ -10,6 +10,7 @@ import json
 import os
 import sys
 import time
+import traceback
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -51,17 +52,18 @@ def _unforeseen(error: BaseException, task: dict[str, Any], memory: int | None) 
     told = cropped(f"{type(error).__name__}: {error}", 160).rstrip(": .")
     if not isinstance(error, Exception):
         return BuildError, f"The code of {shown(task['source'])} ended the audit ({told}); let it only build and run."
-    if task["kind"] == OWN and not raised_by(error, "core", "torch"):
-        return AuditError, f"The code of {shown(task['source'])} fails outside its forward ({told})."
+    if task["kind"] == OWN and not _raised_by_core(error):
+        return AuditError, (
+            f"The audit of {shown(task['source'])} fails outside the model's forward ({told}); where the model runs by "
+            "itself, please report it."
+        )
     return InternalError, internal_sentence(error, "please report it with the model")
 
 
-def raised_by(error: BaseException, *packages: str) -> bool:
-    """Whether the frame that raised an exception belongs to one of these packages."""
-    frame = error.__traceback__
-    while frame is not None and frame.tb_next is not None:
-        frame = frame.tb_next
-    return frame is not None and str(frame.tb_frame.f_globals.get("__name__")).split(".")[0] in packages
+def _raised_by_core(error: BaseException) -> bool:
+    """Whether a frame of this project raised an exception, and none of the model's or of a library."""
+    frames = list(traceback.walk_tb(error.__traceback__))
+    return bool(frames) and str(frames[-1][0].f_globals.get("__name__")).split(".")[0] == "core"
 
 
 def _short(memory: int | None) -> str:

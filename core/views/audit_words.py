@@ -92,7 +92,7 @@ def conformance_sentence(document: Document) -> str:
     if document["model"]["trained"]:
         return TRAINED
     others = findings_of(document)
-    sentence = "The gate passes." if nothing_judged(document) else others.pop(0)["sentence"]
+    sentence = "No gate fails on that." if nothing_judged(document) else others.pop(0)["sentence"]
     more = f" {len(others)} more {'finding' if len(others) == 1 else 'findings'} below." if others else ""
     return f"{sentence}{more}"
 

@@ -43,7 +43,7 @@ MEANING = {
     **ERRORS,
     **WARNINGS,
     **INFOS,
-    NOTHING: "No writer's own scale shows in the stream, so no rule is met or missed",
+    NOTHING: "No rule could be judged on any writer",
 }
 ORDER = {kind: place for place, kind in enumerate(MEANING)}
 
