@@ -13,7 +13,6 @@ import traceback
 LONGEST_WORD, LONGEST_SENTENCE = 120, 1200
 
 
-
 def shown(value: object, limit: int = 60) -> str:
     """A value from outside as it may stand in a sentence: one line, cropped, no integer of thousands of digits."""
     if isinstance(value, int) and value.bit_length() > 128:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -111,8 +112,5 @@ def reason_of(error: BaseException) -> str:
     cause = error.__cause__ if isinstance(error, DepthscopeError) and error.__cause__ is not None else error
     lines = [line.strip() for line in str(cause).splitlines() if line.strip()]
     text = lines[-1] if lines else ""
-    name = type(cause).__name__
-    told = (
-        text if text.startswith(tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ")) and "Error: " in text[:40] else f"{name}: {text}"
-    )
-    return told[:200].rstrip(": .")
+    said = text if re.match(r"\w+Error: ", text) else f"{type(cause).__name__}: {text}"
+    return said[:200].rstrip(": .")

@@ -19,7 +19,7 @@ from core.audit.archive import unpack_model
 from core.audit.config_file import read_config, screen_config
 from core.audit.weight_files import CONFIG, screen_folder
 from core.decoder.config import Budget
-from core.errors import AuditError, DepthscopeError, ModelFileError, cropped, shown
+from core.errors import AuditError, DepthscopeError, ModelFileError, cropped, shown, told
 from core.strict_json import MAX_BYTES
 
 CALLABLE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
@@ -109,8 +109,7 @@ def called(text: str) -> tuple[Any, Any]:
         raise
     except (Exception, SystemExit) as error:
         # A script that ends by itself has given no model; its own status would stand for the audit's.
-        reason = f"{type(error).__name__}: {error}".strip().splitlines()[0][:160].rstrip(".: ")
-        raise AuditError(f"{shown(text)} cannot be called: {cropped(reason, 160)}.") from error
+        raise AuditError(f"{shown(text)} cannot be called: {told(error)}.") from error
     from torch import nn
 
     model, example = built if isinstance(built, tuple) and len(built) == 2 else (built, None)

@@ -13,6 +13,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from core.audit.confine import limit_memory
@@ -21,10 +22,10 @@ from core.errors import (
     BuildError,
     DepthscopeError,
     InternalError,
-    cropped,
     internal_sentence,
     no_memory,
     shown,
+    told,
 )
 
 OWN = "callable"
@@ -49,12 +50,14 @@ def reply_to(task: dict[str, Any], memory: int | None, seconds: int, stage: Call
 def _unforeseen(error: BaseException, task: dict[str, Any], memory: int | None) -> tuple[type[AuditError], str]:
     if no_memory(error):
         return BuildError, _short(memory)
-    told = cropped(f"{type(error).__name__}: {error}", 160).rstrip(": .")
     if not isinstance(error, Exception):
-        return BuildError, f"The code of {shown(task['source'])} ended the audit ({told}); let it only build and run."
+        return (
+            BuildError,
+            f"The code of {shown(task['source'])} ended the audit ({told(error)}); let it only build and run.",
+        )
     if task["kind"] == OWN and not _raised_by_core(error):
         return AuditError, (
-            f"The audit of {shown(task['source'])} fails outside the model's forward ({told}); where the model runs by "
+            f"The audit of {shown(task['source'])} fails outside the model's forward ({told(error)}); where the model runs by "
             "itself, please report it."
         )
     return InternalError, internal_sentence(error, "please report it with the model")
@@ -87,18 +90,29 @@ def main() -> None:
         os.dup2(nowhere, 2)
     warnings.simplefilter("ignore")
     own_process = os.getpid()
-    with os.fdopen(channel, "w", encoding="utf-8") as stream:
 
-        def write(line: dict[str, Any]) -> None:
-            if os.getpid() != own_process:
-                # The user's code forked; the process that it was called in answers alone.
-                os._exit(0)
-            stream.write(_line(line) + "\n")
-            stream.flush()
+    def write(line: dict[str, Any]) -> None:
+        if os.getpid() != own_process:
+            # The user's code forked; the process that it was called in answers alone.
+            os._exit(0)
+        try:
+            _write_all(channel, _line(line).encode() + b"\n")
+        except OSError:
+            # The caller is gone, or the user's code closed what it did not open.
+            os._exit(1)
 
-        reply = reply_to(task, memory, message["seconds"], lambda name: write({"stage": name}))
+    reply = reply_to(task, memory, message["seconds"], lambda name: write({"stage": name}))
+    with suppress(OSError, ValueError):
         sys.stdout.flush()
-        write({**reply, "seconds": time.process_time()})
+        sys.stderr.flush()
+    write({**reply, "seconds": time.process_time()})
+    # Threads of the user's own may still run, and there is nothing to tidy up.
+    os._exit(0)
+
+
+def _write_all(file: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(file, data) :]
 
 
 def _line(reply: dict[str, Any]) -> str:

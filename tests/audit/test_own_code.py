@@ -65,7 +65,7 @@ def test_what_never_returns_is_ended(name: str) -> None:
     assert "within 4 seconds; let it end, or raise --max-seconds" in err
 
 
-@pytest.mark.parametrize("name", ["prints", "forks", "forks_on", "thread", "environment"])
+@pytest.mark.parametrize("name", ["prints", "forks", "forks_on", "thread"])
 def test_what_gives_a_model_is_audited_whatever_else_it_does(name: str) -> None:
     status, out, err = audited(name, "--max-seconds", "60")
     assert status == 0, err
