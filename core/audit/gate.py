@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from core.audit.conformance.kinds import MEANING, NOTHING
+from core.audit.conformance.kinds import NOTHING, VERDICTS
 
 Gate = Literal["error", "warning"]
 Document = Mapping[str, Any]
@@ -42,7 +42,7 @@ def readable_conformance(document: Document) -> list[str]:
         law = "" if base["law"] == "constant" else f" times {base['law']}"
         lines[0] += f"; base std {base['constant']:.4g}{law}, from {base['source']}"
     if nothing_judged(document):
-        lines.append(f"  {MEANING[NOTHING]}; no gate fails on that.")
+        lines.append(f"  {VERDICTS[NOTHING]}; no gate fails on that.")
     lines += [f"  {f['severity']:<8}{f['kind']}: {f['sentence']}" for f in findings_of(document)]
     lines += [f"  profile {row['group']}: {row['shape']}" for row in conformance["profile"]]
     lines += [f"  note: {note}" for note in conformance["notes"]]

@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Mapping
 from typing import Any
 
-from core.audit.conformance.kinds import MEANING, NOTHING, severity
+from core.audit.conformance.kinds import MEANING, NOTHING, VERDICTS, severity
 from core.audit.gate import REFUSED, Gate, findings_of, nothing_judged
 from core.audit.gate_text import legal, relative_uri
 
@@ -31,7 +31,7 @@ def junit_report(document: Mapping[str, Any], gate: Gate = "error") -> str:
             first = legal(by_kind[kind][0]["sentence"])
             ET.SubElement(case, "failure", {"message": first, "type": severity(kind)}).text = text
         elif text or kind == NOTHING:
-            ET.SubElement(case, "system-out").text = text or MEANING[NOTHING]
+            ET.SubElement(case, "system-out").text = text or VERDICTS[NOTHING]
     ET.indent(root)
     return '<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from core import __version__
-from core.audit.conformance.kinds import MEANING, NOTHING, ORDER, severity
+from core.audit.conformance.kinds import MEANING, NOTHING, ORDER, VERDICTS, severity
 from core.audit.gate import findings_of, nothing_judged
 from core.audit.gate_text import legal, relative_uri
 
@@ -51,8 +51,7 @@ def _notes(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     """What is to be told and is no alert: that nothing could be judged."""
     if not nothing_judged(document):
         return []
-    rule = {"id": NOTHING, "index": ORDER[NOTHING]}
-    return [{"level": "note", "message": {"text": f"{MEANING[NOTHING]}."}, "associatedRule": rule}]
+    return [{"level": "note", "message": {"text": f"{VERDICTS[NOTHING]}."}, "descriptor": {"id": NOTHING}}]
 
 
 def _result(finding: Mapping[str, Any], uri: str) -> dict[str, Any]:

@@ -57,8 +57,8 @@ def _unforeseen(error: BaseException, task: dict[str, Any], memory: int | None) 
         )
     if task["kind"] == OWN and not _raised_by_core(error):
         return AuditError, (
-            f"The audit of {shown(task['source'])} fails outside the model's forward ({told(error)}); where the model runs by "
-            "itself, please report it."
+            f"The audit of {shown(task['source'])} fails outside the model's forward ({told(error)}); where the model "
+            "runs by itself, please report it."
         )
     return InternalError, internal_sentence(error, "please report it with the model")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from core.audit.conformance.kinds import MEANING, Severity, severity
+from core.audit.conformance.kinds import VERDICTS, Severity, severity
 from core.audit.gate import findings_of, nothing_judged
 from core.health.band import DEFAULT_BAND
 from core.health.diagnosis import compared, diagnose_arm
@@ -79,7 +79,7 @@ def identity_sentence(document: Document) -> str:
 def conformance_title(document: Document) -> str:
     """The verdict and what it means."""
     kind = document["conformance"]["verdict"]
-    return f"{kind}: {MEANING[kind]}"
+    return f"{kind}: {VERDICTS[kind]}"
 
 
 def conformance_severity(document: Document) -> Severity:

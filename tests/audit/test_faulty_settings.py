@@ -53,8 +53,10 @@ def test_the_key_at_fault_is_named(key: str, value: Any, monkeypatch: pytest.Mon
     [
         ("gpt2", "n_head", 0), ("gpt2", "activation_function", "nope"), ("gpt2", "layer_norm_epsilon", "x"),
         ("gpt2", "n_positions", 0), ("gpt2", "n_inner", -2), ("gpt2", "vocab_size", 0),
-        ("mixtral", "num_local_experts", 0), ("mixtral", "num_experts_per_tok", 99), ("gemma2", "layer_types", ["x"]),
-        ("gemma2", "query_pre_attn_scalar", 0), ("bloom", "layer_norm_epsilon", "x"), ("opt", "word_embed_proj_dim", -3),
+        ("mixtral", "num_local_experts", 0), ("mixtral", "num_experts_per_tok", 99),
+        ("gemma2", "layer_types", ["x"]),
+        ("gemma2", "query_pre_attn_scalar", 0), ("bloom", "layer_norm_epsilon", "x"),
+        ("opt", "word_embed_proj_dim", -3),
     ],
 )  # fmt: skip
 def test_other_families_and_their_own_words(family: str, key: str, value: Any, monkeypatch: pytest.MonkeyPatch) -> None:

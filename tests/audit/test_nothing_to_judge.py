@@ -11,7 +11,7 @@ import pytest
 from jsonschema import Draft4Validator
 
 from core.audit.conformance.judge import judge, judged_document
-from core.audit.conformance.kinds import MEANING, NO_VERDICT, NOTHING, Finding, severity, verdict_of
+from core.audit.conformance.kinds import MEANING, NO_VERDICT, NOTHING, VERDICTS, Finding, severity, verdict_of
 from core.audit.gate import findings_of, gate_fails, readable_conformance
 from core.audit.gate_golden import check_golden, golden_document
 from core.audit.gate_junit import junit_report
@@ -50,7 +50,7 @@ def test_a_parameter_with_two_names_is_a_finding_and_no_verdict(tied: dict[str, 
     assert (applied.verdict, [finding.kind for finding in applied.findings][-1]) == ("applied", "tied")
 
 
-@pytest.mark.parametrize("kind", [kind for kind in MEANING if kind not in (NOTHING, *NO_VERDICT)])
+@pytest.mark.parametrize("kind", [kind for kind in MEANING if kind not in NO_VERDICT])
 def test_every_other_kind_is_a_verdict_beside_it(kind: str) -> None:
     found = [Finding(kind=name, sentence="") for name in ("tied", kind)]
     assert verdict_of(found) == verdict_of(found[::-1]) == kind
@@ -59,7 +59,7 @@ def test_every_other_kind_is_a_verdict_beside_it(kind: str) -> None:
 
 @pytest.mark.parametrize("document", ["tied", "untied"])
 def test_no_gate_fails_and_every_report_says_why(document: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
-    found, words = request.getfixturevalue(document), MEANING[NOTHING]
+    found, words = request.getfixturevalue(document), VERDICTS[NOTHING]
     assert severity(NOTHING) == conformance_severity(found) == "info"
     assert not gate_fails(found, "error")
     assert not gate_fails(found, "warning")
@@ -87,7 +87,7 @@ def test_a_judged_audit_tells_no_such_thing() -> None:
     found = judged_document(audit(Drawn(blocks=2, width=32, ff=64), IDS), rule="gpt2")
     assert sarif_log(found)["runs"][0]["invocations"][0]["toolExecutionNotifications"] == []
     assert NOTHING not in junit_report(found)
-    assert not any(MEANING[NOTHING] in line for line in readable_conformance(found))
+    assert not any(VERDICTS[NOTHING] in line for line in readable_conformance(found))
 
 
 def test_the_survey_counts_such_a_family_and_shows_no_rule_of_it() -> None:
@@ -96,5 +96,5 @@ def test_the_survey_counts_such_a_family_and_shows_no_rule_of_it() -> None:
         "rule": None, "blocks_shallow": 2, "blocks_deep": 4, "ratio_shallow": 1.0, "ratio_deep": 1.0, "kind": NOTHING,
         "seconds": 1.0, "reason": "",
     }  # fmt: skip
-    assert MEANING[NOTHING] in kind_table([row])["meaning"].tolist()
+    assert VERDICTS[NOTHING] in kind_table([row])["meaning"].tolist()
     assert not len(rule_view([row]))

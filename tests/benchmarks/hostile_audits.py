@@ -39,7 +39,9 @@ CONFIGS: Mapping[str, dict[str, Any]] = {
     "gpt2": GPT2,
     "bloom": {"hidden_size": 32, "n_layer": 2, "n_head": 4, "vocab_size": 128},
     "opt": {**SIZES, "ffn_dim": 64, "word_embed_proj_dim": 32},
-    "gpt_neo": {"hidden_size": 32, "num_layers": 2, "num_heads": 4, "vocab_size": 128, "attention_types": [[["global"], 2]]},
+    "gpt_neo": {
+        "hidden_size": 32, "num_layers": 2, "num_heads": 4, "vocab_size": 128, "attention_types": [[["global"], 2]],
+    },
     "mamba": {"hidden_size": 32, "state_size": 8, "num_hidden_layers": 2, "vocab_size": 128},
     "mixtral": {**SIZES, "num_local_experts": 4, "num_experts_per_tok": 2},
     "gemma3_text": {**SIZES, "head_dim": 8, "sliding_window": 8},
@@ -274,9 +276,11 @@ def folder_case(draw: random.Random) -> Case:
         )
     )
     index = draw.choice(
-        ({"weight_map": {"x": "m-1.safetensors"}}, {"weight_map": {"x": "../m.safetensors"}}, {"weight_map": {}}, [], {},
-         {"weight_map": {"x": 5}}, {"weight_map": {"transformer.wte.weight": "model.safetensors"}})
-    )  # fmt: skip
+        (
+            *({"weight_map": {"x": name}} for name in ("m-1.safetensors", "../m.safetensors", 5)),
+            *({"weight_map": {}}, [], {}, {"weight_map": {"transformer.wte.weight": "model.safetensors"}}),
+        )
+    )
     files = {"m/config.json": _json(draw.choice(({"model_type": "gpt2", **GPT2}, _mutated(draw))))}
     if draw.random() < 0.9:
         files["m/" + draw.choice(("model.safetensors", "model.safetensors", "x.safetensors", "pytorch_model.bin"))] = (

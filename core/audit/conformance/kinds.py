@@ -39,12 +39,8 @@ INFOS = {
 NOTHING = "nothing-to-judge"
 # Facts about parameters, not about their scale; they are findings and never the verdict.
 NO_VERDICT = ("tied",)
-MEANING = {
-    **ERRORS,
-    **WARNINGS,
-    **INFOS,
-    NOTHING: "No rule could be judged on any writer",
-}
+MEANING = {**ERRORS, **WARNINGS, **INFOS}
+VERDICTS = {**MEANING, NOTHING: "No rule could be judged on any writer"}
 ORDER = {kind: place for place, kind in enumerate(MEANING)}
 
 
