@@ -35,8 +35,6 @@ WITHOUT_TORCH = [
     "core.decoder.graph", "core.decoder.recipes", "core.decoder.fixtures", "core.health", "core.health.band",
     "core.health.request", "core.lab.plan", "core.lab.initializer", "core.lab.worked_values", "core.views.comparison",
 ]  # fmt: skip
-# It reads the list of families out of the installed transformers, which bring torch along.
-WITH_TORCH = {"survey"}
 
 
 def sources() -> list[Path]:
@@ -156,7 +154,7 @@ def test_importing_all_of_core_does_no_work(tmp_path: Path) -> None:
 
 
 def test_what_needs_no_torch_imports_none(tmp_path: Path) -> None:
-    verbs = [module_of(path) for path in (ROOT / "core" / "command").glob("*.py") if path.stem not in WITH_TORCH]
+    verbs = [module_of(path) for path in (ROOT / "core" / "command").glob("*.py")]
     code = """
 import json, sys
 found = []

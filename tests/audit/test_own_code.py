@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from core.cli import run
-from tests.benchmarks.hostile_audits import OWN
+from tests.benchmarks.hostile_code import OWN
 
 MODULE = "users_hostile_code"
 

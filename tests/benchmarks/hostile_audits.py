@@ -16,20 +16,17 @@ import json
 import os
 import random
 import re
-import select
 import shutil
-import signal
-import subprocess
 import sys
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-SECONDS, GRACE = 20, 5
+from tests.benchmarks.hostile_code import OWN
+from tests.benchmarks.hostile_runs import GRACE, SECONDS, Case, Outcome, granted, preload, run_forked, run_process
+
 SIZES = {
     "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
     "num_key_value_heads": 2, "vocab_size": 128, "max_position_embeddings": 64, "pad_token_id": None,
@@ -77,84 +74,6 @@ CALLABLES = (
     "builtins:KeyboardInterrupt", "builtins:exit", "gc:collect", "faulthandler:dump_traceback", "faulthandler:_sigabrt",
     "os:nowhere.x", "os:path.join", "unittest:main", "antigravity:x", "sys:_getframe", "sys:settrace", "os:setsid",
 )  # fmt: skip
-OWN = '''
-import os, sys, threading, time
-import torch
-from torch import nn
-
-class Model(nn.Module):
-    def __init__(self, width=16, depth=2):
-        super().__init__()
-        self.e = nn.Embedding(11, width)
-        self.b = nn.ModuleList(nn.Linear(width, width) for _ in range(depth))
-        self.h = nn.Linear(width, 11)
-    def forward(self, ids):
-        x = self.e(ids)
-        for b in self.b:
-            x = x + torch.tanh(b(x))
-        return self.h(x)
-
-def model(**change):
-    made = Model()
-    for name, forward in change.items():
-        setattr(made, name, forward)
-    return made
-
-def good(): return model()
-def prints(): print("{}" * 3); os.write(1, b'{"document": {}}\\n'); return model()
-def forks(): os.fork(); return model()
-def forks_on():
-    if os.fork() == 0: time.sleep(60)
-    return model()
-def thread(): threading.Thread(target=time.sleep, args=(60,)).start(); return model()
-def never():
-    while True: pass
-def sleeps(): time.sleep(60)
-def interrupts(): raise KeyboardInterrupt
-def ends(): raise SystemExit("so")
-def kills(): os.kill(os.getpid(), 9)
-def stops(): os.kill(os.getpid(), 19)
-def closes(): os.closerange(3, 64); return model()
-def closes_all(): os.closerange(0, 64); return model()
-def empty(): return Model(width=0)
-def shallow(): return Model(depth=0)
-def huge(): return Model(width=2**40)
-def words(): return model(), "words"
-def floats(): return model(), torch.randn(2, 3)
-def outside(): return model(), torch.full((2, 3), 99)
-def negative(): return model(), torch.full((2, 3), -1)
-def no_rows(): return model(), torch.zeros(0, 3, dtype=torch.int64)
-def no_positions(): return model(), torch.zeros(2, 0, dtype=torch.int64)
-def meta(): return Model().to("meta"), torch.zeros(2, 3, dtype=torch.int64)
-def half(): return Model().half(), torch.zeros(2, 3, dtype=torch.int64)
-def nan():
-    made = Model()
-    with torch.no_grad(): made.e.weight.fill_(float("nan"))
-    return made
-def deep_error(): return (lambda f: f(f))(lambda f: f(f))
-def forward_raises(): return model(forward=lambda ids: 1 / 0)
-def forward_interrupts():
-    def forward(ids): raise KeyboardInterrupt
-    return model(forward=forward)
-def forward_none(): return model(forward=lambda ids: None)
-def forward_ids(): return model(forward=lambda ids: ids)
-def forward_hangs(): return model(forward=lambda ids: time.sleep(60))
-def forward_exits(): return model(forward=lambda ids: os._exit(0))
-def parameters_raise():
-    made = Model(); made.named_parameters = None
-    return made
-class Odd(Model):
-    @property
-    def config(self): raise RuntimeError("no config")
-def odd_property(): return Odd()
-def recursion(): raise RecursionError("x" * 10000)
-def lines(): raise ValueError("a\\nb\\nTraceback (most recent call last):")
-class Loud(Exception):
-    def __str__(self): raise RuntimeError("no words")
-def no_words(): raise Loud()
-def environment(): os.environ.clear(); os.chdir("/"); sys.path.clear(); return model()
-def seed_torch(): torch.set_default_dtype(torch.float64); torch.set_grad_enabled(False); return model()
-'''  # fmt: skip
 OWN_NAMES = tuple(re.findall(r"^def (\w+)\(\)", OWN, re.M))
 # Options with good and bad values, drawn together.
 OPTIONS: Mapping[str, tuple[str, ...]] = {
@@ -175,19 +94,6 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
 }
 REFUSED = 2
 STATUSES = (0, 1, REFUSED)
-
-
-@dataclass(frozen=True)
-class Case:
-    """A command line and the files, by their names, that stand in its working folder."""
-
-    arguments: list[str]
-    files: Mapping[str, bytes] = field(default_factory=dict)
-
-    @property
-    def prints(self) -> bool:
-        """Whether code of the case's own may write to standard error."""
-        return any(":" in word for word in self.arguments[1:2])
 
 
 def cases(seed: int, count: int) -> Iterator[Case]:
@@ -332,22 +238,12 @@ def _json(value: Any) -> bytes:
     return json.dumps(value).encode()
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What a run came to; `status` is None where it did not end in time."""
-
-    status: int | None
-    out: str
-    err: str
-    seconds: float
-
-
 def broken(case: Case, outcome: Outcome) -> list[str]:
     """The promises of the command line that a run broke, none where it kept them all."""
     lines = [line for line in outcome.err.splitlines() if line.strip()]
     found = []
     if outcome.status is None:
-        found.append(f"no end within {_granted(case) + GRACE} s")
+        found.append(f"no end within {granted(case) + GRACE} s")
     elif outcome.status not in STATUSES:
         found.append(f"exit status {outcome.status}")
     if "Traceback (most recent" in outcome.err and "own_code:lines" not in case.arguments:
@@ -366,143 +262,6 @@ def broken(case: Case, outcome: Outcome) -> list[str]:
     return found
 
 
-def _granted(case: Case) -> float:
-    """The seconds that a case allows itself; those of a refused option do not count."""
-    text = case.arguments[len(case.arguments) - 1 - case.arguments[::-1].index("--max-seconds") + 1]
-    return int(text) if text.isdigit() and 1 <= int(text) <= SECONDS else SECONDS
-
-
-def run_process(case: Case) -> Outcome:
-    """One real command line."""
-    started = time.monotonic()
-    root = Path(__file__).resolve().parents[2]
-    environment = {**os.environ, "PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"}
-    with subprocess.Popen(
-        [sys.executable, "-m", "core", *case.arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, env=environment, start_new_session=True,
-    ) as process:  # fmt: skip
-        try:
-            out, err = process.communicate(timeout=_granted(case) + GRACE)
-            status: int | None = process.returncode
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            (out, err), status = process.communicate(), None
-    return Outcome(status, out.decode(errors="replace"), err.decode(errors="replace"), time.monotonic() - started)
-
-
-def run_forked(case: Case) -> Outcome:
-    """The command line in a fork of this process, whose audit's child is another fork: no library is imported again."""
-    started = time.monotonic()
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        process = os.fork()
-        if process == 0:
-            os.setsid()
-            _become(case, out.fileno(), err.fileno())
-        status = _waited(process, _granted(case) + GRACE)
-        for stream in (out, err):
-            stream.seek(0)
-        texts = [stream.read().decode(errors="replace") for stream in (out, err)]
-    return Outcome(status, *texts, time.monotonic() - started)
-
-
-def _become(case: Case, out: int, err: int) -> None:
-    from core import cli
-
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    os.dup2(out, 1)
-    os.dup2(err, 2)
-    subprocess.Popen = _Forked  # type: ignore[misc,assignment]
-    status = 70
-    try:
-        status = cli.run(case.arguments)
-        sys.stderr.flush()
-    finally:
-        os._exit(status)
-
-
-class _Forked:
-    """Stands for `subprocess.Popen` of the audit's worker: forks, and runs its main program on the same pipes."""
-
-    def __init__(self, command: list[str], **options: Any) -> None:
-        from core.audit import worker
-
-        assert command[1:] == ["-m", "core.audit.worker"]
-        relays = options["stderr"] == subprocess.PIPE
-        (there, self._in), (self._out, back) = os.pipe(), os.pipe()
-        self._err, errors = os.pipe() if relays else (-1, os.open(os.devnull, os.O_WRONLY))
-        self.returncode: int | None = None
-        self.pid = os.fork()
-        if self.pid == 0:
-            os.setsid()
-            for number, source in enumerate((there, back, errors)):
-                os.dup2(source, number)
-            for number in (self._in, self._out, *([self._err] if relays else [])):
-                os.close(number)
-            os.environ.clear()
-            os.environ.update(options["env"])
-            sys.stdin, sys.stdout, sys.stderr = (os.fdopen(n, "r" if n == 0 else "w", closefd=False) for n in range(3))
-            status = 1
-            try:
-                worker.main()
-                status = 0
-            finally:
-                sys.stdout.flush()
-                sys.stderr.flush()
-                os._exit(status)
-        for number in (there, back, errors):
-            os.close(number)
-        self.stdin, self.stdout = os.fdopen(self._in, "wb"), os.fdopen(self._out, "rb")
-        self.stderr = os.fdopen(self._err, "rb") if relays else None
-
-    def poll(self) -> int | None:
-        if self.returncode is None:
-            done, status = os.waitpid(self.pid, os.WNOHANG)
-            self.returncode = os.waitstatus_to_exitcode(status) if done else None
-        return self.returncode
-
-    def wait(self, timeout: float | None = None) -> int | None:
-        deadline = None if timeout is None else time.monotonic() + timeout
-        while self.poll() is None:
-            if deadline is not None and time.monotonic() > deadline:
-                raise subprocess.TimeoutExpired("worker", timeout or 0)
-            time.sleep(0.005)
-        return self.returncode
-
-    def kill(self) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGKILL)
-
-
-def _waited(process: int, seconds: float) -> int | None:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        done, status = os.waitpid(process, os.WNOHANG)
-        if done:
-            return os.waitstatus_to_exitcode(status)
-        select.select([], [], [], 0.01)
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process, signal.SIGKILL)
-    os.waitpid(process, 0)
-    return None
-
-
-def preload() -> None:
-    """Import what every audit needs, so that forks share it."""
-    import warnings
-
-    import torch
-
-    from core.audit.hub import library, model_class_of
-
-    warnings.simplefilter("ignore")
-    torch.set_num_threads(1)
-    library()
-    for family in CONFIGS:
-        model_class_of(family)
-    import core.audit.tasks
-    import core.command.audit  # noqa: F401
-
-
 def main() -> int:
     """Run the cases, print every broken promise with its command, and the counts."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -512,7 +271,7 @@ def main() -> int:
     parser.add_argument("--keep", help="folder that receives the files of every case that broke a promise")
     options = parser.parse_args()
     if not options.processes:
-        preload()
+        preload(CONFIGS)
     run = run_process if options.processes else run_forked
     statuses, failed, slowest, began = Counter[int | None](), 0, 0.0, Path.cwd()
     for number, case in enumerate(cases(options.seed, options.count)):
