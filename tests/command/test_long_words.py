@@ -13,7 +13,8 @@ LONG = "x" * 6000
 @pytest.mark.parametrize(
     "words",
     [
-        ("audit", LONG), ("audit", f"{LONG}:{LONG}"), ("audit", f"/tmp/{LONG}.json"), ("audit", "x.json", "--batch", LONG),
+        ("audit", LONG), ("audit", f"{LONG}:{LONG}"), ("audit", f"/tmp/{LONG}.json"),
+        ("audit", "x.json", "--batch", LONG),
         ("audit", "x.json", "--rule", LONG), ("audit", "x.json", "--gate", LONG), ("audit", "x.json", LONG),
         (LONG,), ("observe", f"--{LONG}"), ("observe", "--restore", LONG), ("plan", "--config", LONG),
         ("compare", LONG, LONG), ("observe", "--batch", "a/" * 3000),
