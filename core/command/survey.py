@@ -19,8 +19,6 @@ from core.audit.survey import FAMILY_BYTES, FAMILY_SECONDS, survey
 from core.audit.survey_table import MANIFEST, TABLE, survey_counts, survey_manifest, survey_state
 from core.command import options as opt
 from core.errors import ConfigError, ModelFileError, shown
-from core.views.export import write_tables, write_text
-from core.views.survey_tables import ordered, survey_table
 
 SCHEMA = "depthscope.survey/1"
 
@@ -45,6 +43,8 @@ def command(**options: Any) -> None:
     for row in survey(chosen, workers=workers or os.cpu_count() or 1, **limits):
         rows.append(row)
         _progress(row, len(rows), len(chosen))
+    from core.views.survey_tables import ordered  # kept out of the module, for it brings pandas and Plotly along
+
     in_order = ordered(rows, "family")
     path = write_survey(options["out"], in_order, _versions())
     head = {"schema": SCHEMA, "version": __version__}
@@ -54,6 +54,9 @@ def command(**options: Any) -> None:
 
 def write_survey(folder: str, rows: Sequence[Mapping[str, Any]], versions: Mapping[str, str]) -> Path:
     """Write survey.csv and a manifest with versions, date and counts; raises `StorageError`."""
+    from core.views.export import write_tables, write_text
+    from core.views.survey_tables import survey_table
+
     (path,) = write_tables(folder, {TABLE.removesuffix(".csv"): survey_table(rows)})
     write_text(path.with_name(MANIFEST), json.dumps(survey_manifest(rows, versions), indent=1) + "\n")
     return path
