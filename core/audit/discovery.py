@@ -192,18 +192,15 @@ def _read_names(names: ParameterNames, chain: Chain, branch: Branch) -> list[str
 
 
 class _Kinds:
-    """Tells branches that mix positions from those that do not, one gradient for each distinct shape of branch."""
+    """Tells branches that mix positions from those that do not, by one gradient for each branch."""
 
     def __init__(self, discovery: Discovery) -> None:
         self._discovery = discovery
-        self._known: dict[tuple[int, int, int, bool], str] = {}
 
     def of(self, branch: Branch) -> str:
-        key = (branch.nodes, len(branch.readers), len(branch.writers), branch.softmax)
-        if key not in self._known:
-            mixes = self._mixes(branch)
-            self._known[key] = (ATTENTION if branch.softmax else MIXER) if mixes else FEED_FORWARD
-        return self._known[key]
+        if not self._mixes(branch):
+            return FEED_FORWARD
+        return ATTENTION if branch.softmax else MIXER
 
     def _mixes(self, branch: Branch) -> bool:
         """Whether the branch at one position depends on the state at another.
@@ -247,6 +244,9 @@ def _measure(discovery: Discovery, reader: Reader) -> None:
         discovery.problems.append(str(missing))
         return
     discovery.width = int(discovery.states[0].shape[-1])
+    if not discovery.states[0].numel():
+        discovery.problems.append("the stream has no features")
+        return
     for site in discovery.sites:
         try:
             site.measured = measured_addition(reader, site.addition, site.branches, site.label)

@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from core.decoder.batch import PAD_ID, Batch
 from core.decoder.splitmix64 import SplitMix64
-from core.errors import AuditError, BatchError, DepthscopeError, NoValidPositions
+from core.errors import AuditError, BatchError, DepthscopeError, NoValidPositions, first_line
 
 IGNORED_TARGET = -100
 DEFAULT_ROWS, DEFAULT_POSITIONS = 2, 13
@@ -114,8 +114,7 @@ def call(model: nn.Module, inputs: ModelInputs) -> Any:
     except DepthscopeError:
         raise
     except Exception as error:
-        reason = f"{type(error).__name__}: {error}".strip().splitlines()[0][:200].rstrip(".: ")
-        raise AuditError(f"The model's forward fails: {reason}.") from error
+        raise AuditError(f"The model's forward fails: {first_line(error, 200)}.") from error
 
 
 @dataclass(frozen=True)
