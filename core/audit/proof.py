@@ -97,7 +97,7 @@ def silent_blocks(discovery: Discovery) -> list[str]:
         for container, number, rest in _entry(name):
             blocks = fired.get(container, {})
             if number not in blocks and any(rest in names for names in blocks.values()):
-                silent[f"{container}.{number}"] = None
+                silent[f"{container}.{number}".lstrip(".")] = None
     return [f"{block} never wrote to the stream" for block in silent]
 
 
@@ -110,7 +110,10 @@ def _entry(name: str) -> list[tuple[str, int, str]]:
 
 
 def _tolerance(discovery: Discovery) -> float:
-    return IDENTITY_TOLERANCE.get(discovery.states[0].dtype, 1e-5) if discovery.states else 1e-5
+    """That of the states' type, or of an autocast's, in which sums, products and coefficients may be rounded."""
+    types = [state.dtype for state in discovery.states[:1]]
+    types += [discovery.guard.autocast[1]] if discovery.guard.autocast is not None else []
+    return max((IDENTITY_TOLERANCE.get(dtype, 1e-5) for dtype in types), default=1e-5)
 
 
 def _intervene(discovery: Discovery, site: Site, problems: list[str]) -> Intervention:
@@ -214,4 +217,6 @@ def _sentence(problems: Sequence[str]) -> str:
         return ""
     first = problems[0]
     more = f" ({len(problems) - 1} more)" if len(problems) > 1 else ""
-    return first[0].upper() + first[1:] + more + "."
+    # A name of the model or of a site begins the sentence as it is.
+    word = first.split(" ", 1)[0]
+    return (first[0].upper() + first[1:] if word.isalpha() else first) + more + "."
