@@ -235,7 +235,11 @@ class _Kinds:
         view[:, -1] = 1.0
         if not bool(marked.any()):
             return None
-        (gradient,) = _gradients([GradientEdge(*output)], [GradientEdge(*source)], [marked], retain_graph=True)
+        try:
+            (gradient,) = _gradients([GradientEdge(*output)], [GradientEdge(*source)], [marked], retain_graph=True)
+        except AuditError:
+            # A backward hook may expect the gradients of a whole pass; one is run below.
+            return None
         spread = None if gradient is None else layout_at(flow, layout, state).normalized(gradient)
         if spread is None or not bool((spread != 0).any()):
             return None

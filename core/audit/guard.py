@@ -30,14 +30,16 @@ def undisturbed(model: nn.Module) -> Iterator[Guard]:
     """
     training = [(module, module.training) for module in model.modules()]
     parameters = [(parameter, parameter.requires_grad, parameter.grad) for parameter in model.parameters()]
-    process = torch.get_num_threads(), torch.get_default_dtype()
+    process = _process()
     device = next((parameter.device.type for parameter, _, _ in parameters), "cpu")
     autocast = _autocast(device)
     with ExitStack() as after:
         # The last one pushed runs first; each runs even if another fails.
         after.callback(_restore_process, *process)
-        after.callback(_restore_parameters, parameters)
-        after.callback(_restore_training, training)
+        for parameter, flag, gradient in parameters:
+            after.callback(_restore_parameter, parameter, flag, gradient)
+        for module, mode in training:
+            after.callback(_restore_mode, module, mode)
         model.eval()
         for parameter, _, _ in parameters:
             if parameter.is_floating_point():
@@ -72,7 +74,7 @@ class Guard:
             for module in model.modules()
             for name, buffer in module._buffers.items()
         ]
-        self._generators = _generators()
+        self._generators, self._process = _generators(), _process()
 
     @property
     def notes(self) -> list[str]:
@@ -81,8 +83,8 @@ class Guard:
         if self.autocast is not None:
             dtype = str(self.autocast[1]).removeprefix("torch.")
             notes.append(
-                f"The model ran under torch.autocast to {dtype}, as it was called; the stream is proved to the tolerance "
-                f"of {dtype}, and statistics are in float64."
+                f"The model ran under torch.autocast to {dtype}, as it was called; its stream is proved to the "
+                f"tolerance of {dtype}, and statistics are in float64."
             )
         if not self._kept.complete:
             notes.append(
@@ -102,6 +104,7 @@ class Guard:
         # Weights cast in an earlier run would be read without a cast in this one; and silenced ones later, by the user.
         torch.clear_autocast_cache()
         with ExitStack() as after:
+            after.callback(_restore_process, *self._process)
             after.callback(_restore_generators, self._generators)
             after.callback(self._restore_buffers)
             after.callback(_restore_tensors, found, mode)
@@ -196,17 +199,20 @@ def storage_of(tensor: torch.Tensor) -> int | None:
         return None
 
 
-def _restore_training(training: Sequence[tuple[nn.Module, bool]]) -> None:
-    for module, flag in training:
-        module.training = flag
+def _restore_mode(module: nn.Module, training: bool) -> None:
+    if module.training != training:
+        module.training = training
 
 
-def _restore_parameters(parameters: Sequence[tuple[nn.Parameter, bool, torch.Tensor | None]]) -> None:
-    for parameter, flag, gradient in parameters:
-        if parameter.requires_grad != flag:
-            parameter.requires_grad_(flag)
-        if parameter.grad is not gradient:
-            parameter.grad = gradient
+def _restore_parameter(parameter: nn.Parameter, flag: bool, gradient: torch.Tensor | None) -> None:
+    if parameter.requires_grad != flag:
+        parameter.requires_grad_(flag)
+    if parameter.grad is not gradient:
+        parameter.grad = gradient
+
+
+def _process() -> tuple[int, torch.dtype]:
+    return torch.get_num_threads(), torch.get_default_dtype()
 
 
 def _restore_process(threads: int, dtype: torch.dtype) -> None:
@@ -264,9 +270,9 @@ def _autocast(device: str) -> tuple[str, torch.dtype] | None:
 
 @contextmanager
 def _uncompiled() -> Iterator[None]:
-    """Compiled parts run as the Python they were made of, for a compiled graph hides its additions."""
-    if "torch._dynamo" not in sys.modules:
-        yield
-        return
-    with torch.compiler.set_stance("force_eager"):
+    """Compiled parts run as the Python they were made of and scripts unfused, for a fused graph hides its additions."""
+    with ExitStack() as stack:
+        stack.enter_context(torch.jit.optimized_execution(False))
+        if "torch._dynamo" in sys.modules:
+            stack.enter_context(torch.compiler.set_stance("force_eager"))
         yield

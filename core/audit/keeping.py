@@ -129,14 +129,14 @@ def _of_the_users(kind: type) -> bool:
 def _content(container: Any) -> Content:
     """Everything a container holds, keys and values of a dict in turn."""
     if isinstance(container, dict):
-        return tuple(part for pair in dict.items(container) for part in pair)
+        return tuple(part for pair in _dict_type(container).items(container) for part in pair)
     return tuple(container)
 
 
 def _refill(container: Any, content: Content) -> None:
     # By the built-in types' own methods, for a subclass may do something else beside.
     if isinstance(container, dict):
-        kind: Any = OrderedDict if isinstance(container, OrderedDict) else dict
+        kind = _dict_type(container)
         kind.clear(container)
         for key, value in zip(content[::2], content[1::2], strict=True):
             kind.__setitem__(container, key, value)
@@ -148,6 +148,10 @@ def _refill(container: Any, content: Content) -> None:
     else:
         set.clear(container)
         set.update(container, content)
+
+
+def _dict_type(container: Any) -> Any:
+    return OrderedDict if isinstance(container, OrderedDict) else dict
 
 
 def _identical(first: Content, second: Content) -> bool:

@@ -13,10 +13,12 @@ from typing import Literal
 
 import torch
 
+from core.audit.branches import MatrixUse
 from core.audit.discovery import Discovery, Site, replayed
 from core.audit.flow import Vertex
 from core.audit.measured import Missing, Reader
 from core.audit.names import numbered
+from core.audit.operations import VIEWS
 from core.audit.recorder import Address, Replay
 
 Verdict = Literal["proved", "partial", "failed"]
@@ -162,13 +164,28 @@ def _silenced(discovery: Discovery, site: Site) -> tuple[list[torch.Tensor], lis
     for branch in site.branches:
         parameters |= {id(p): p for p in branch.additive}
     if not _used_elsewhere(discovery, site, set(parameters)):
-        # A matrix made of several parameters (a direction and a length) may be undefined where all of them are zero.
-        made = [use for use in uses if len(use.parameters) > 1 and use.operand is not None]
+        # A matrix computed from parameters (a direction and a length) may be undefined where they are zero.
+        made = [use for use in uses if use.operand is not None and _computed(discovery, use)]
         parts = {id(p) for use in made for p in use.parameters}
         return [p for key, p in parameters.items() if key not in parts], [use.operand for use in made if use.operand]
     operands = [use.operand for use in uses if use.operand is not None]
     operands += [operand for branch in site.branches for operand in branch.additive_operands]
     return [], operands
+
+
+def _computed(discovery: Discovery, use: MatrixUse) -> bool:
+    """Whether a matrix is more than a view of one parameter."""
+    flow = discovery.chain.flow
+    stack = flow.static(flow.nodes[use.node])
+    seen = set(stack)
+    while stack:
+        node = flow.node(stack.pop())
+        if node.kind != "parameter" and node.name not in VIEWS:
+            return True
+        found = {vertex for vertex in flow.static(node) if vertex not in seen}
+        seen |= found
+        stack += found
+    return len(use.parameters) > 1
 
 
 def _used_elsewhere(discovery: Discovery, site: Site, wanted: set[int]) -> bool:

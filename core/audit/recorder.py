@@ -97,6 +97,8 @@ class Recorder(Watch):  # type: ignore[no-untyped-call]
         if func in LOOKUPS and len(tensors) == 2:
             check_lookup(*tensors, LOOKUPS[func], self._ids, self._names)
         differentiable = torch.is_grad_enabled()
+        # Inside a function with a derivative of its own gradients are off, and it may be all that reads a vertex.
+        edges = [edge_of(tensor, self._features) for tensor in tensors]
         name = func.overloadpacket.__name__
         kept = name in ARGUMENTS_KEPT
         call = Call(
@@ -104,10 +106,10 @@ class Recorder(Watch):  # type: ignore[no-untyped-call]
             name=name,
             arguments=args if kept else (),
             keywords=keywords if kept else {},
-            edges=[edge_of(tensor, self._features) if differentiable else None for tensor in tensors],
+            edges=edges if differentiable else [None] * len(tensors),
             sequence=torch._C._autograd._get_sequence_nr() if differentiable else -1,
         )
-        for place, (tensor, edge) in enumerate(zip(tensors, call.edges, strict=True)):
+        for place, (tensor, edge) in enumerate(zip(tensors, edges, strict=True)):
             if edge is not None and edge not in self.recording.sights:
                 self._keep(edge, Sight(call.index, place, tensor))
         for target in self.written(func, args, keywords):

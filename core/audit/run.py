@@ -86,8 +86,14 @@ def _whole_module(model: object) -> nn.Module:
     if not isinstance(model, nn.Module):
         raise AuditError(f"The model is {shown(type(model).__name__)}; it must be a torch.nn.Module.")
     if type(model).__name__ == "OptimizedModule":
-        model = model._modules.get("_orig_mod") or model
+        inner = model._modules.get("_orig_mod")
+        model = model if inner is None else inner
     parameters: dict[str, torch.Tensor] = dict(model.named_parameters())
+    if not parameters:
+        raise AuditError(
+            f"{type(model).__name__} has no parameters, so it has no writers to tell; where it was frozen or exported, "
+            "observe the module that it was made of."
+        )
     for name, tensor in (parameters | dict(model.named_buffers())).items():
         what = f"The {'parameter' if name in parameters else 'buffer'} {shown(name)}"
         if is_lazy(tensor):
