@@ -173,7 +173,7 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 for place, argument in enumerate(func._schema.arguments)
                 if (argument.alias_info is not None and argument.alias_info.is_write) or (norm and place in (3, 4))
             ]
-        found = []
+        found: list[Any] = []
         for place, name in self._written[func]:
             value = args[place] if place < len(args) else keywords.get(name)
             found += value if isinstance(value, list | tuple) else [value]
@@ -194,7 +194,7 @@ def first_line(error: Exception) -> str:
 def storage_of(tensor: torch.Tensor) -> int | None:
     """The identity of a tensor's memory; None for sparse and other tensors that have none of their own."""
     try:
-        return tensor.untyped_storage()._cdata
+        return int(tensor.untyped_storage()._cdata)
     except (NotImplementedError, RuntimeError):
         return None
 
@@ -243,7 +243,8 @@ def _same(first: torch.Tensor, second: torch.Tensor) -> bool:
 
 
 def _generators() -> Generators:
-    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
+    initialized = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    cuda = torch.cuda.get_rng_state_all() if initialized else []
     return torch.get_rng_state(), cuda, random.getstate(), np.random.get_state()  # noqa: NPY002 - kept, not drawn from
 
 
@@ -272,7 +273,7 @@ def _autocast(device: str) -> tuple[str, torch.dtype] | None:
 def _uncompiled() -> Iterator[None]:
     """Compiled parts run as the Python they were made of and scripts unfused, for a fused graph hides its additions."""
     with ExitStack() as stack:
-        stack.enter_context(torch.jit.optimized_execution(False))
+        stack.enter_context(torch.jit.optimized_execution(False))  # type: ignore[attr-defined]
         if "torch._dynamo" in sys.modules:
             stack.enter_context(torch.compiler.set_stance("force_eager"))
         yield
