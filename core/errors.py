@@ -57,6 +57,12 @@ def internal_sentence(error: BaseException, remedy: str) -> str:
     return f"An internal error, {type(error).__name__}{place}, stopped this run; {remedy}."
 
 
+def raised_by_core(error: BaseException) -> bool:
+    """Whether a frame of this project raised an exception, and none of the model's or of a library."""
+    frames = list(traceback.walk_tb(error.__traceback__))
+    return bool(frames) and str(frames[-1][0].f_globals.get("__name__")).split(".")[0] == __name__.split(".")[0]
+
+
 def no_memory(error: BaseException) -> bool:
     """Whether an exception says that memory is short; torch reports a failed allocation as a plain RuntimeError."""
     return isinstance(error, MemoryError) or "allocate memory" in str(error) or "not enough memory" in str(error)

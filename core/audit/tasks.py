@@ -23,7 +23,7 @@ from core.audit.conformance.source import Source, source_of
 from core.audit.family import family_settings
 from core.audit.fault import Trial, Works
 from core.audit.hub import allowed, bare_model, built_config, built_model, library, model_class_of
-from core.audit.inputs import call, model_inputs, random_batch
+from core.audit.inputs import model_inputs, random_batch
 from core.audit.loading import loaded_model
 from core.audit.own_code import own_model
 from core.audit.request import checked_family
@@ -165,7 +165,8 @@ def _runs(model_class: Any, task: Task) -> Works:
             config = built_config(model_class.config_class, settings)
             model = built_model(model_class, config, seed=task["seed"], max_parameters=LARGEST_PROBE).eval()
             with torch.no_grad():
-                call(model, model_inputs(model, _batch(task, config)))
+                inputs = model_inputs(model, _batch(task, config))
+                model(*inputs.arguments, **inputs.keywords)
         except BudgetError:
             return None
         except Exception:

@@ -10,7 +10,6 @@ import json
 import os
 import sys
 import time
-import traceback
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
@@ -26,6 +25,7 @@ from core.errors import (
     first_line,
     internal_sentence,
     no_memory,
+    raised_by_core,
     shown,
 )
 
@@ -65,18 +65,12 @@ def _unforeseen(error: BaseException, task: dict[str, Any], memory: int | None) 
         )
     if isinstance(error, OSError) and "folder" in task:
         return ModelFileError, f"A file of {shown(task['source'])} cannot be read ({first_line(error)}); save it again."
-    if task["kind"] == OWN and not _raised_by_core(error):
+    if task["kind"] == OWN and not raised_by_core(error):
         return AuditError, (
             f"The audit of {shown(task['source'])} fails outside the model's forward ({first_line(error)}); where the "
             "model runs by itself, please report it."
         )
     return InternalError, internal_sentence(error, "please report it with the model")
-
-
-def _raised_by_core(error: BaseException) -> bool:
-    """Whether a frame of this project raised an exception, and none of the model's or of a library."""
-    frames = list(traceback.walk_tb(error.__traceback__))
-    return bool(frames) and str(frames[-1][0].f_globals.get("__name__")).split(".")[0] == "core"
 
 
 def _short(memory: int | None) -> str:
