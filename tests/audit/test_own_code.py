@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from core.audit.isolation import run_isolated
+from core.audit.request import STAGES, AuditRequest
+from core.audit.target import callable_task
 from core.cli import run
 from tests.benchmarks.hostile_code import OWN
 
@@ -77,3 +80,10 @@ def test_memory_is_bounded_where_it_is_asked_for() -> None:
     status, _, err = audited("good", "--max-memory", "1000")
     assert status == 2
     assert "MiB it is allowed" in err
+
+
+def test_its_stages_are_told_but_not_the_loading_of_a_library() -> None:
+    told: list[int] = []
+    task = AuditRequest().task(callable_task(f"{MODULE}:good"))
+    run_isolated(task, memory=None, seconds=60, told=lambda what, done, total: told.append(done))
+    assert told == list(range(2, len(STAGES) + 1))
