@@ -9,7 +9,7 @@ import dataclasses
 import importlib
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import lru_cache
 from typing import Any
 
@@ -36,7 +36,8 @@ SET_ASIDE = frozenset(
 def library() -> Any:
     """The transformers module, quiet; raises `MissingExtra`."""
     # Losses of object detection import scipy, a tenth of the time of the whole import; no language model has them.
-    with _unseen("scipy"):
+    # A library that was imported before has looked for it already, and must find what it saw.
+    with nullcontext() if "transformers" in sys.modules else _unseen("scipy"):
         try:
             module = importlib.import_module("transformers")
         except ImportError as error:
