@@ -10,13 +10,12 @@ import importlib
 import importlib.util
 import os
 import sys
-import traceback
 from collections.abc import Sequence
 
 import click
 
 from core import __version__
-from core.errors import DepthscopeError, unknown_name
+from core.errors import DepthscopeError, internal_sentence, no_memory, readable, unknown_name
 
 VERBS = {
     "observe": "Observe both arms of a decoder at every residual site.",
@@ -112,13 +111,12 @@ def run(arguments: Sequence[str] | None = None) -> int:
         _discard_output()
         _say(f"The output cannot be written: {error.strerror or error}.")
     except Exception as error:
-        # torch reports a failed allocation as a plain RuntimeError.
-        _say(OUT_OF_MEMORY if "allocate memory" in str(error) else _internal(error))
+        _say(OUT_OF_MEMORY if no_memory(error) else internal_sentence(error, "please report it with the command"))
     return REFUSED
 
 
 def _say(sentence: str) -> None:
-    line = " ".join(sentence.split())
+    line = readable(" ".join(sentence.split()))
     click.echo(line if line.endswith((".", "?")) else line + ".", err=True)
 
 
@@ -126,10 +124,3 @@ def _discard_output() -> None:
     """No later flush, at exit either, may fail on an output that cannot take any more."""
     with contextlib.suppress(OSError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _internal(error: Exception) -> str:
-    """A bug, in one sentence that can be reported; nobody is shown a traceback."""
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    place = f"{os.path.basename(frame.filename)}, line {frame.lineno}"
-    return f"An internal error, {type(error).__name__} in {place}, stopped this run; please report it with the command."

@@ -6,7 +6,12 @@ show it as it is.
 
 from __future__ import annotations
 
+import os
+import re
+import traceback
 from collections.abc import Iterable
+
+LONGEST_WORD, LONGEST_SENTENCE = 120, 1200
 
 
 def shown(value: object, limit: int = 60) -> str:
@@ -21,6 +26,48 @@ def shown(value: object, limit: int = 60) -> str:
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
+def cropped(text: object, limit: int = 100) -> str:
+    """A path or name from outside as it may stand in a sentence: one line, the middle of a long one left out."""
+    line = " ".join("".join(c if c.isprintable() else " " for c in str(text)).split())
+    if len(line) <= limit:
+        return line
+    kept = (limit - 3) // 2
+    return f"{line[:kept]}...{line[-kept:]}"
+
+
+def readable(sentence: str) -> str:
+    """A sentence in which no word from outside, such as a path, is longer than a line, and that ends."""
+    sentence = re.sub(rf"\S{{{LONGEST_WORD + 1},}}", lambda word: cropped(word[0], LONGEST_WORD), sentence)
+    return sentence if len(sentence) <= LONGEST_SENTENCE else cropped(sentence, LONGEST_SENTENCE)
+
+
+def first_line(error: BaseException, limit: int = 160) -> str:
+    """An exception as it may stand in a sentence: its type and its first line, whatever its own code does."""
+    try:
+        lines = str(error).strip().splitlines()
+    except Exception:
+        lines = []
+    return cropped(f"{type(error).__name__}: {lines[0] if lines else ''}", limit).rstrip(".: ")
+
+
+def internal_sentence(error: BaseException, remedy: str) -> str:
+    """A bug, in one sentence that can be reported; nobody is shown a traceback."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" in {os.path.basename(frames[-1].filename)}, line {frames[-1].lineno}" if frames else ""
+    return f"An internal error, {type(error).__name__}{place}, stopped this run; {remedy}."
+
+
+def raised_by_core(error: BaseException) -> bool:
+    """Whether a frame of this project raised an exception, and none of the model's or of a library."""
+    frames = list(traceback.walk_tb(error.__traceback__))
+    return bool(frames) and str(frames[-1][0].f_globals.get("__name__")).split(".")[0] == __name__.split(".")[0]
+
+
+def no_memory(error: BaseException) -> bool:
+    """Whether an exception says that memory is short; torch reports a failed allocation as a plain RuntimeError."""
+    return isinstance(error, MemoryError) or "allocate memory" in str(error) or "not enough memory" in str(error)
+
+
 def unknown_name(kind: str, name: str, known: Iterable[str], listing: str) -> str:
     """The sentence for a name that is not known: the nearest ones that are, and what lists them all."""
     from difflib import get_close_matches  # for a refusal alone
@@ -31,7 +78,10 @@ def unknown_name(kind: str, name: str, known: Iterable[str], listing: str) -> st
 
 
 class DepthscopeError(ValueError):
-    """Base of all refusals; its text is fit to be shown to a person."""
+    """Base of all refusals; its text is fit to be shown to a person, however long what it names is."""
+
+    def __init__(self, sentence: str = "") -> None:
+        super().__init__(readable(sentence))
 
 
 class ConfigError(DepthscopeError):
@@ -204,6 +254,10 @@ class ModelFileError(AuditError):
 
 class BuildError(AuditError):
     """A model that could not be built or run within its limits of memory and time."""
+
+
+class InternalError(AuditError):
+    """A fault of the audit itself, not of the model."""
 
 
 class MissingExtra(AuditError):

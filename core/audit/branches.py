@@ -56,7 +56,6 @@ class Branch:
     gains: list[Vertex] = field(default_factory=list)
     passes: bool = False
     softmax: bool = False
-    nodes: int = 0
 
 
 # Tells a branch's kind; parts of a sum are branches of their own where their kinds differ.
@@ -217,7 +216,6 @@ def _read(flow: Flow, branch: Branch) -> None:
             if source is not None and source[0] > state[0] and source not in above and flow.dynamic(source):
                 above.add(source)
                 stack.append(source)
-    branch.nodes = len(above)
     inside = {vertex[0] for vertex in above}
     branch.softmax = any(
         flow.nodes[index].name in SOFTMAX or flow.nodes[index].name.startswith(ATTENTION) for index in inside

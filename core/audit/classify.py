@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from core.audit.flow import Factor, Flow, FlowNode, SumTerm, Vertex, numel
+from core.audit.flow import CUSTOM, Factor, Flow, FlowNode, SumTerm, Vertex, numel
 from core.audit.operations import (
     BOUNDS,
     FUSED_ADDITIONS,
@@ -49,7 +49,7 @@ class Classifier:
             self._matrix(node)
         elif node.name in SUMS or self._sums_a_stack(node):
             self._sum(node)
-        elif node.name in BOUNDS and (source := self._unchanged(node, moving)) is not None:
+        elif (node.name in BOUNDS or self._one_to_one(node)) and (source := self._unchanged(node, moving)) is not None:
             node.kind, node.inputs = "view", (source,)
         elif node.name in ("Mul", "Div"):
             self._product(node, None if node.call is None else _two(node.call))
@@ -93,6 +93,10 @@ class Classifier:
                 return source
         return None
 
+    def _one_to_one(self, node: FlowNode) -> bool:
+        """A function of the user's that may hand on its input, as those do that change the gradient alone."""
+        return node.name == CUSTOM and len(node.inputs) == len(node.shapes) == 1
+
     def _matrix(self, node: FlowNode) -> None:
         node.kind = "matrix"
         onto = node.name in FUSED_ADDITIONS
@@ -101,8 +105,9 @@ class Classifier:
             return
         first = 1 if onto else 0
         self._set_operand(node, node.inputs[first : first + 2], first)
-        if not node.dynamic and None in node.inputs[first : first + 2]:
-            # A constant of the batch (one-hot rows, features) times a parameter: the values are data.
+        if not node.dynamic and None in node.inputs[first : first + 2] and node.name != "Mv":
+            # A constant of the batch (one-hot rows, features) times a parameter: the values are data. A single vector
+            # is none, but belongs to the model (as spectral norms keep one).
             node.kind, node.dynamic = "source", True
 
     def _onto_stream(self, node: FlowNode, call: Call) -> None:

@@ -6,10 +6,12 @@ import os
 import sys
 from typing import Any
 
-from core.errors import BuildError
+from core.errors import AuditError, BuildError, shown
 
 DEFAULT_MEMORY = 4 * 2**30
 DEFAULT_SECONDS = 300
+# A pebibyte and a week: within what the operating system's limits and clocks take.
+LARGEST_MEMORY, LARGEST_SECONDS = 2**50, 7 * 24 * 3600
 # Libraries try a temporary file of a few bytes to see that they can.
 LARGEST_FILE = 2**16
 OFFLINE = {
@@ -19,7 +21,6 @@ OFFLINE = {
     "HF_HUB_DISABLE_TELEMETRY": "1",
     "DO_NOT_TRACK": "1",
     "TOKENIZERS_PARALLELISM": "false",
-    "PYTHONDONTWRITEBYTECODE": "1",
     "CUDA_VISIBLE_DEVICES": "",
 }
 REFUSED_EVENTS = (
@@ -29,13 +30,26 @@ REFUSED_EVENTS = (
 )  # fmt: skip
 
 
+def check_limits(memory: int | None, seconds: int) -> None:
+    """Refuse limits that no child can be held to: raises `AuditError`. `memory` in bytes, None for no limit."""
+    for name, value, largest in (("memory", memory, LARGEST_MEMORY), ("seconds", seconds, LARGEST_SECONDS)):
+        if value is None and name == "memory":
+            continue
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= largest:
+            unit = "bytes" if name == "memory" else "seconds"
+            raise AuditError(f"max_{name} is {shown(value)}; it must lie between 1 and {largest:,} whole {unit}.")
+
+
 def confine(memory: int, seconds: int) -> None:
     """Limit this process from here on, for good; what it holds already does not count against `memory` bytes.
 
     Files cannot grow past a few kilobytes, connections and processes cannot be started, pickles cannot be read. Limits
     of the operating system are set where it has them.
     """
+    # A compiled module may be larger than a file may grow; half of one must not be left behind.
+    sys.dont_write_bytecode = True
     sys.addaudithook(_refuse)
+    limit_memory(memory)
     try:
         import resource
     except ImportError:
@@ -43,6 +57,14 @@ def confine(memory: int, seconds: int) -> None:
     _limit(resource, "RLIMIT_CORE", 0)
     _limit(resource, "RLIMIT_FSIZE", LARGEST_FILE)
     _limit(resource, "RLIMIT_CPU", seconds + _used_seconds(resource))
+
+
+def limit_memory(memory: int) -> None:
+    """Let this process take at most `memory` bytes beside what it holds, where the operating system can."""
+    try:
+        import resource
+    except ImportError:
+        return
     held = _held_bytes(resource)
     if held is not None:
         _limit(resource, "RLIMIT_DATA", held + memory)
@@ -77,7 +99,11 @@ def _held_bytes(resource: Any) -> int | None:
 
 def child_environment(threads: int) -> dict[str, str]:
     """The environment of a child: offline, with the caller's search path for this project."""
-    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    path = os.pathsep.join(entry for entry in (root, os.environ.get("PYTHONPATH", "")) if entry)
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "TRANSFORMERS_"))}
-    return {**kept, **OFFLINE, "PYTHONPATH": path, "OMP_NUM_THREADS": str(threads)}
+    return {**kept, **OFFLINE, "PYTHONPATH": search_path(), "OMP_NUM_THREADS": str(threads)}
+
+
+def search_path() -> str:
+    """PYTHONPATH with this project in front."""
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    return os.pathsep.join(entry for entry in (root, os.environ.get("PYTHONPATH", "")) if entry)

@@ -15,13 +15,14 @@ from core.audit.branches import Branch, MatrixUse, branches_of
 from core.audit.chain import Chain
 from core.audit.flow import Flow, Vertex
 from core.audit.guard import Guard
-from core.audit.inputs import Loss, ModelInputs, call, loss_of
+from core.audit.inputs import ModelInputs
 from core.audit.layout import Layout, layout_at
+from core.audit.loss import Loss, loss_of
 from core.audit.measured import MeasuredAddition, Missing, Reader, measured_addition
 from core.audit.names import ParameterNames, block_numbers
 from core.audit.recorder import Address, Recorder, Recording, Replay, Stop
 from core.audit.spine import Addition
-from core.errors import AuditError
+from core.errors import AuditError, first_line, no_memory
 
 ATTENTION, MIXER, FEED_FORWARD, PARALLEL, SKIP = "attention", "mixer", "feed_forward", "parallel", "skip"
 
@@ -80,10 +81,10 @@ def discover(guard: Guard, inputs: ModelInputs, *, max_bytes: int) -> Discovery:
     Raises `AuditError` where the forward fails or gives nothing to
     differentiate, `BudgetError` where the recording grows too large.
     """
-    recorder = Recorder(features=inputs.floats, max_bytes=max_bytes)
-    with guard.run(recorder):
+    recorder = Recorder(features=inputs.floats, ids=inputs.first, names=guard.names, max_bytes=max_bytes)
+    with guard.run(recorder, inputs):
         with recorder, recorder.keeping_saved():
-            output = call(guard.model, inputs)
+            output = guard.call(inputs.arguments, inputs.keywords)
         return _read(guard, inputs, recorder.recording, loss_of(output, inputs))
 
 
@@ -120,8 +121,9 @@ def replayed(discovery: Discovery, replay: Replay, inputs: ModelInputs | None = 
 
     A forward that fails on what it is given now (without a writer, with another token) has kept less than that.
     """
-    with contextlib.suppress(Stop, AuditError), discovery.guard.run(replay), replay:
-        call(discovery.guard.model, inputs or discovery.inputs)
+    given = inputs or discovery.inputs
+    with contextlib.suppress(Stop, AuditError), discovery.guard.run(replay, given), replay:
+        discovery.guard.call(given.arguments, given.keywords)
     return replay.found
 
 
@@ -192,18 +194,15 @@ def _read_names(names: ParameterNames, chain: Chain, branch: Branch) -> list[str
 
 
 class _Kinds:
-    """Tells branches that mix positions from those that do not, one gradient for each distinct shape of branch."""
+    """Tells branches that mix positions from those that do not, by one gradient for each branch."""
 
     def __init__(self, discovery: Discovery) -> None:
         self._discovery = discovery
-        self._known: dict[tuple[int, int, int, bool], str] = {}
 
     def of(self, branch: Branch) -> str:
-        key = (branch.nodes, len(branch.readers), len(branch.writers), branch.softmax)
-        if key not in self._known:
-            mixes = self._mixes(branch)
-            self._known[key] = (ATTENTION if branch.softmax else MIXER) if mixes else FEED_FORWARD
-        return self._known[key]
+        if not self._mixes(branch):
+            return FEED_FORWARD
+        return ATTENTION if branch.softmax else MIXER
 
     def _mixes(self, branch: Branch) -> bool:
         """Whether the branch at one position depends on the state at another.
@@ -233,7 +232,11 @@ class _Kinds:
         view[:, -1] = 1.0
         if not bool(marked.any()):
             return None
-        (gradient,) = _gradients([GradientEdge(*output)], [GradientEdge(*source)], [marked], retain_graph=True)
+        try:
+            (gradient,) = _gradients([GradientEdge(*output)], [GradientEdge(*source)], [marked], retain_graph=True)
+        except AuditError:
+            # A backward hook may expect the gradients of a whole pass; one is run below.
+            return None
         spread = None if gradient is None else layout_at(flow, layout, state).normalized(gradient)
         if spread is None or not bool((spread != 0).any()):
             return None
@@ -247,6 +250,9 @@ def _measure(discovery: Discovery, reader: Reader) -> None:
         discovery.problems.append(str(missing))
         return
     discovery.width = int(discovery.states[0].shape[-1])
+    if not discovery.states[0].numel():
+        discovery.problems.append("the stream has no features")
+        return
     for site in discovery.sites:
         try:
             site.measured = measured_addition(reader, site.addition, site.branches, site.label)
@@ -279,9 +285,9 @@ def _gradients(
     """Gradients by one reverse pass, None where there is no path; raises `AuditError` where the pass itself fails."""
     try:
         return torch.autograd.grad(outputs, inputs, marked, retain_graph=retain_graph, allow_unused=True)
-    except RuntimeError as error:
-        raise AuditError(f"The reverse pass of the model fails: {_first_line(error)}.") from error
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().split("\n")[0][:240].rstrip(".")
+    except Exception as error:
+        # A hook of the user's may raise anything.
+        if no_memory(error):
+            raise
+        reason = first_line(error).removeprefix("RuntimeError: ")
+        raise AuditError(f"The reverse pass of the model fails: {reason}.") from error

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from core.audit.hub import allowed, config_class_of, families
+from core.audit.hub import allowed, config_class_of
+from core.audit.request import checked_family
 from core.audit.shrink import HEADS, WIDTH, Settings, small_settings
-from core.errors import ModelFileError, shown
 
 ROPE = {"rope_type": "default", "rope_theta": 10000.0}
 
@@ -103,12 +103,7 @@ def family_settings(family: str, blocks: int, width: int = WIDTH) -> Settings:
 
     `width` is a multiple of `WIDTH`; what stands in proportion to it follows, as far as the family's own sizes allow.
     """
-    if family not in families():
-        raise ModelFileError(
-            f"The family {shown(family)} is not among the {len(families())} causal language models of the installed "
-            "transformers; see `python -m core survey --families all`."
-        )
-    config_class = config_class_of(family)
+    config_class = config_class_of(checked_family(family))
     scale = max(1, width // WIDTH)
     settings = small_settings(config_class().to_dict(), blocks, scale)
     return allowed(config_class, _merged(settings, EXTRA_SETTINGS.get(family, {}), blocks, scale))[0]

@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 import torch
 from torch.autograd.graph import Node as AutogradNode
 
-from core.audit.recorder import Address, Call, Edge, Recording
+from core.audit.recorder import Address, Call, Edge, Recording, edge_of, looked_through
 
 Vertex: TypeAlias = tuple[int, int]
 Factor: TypeAlias = "float | torch.Tensor"
@@ -64,16 +64,17 @@ class Flow:
     def __init__(self, root: torch.Tensor, recording: Recording, inputs: Sequence[torch.Tensor] = ()) -> None:
         from core.audit.classify import Classifier
 
-        assert root.grad_fn is not None
+        top = edge_of(root)
+        assert top is not None
         self.nodes: list[FlowNode] = []
         self.custom: list[str] = []
         self.recording = recording
         self._index: dict[AutogradNode, int] = {}
         self._calls = _CallIndex(recording)
         self._classifier = Classifier(self, {id(tensor) for tensor in inputs})
-        for node in _topological(root.grad_fn):
+        for node in _topological(top[0]):
             self._add(node)
-        self.root: Vertex = (self._index[root.grad_fn], root.output_nr)
+        self.root: Vertex = (self._index[top[0]], top[1])
         self.readers: dict[Vertex, list[int]] = {}
         for index, flow_node in enumerate(self.nodes):
             for vertex in flow_node.inputs:
@@ -141,9 +142,7 @@ class Flow:
         return (len(self.nodes) - 1, 0)
 
     def _add(self, origin: AutogradNode) -> None:
-        inputs = tuple(
-            None if source is None else (self._index[source], number) for source, number in origin.next_functions
-        )
+        inputs = tuple(None if edge is None else (self._index[edge[0]], edge[1]) for edge in _sources(origin))
         shapes = tuple(tuple(meta.shape) for meta in origin._input_metadata)
         dtype = origin._input_metadata[0].dtype if shapes else torch.float32
         name = type(origin).__name__
@@ -173,7 +172,7 @@ class _CallIndex:
 
     def of(self, origin: AutogradNode, name: str) -> Call | None:
         number = origin._sequence_nr()
-        above = {(source, place) for source, place in origin.next_functions if source is not None}
+        above = {edge for edge in _sources(origin) if edge is not None}
         if name == "CopySlices":
             call = self._slices.get(number)
             return call if call is not None and call.view_base in above else None
@@ -196,7 +195,12 @@ def _topological(root: AutogradNode) -> Iterator[AutogradNode]:
         elif node not in seen:
             seen.add(node)
             stack.append((node, True))
-            stack += [(source, False) for source, _ in node.next_functions if source is not None and source not in seen]
+            stack += [(edge[0], False) for edge in _sources(node) if edge is not None and edge[0] not in seen]
+
+
+def _sources(node: AutogradNode) -> list[Edge | None]:
+    """What a node was computed from, in argument order."""
+    return [looked_through(source, number) for source, number in node.next_functions]
 
 
 def numel(shape: Sequence[int]) -> int:

@@ -6,8 +6,8 @@ import xml.etree.ElementTree as ET
 from collections.abc import Mapping
 from typing import Any
 
-from core.audit.conformance.kinds import MEANING, severity
-from core.audit.gate import REFUSED, Gate, findings_of
+from core.audit.conformance.kinds import MEANING, NOTHING, VERDICTS, severity
+from core.audit.gate import REFUSED, Gate, findings_of, nothing_judged
 from core.audit.gate_text import legal, relative_uri
 
 
@@ -18,6 +18,7 @@ def junit_report(document: Mapping[str, Any], gate: Gate = "error") -> str:
     for finding in found:
         by_kind.setdefault(finding["kind"], []).append(finding)
     kinds = [kind for kind in MEANING if severity(kind) != "info" or kind in by_kind]
+    kinds += [NOTHING] if nothing_judged(document) else []
     failures = sum(1 for kind in kinds if kind in by_kind and severity(kind) in refused)
     counts = {"tests": str(len(kinds)), "failures": str(failures), "errors": "0", "skipped": "0"}
     root = ET.Element("testsuites", {"name": "depthscope audit", **counts})
@@ -29,8 +30,8 @@ def junit_report(document: Mapping[str, Any], gate: Gate = "error") -> str:
         if text and severity(kind) in refused:
             first = legal(by_kind[kind][0]["sentence"])
             ET.SubElement(case, "failure", {"message": first, "type": severity(kind)}).text = text
-        elif text:
-            ET.SubElement(case, "system-out").text = text
+        elif text or kind == NOTHING:
+            ET.SubElement(case, "system-out").text = text or VERDICTS[NOTHING]
     ET.indent(root)
     return '<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
 

@@ -1,11 +1,11 @@
-"""Leave a model as it was found: weights, buffers, flags, plain attributes and random generators."""
+"""Leave a model as it was found: weights, buffers, flags, attributes, random generators and the process's settings."""
 
 from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -13,29 +13,39 @@ import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from core.audit.keeping import Kept
 from core.decoder.tape import recording
+from core.errors import AuditError, DepthscopeError, first_line, no_memory
 
-PLAIN = (bool, int, float, str, type(None))
-Generators = tuple[torch.Tensor, Any, Any]
+Generators = tuple[torch.Tensor, list[torch.Tensor], Any, Any]
+# Functional in name, these write to the running statistics that they are given, their fourth and fifth argument.
+NORMS_THAT_WRITE = frozenset({"native_batch_norm", "cudnn_batch_norm", "miopen_batch_norm"})
 
 
 @contextmanager
 def undisturbed(model: nn.Module) -> Iterator[Guard]:
-    """Inside: evaluation mode, gradients enabled, every floating parameter differentiable. After: as before."""
+    """Inside: evaluation mode, gradients enabled, every floating parameter differentiable. After: as before.
+
+    Forwards run under the autocast that is active outside; everything else runs without it.
+    """
     training = [(module, module.training) for module in model.modules()]
-    flags = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
-    try:
+    parameters = [(parameter, parameter.requires_grad, parameter.grad) for parameter in model.parameters()]
+    process = _process()
+    device = next((parameter.device.type for parameter, _, _ in parameters), "cpu")
+    autocast = _autocast(device)
+    with ExitStack() as after:
+        # The last one pushed runs first; each runs even if another fails.
+        after.callback(_restore_process, *process)
+        for parameter, flag, gradient in parameters:
+            after.callback(_restore_parameter, parameter, flag, gradient)
+        for module, mode in training:
+            after.callback(_restore_mode, module, mode)
         model.eval()
-        for parameter, _ in flags:
+        for parameter, _, _ in parameters:
             if parameter.is_floating_point():
                 parameter.requires_grad_(True)
-        with recording(), _uncompiled():
-            yield Guard(model)
-    finally:
-        for parameter, flag in flags:
-            parameter.requires_grad_(flag)
-        for module, flag in training:
-            module.training = flag
+        with recording(device if torch.amp.is_autocast_available(device) else "cpu"), _uncompiled():
+            yield Guard(model, autocast)
 
 
 @contextmanager
@@ -49,94 +59,197 @@ def generators_kept() -> Iterator[None]:
 
 
 class Guard:
-    """Runs a model so that every run starts from the same state and leaves none behind."""
+    """Runs a model so that every run starts from the same state and leaves none behind.
 
-    def __init__(self, model: nn.Module) -> None:
+    `autocast` is the device and type of the autocast that forwards run under, None where there is none.
+    """
+
+    def __init__(self, model: nn.Module, autocast: tuple[str, torch.dtype] | None = None) -> None:
         self.model = model
-        self._aliases = [(parameter, parameter.detach()) for parameter in model.parameters()]
+        self.autocast = autocast
+        self.names = {id(parameter): name for name, parameter in model.named_parameters()}
+        self._kept = Kept([model])
         self._buffers = [
             (module, name, buffer, None if buffer is None else buffer.detach().clone())
             for module in model.modules()
             for name, buffer in module._buffers.items()
         ]
-        self._attributes = [(module, _plain(module)) for module in model.modules()]
-        self._generators = _generators()
+        self._generators, self._process = _generators(), _process()
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader of the numbers is to know of the run, in sentences."""
+        notes = []
+        if self.autocast is not None:
+            dtype = str(self.autocast[1]).removeprefix("torch.")
+            notes.append(
+                f"The model ran under torch.autocast to {dtype}, as it was called; its stream is proved to the "
+                f"tolerance of {dtype}, and statistics are in float64."
+            )
+        if not self._kept.complete:
+            notes.append(
+                "The model holds more than is kept beside its weights and buffers; what a forward changed in "
+                "the rest of it (long lists, large arrays) was not put back."
+            )
+        return notes
 
     @contextmanager
-    def run(self, mode: Watch) -> Iterator[None]:
-        """Protect what `mode` will watch; at the end, put back whatever the forward wrote."""
-        # Weights that an autocast of the model's own cast in an earlier run would be read without a cast in this one.
+    def run(self, mode: Watch, inputs: object = None) -> Iterator[None]:
+        """Protect what `mode` will watch, the model and `inputs`; at the end, put back whatever the forward wrote."""
+        kept = [self._kept, Kept([inputs])]
+        tensors = {id(tensor): tensor for tensor in (*self.model.parameters(), *(t for k in kept for t in k.tensors))}
+        found = [(tensor, tensor.detach(), tensor.grad_fn is None) for tensor in tensors.values()]
+        mode.protect(tensors.values())
+        mode.protect(tensor.grad for tensor in self.model.parameters() if tensor.grad is not None)
+        # Weights cast in an earlier run would be read without a cast in this one; and silenced ones later, by the user.
         torch.clear_autocast_cache()
-        mode.protect(parameter for parameter, _ in self._aliases)
-        try:
+        with ExitStack() as after:
+            after.callback(_restore_process, *self._process)
+            after.callback(_restore_generators, self._generators)
+            after.callback(self._restore_buffers)
+            after.callback(_restore_tensors, found, mode)
+            for one in kept:
+                after.callback(one.restore)
+            after.callback(torch.clear_autocast_cache)
             yield
-        finally:
-            self._restore(mode)
 
-    def _restore(self, mode: Watch) -> None:
+    def call(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+        """One forward; whatever the model raises becomes an `AuditError` with its first line."""
+        autocast: AbstractContextManager[Any] = nullcontext()
+        if self.autocast is not None:
+            autocast = torch.autocast(self.autocast[0], dtype=self.autocast[1])
+        try:
+            with autocast:
+                return self.model(*arguments, **keywords)
+        except Exception as error:
+            if isinstance(error, DepthscopeError) or no_memory(error):
+                raise
+            if "Inference tensors" in str(error) and (name := self._made_in_inference_mode()):
+                raise AuditError(
+                    f"The model's forward fails: {name} was made under torch.inference_mode, so no gradient can pass "
+                    "it; make it again outside, or put its clone there."
+                ) from error
+            raise AuditError(f"The model's forward fails: {first_line(error)}.") from error
+
+    def _made_in_inference_mode(self) -> str | None:
+        """The first tensor of a module that autograd cannot keep."""
+        for place, module in self.model.named_modules():
+            for name, value in (vars(module) | module._buffers).items():
+                if isinstance(value, torch.Tensor) and value.is_inference():
+                    return f"{place}.{name}".lstrip(".")
+        return None
+
+    def _restore_buffers(self) -> None:
         with torch.no_grad():
-            for parameter, alias in self._aliases:
-                if parameter.data_ptr() != alias.data_ptr():
-                    parameter.data = alias
-            for written, copy in mode.overwritten:
-                written.data.copy_(copy)
             for module, name, buffer, kept in self._buffers:
                 if module._buffers.get(name) is not buffer:
                     module._buffers[name] = buffer
                 if buffer is not None and kept is not None and not _same(buffer, kept):
                     buffer.copy_(kept)
-        for module, plain in self._attributes:
-            now = _plain(module)
-            if now != plain:
-                for name in now.keys() - plain.keys():
-                    del module.__dict__[name]
-                module.__dict__.update(plain)
-        _restore_generators(self._generators)
 
 
 class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """A dispatch mode that copies a parameter before the forward's first write to it."""
+    """A dispatch mode that copies a protected tensor before the forward's first write to it."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.overwritten: list[tuple[torch.Tensor, torch.Tensor]] = []
         self._protected: dict[int, list[torch.Tensor]] = {}
-        self._mutable: dict[Any, bool] = {}
+        self._written: dict[Any, list[tuple[int, str]]] = {}
 
-    def protect(self, parameters: Iterator[torch.Tensor]) -> None:
-        """Name the parameters to look after."""
-        for parameter in parameters:
-            self._protected.setdefault(parameter.untyped_storage()._cdata, []).append(parameter)
+    def protect(self, tensors: Iterable[torch.Tensor]) -> None:
+        """Name the tensors to look after."""
+        for tensor in tensors:
+            storage = storage_of(tensor)
+            if storage is not None:
+                self._protected.setdefault(storage, []).append(tensor)
 
-    def writes(self, func: Any) -> bool:
-        """Whether an operation writes to one of its arguments."""
-        if func not in self._mutable:
-            self._mutable[func] = func._schema.is_mutable
-        return self._mutable[func]
+    def written(self, func: Any, args: Sequence[Any], keywords: Mapping[str, Any]) -> list[torch.Tensor]:
+        """The tensors that an operation writes to."""
+        if func not in self._written:
+            norm = func.overloadpacket.__name__ in NORMS_THAT_WRITE
+            self._written[func] = [
+                (place, argument.name)
+                for place, argument in enumerate(func._schema.arguments)
+                if (argument.alias_info is not None and argument.alias_info.is_write) or (norm and place in (3, 4))
+            ]
+        found: list[Any] = []
+        for place, name in self._written[func]:
+            value = args[place] if place < len(args) else keywords.get(name)
+            found += value if isinstance(value, list | tuple) else [value]
+        return [one for one in found if isinstance(one, torch.Tensor)]
 
     def before_write(self, target: torch.Tensor) -> None:
-        """Copy what `target` shares memory with, if it is a parameter that was not copied before."""
-        for parameter in self._protected.pop(target.untyped_storage()._cdata, ()):
-            self.overwritten.append((parameter, parameter.detach().clone()))
+        """Copy what `target` shares memory with, if it is protected and was not copied before."""
+        storage = storage_of(target)
+        for tensor in self._protected.pop(storage, ()) if storage is not None else ():
+            self.overwritten.append((tensor, tensor.detach().clone()))
 
 
-def _plain(module: nn.Module) -> dict[str, Any]:
-    return {name: value for name, value in module.__dict__.items() if type(value) in PLAIN}
+def storage_of(tensor: torch.Tensor) -> int | None:
+    """The identity of a tensor's memory; None for sparse and other tensors that have none of their own."""
+    try:
+        return int(tensor.untyped_storage()._cdata)
+    except (NotImplementedError, RuntimeError):
+        return None
+
+
+def _restore_mode(module: nn.Module, training: bool) -> None:
+    if module.training != training:
+        module.training = training
+
+
+def _restore_parameter(parameter: nn.Parameter, flag: bool, gradient: torch.Tensor | None) -> None:
+    if parameter.requires_grad != flag:
+        parameter.requires_grad_(flag)
+    if parameter.grad is not gradient:
+        parameter.grad = gradient
+
+
+def _process() -> tuple[int, torch.dtype]:
+    return torch.get_num_threads(), torch.get_default_dtype()
+
+
+def _restore_process(threads: int, dtype: torch.dtype) -> None:
+    if torch.get_num_threads() != threads:
+        torch.set_num_threads(threads)
+    if torch.get_default_dtype() != dtype:
+        torch.set_default_dtype(dtype)
+
+
+def _restore_tensors(found: Sequence[tuple[torch.Tensor, torch.Tensor, bool]], mode: Watch) -> None:
+    """Put back the memory and the values of tensors, and take off the graph that a write in place gave a plain one."""
+    with torch.no_grad():
+        for tensor, alias, plain in found:
+            if plain and tensor.grad_fn is not None and not tensor._is_view():
+                tensor.detach_()
+            if storage_of(tensor) is not None and tensor.data_ptr() != alias.data_ptr():
+                tensor.data = alias
+        for written, copy in mode.overwritten:
+            written.data.copy_(copy)
 
 
 def _same(first: torch.Tensor, second: torch.Tensor) -> bool:
-    return first.shape == second.shape and bool(((first == second) | ((first != first) & (second != second))).all())
+    if first.shape != second.shape or first.layout != second.layout:
+        return False
+    if first.is_sparse:
+        first, second = first.coalesce().to_dense(), second.coalesce().to_dense()
+    return bool(((first == second) | ((first != first) & (second != second))).all())
 
 
 def _generators() -> Generators:
-    return torch.get_rng_state(), random.getstate(), np.random.get_state()  # noqa: NPY002 - it is kept, not drawn from
+    initialized = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    cuda = torch.cuda.get_rng_state_all() if initialized else []
+    return torch.get_rng_state(), cuda, random.getstate(), np.random.get_state()  # noqa: NPY002 - kept, not drawn from
 
 
 def _restore_generators(generators: Generators) -> None:
     # Only what moved is put back, so that a forward without draws never touches what other threads may be drawing from.
-    state, python, legacy = generators
+    state, cuda, python, legacy = generators
     if not torch.equal(torch.get_rng_state(), state):
         torch.set_rng_state(state)
+    if cuda:
+        torch.cuda.set_rng_state_all(cuda)
     if random.getstate() != python:
         random.setstate(python)
     now: Any = np.random.get_state()  # noqa: NPY002
@@ -144,11 +257,18 @@ def _restore_generators(generators: Generators) -> None:
         np.random.set_state(legacy)  # noqa: NPY002
 
 
+def _autocast(device: str) -> tuple[str, torch.dtype] | None:
+    """The autocast that is active for a device type, and what it casts to."""
+    if not torch.amp.is_autocast_available(device) or not torch.is_autocast_enabled(device):
+        return None
+    return device, torch.get_autocast_dtype(device)
+
+
 @contextmanager
 def _uncompiled() -> Iterator[None]:
-    """Compiled parts run as the Python they were made of, for a compiled graph hides its additions."""
-    if "torch._dynamo" not in sys.modules:
-        yield
-        return
-    with torch.compiler.set_stance("force_eager"):
+    """Compiled parts run as the Python they were made of and scripts unfused, for a fused graph hides its additions."""
+    with ExitStack() as stack:
+        stack.enter_context(torch.jit.optimized_execution(False))  # type: ignore[attr-defined]
+        if "torch._dynamo" in sys.modules:
+            stack.enter_context(torch.compiler.set_stance("force_eager"))
         yield

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from functools import lru_cache
 from typing import Any
 
 import torch
 from torch import nn
 
-from core.audit.request import MISSING
-from core.errors import BudgetError, MissingExtra, ModelFileError, shown
+from core.audit.fault import reason_of
+from core.audit.request import MISSING, families
+from core.errors import BudgetError, BuildError, DepthscopeError, MissingExtra, ModelFileError, no_memory
 
 # Older files spell rotary settings this way; the library reads them into `rope_parameters`.
 LEGACY_KEYS = frozenset({"rope_theta", "rope_scaling", "partial_rotary_factor", "rope_local_base_freq"})
@@ -32,20 +35,29 @@ SET_ASIDE = frozenset(
 @lru_cache(maxsize=1)
 def library() -> Any:
     """The transformers module, quiet; raises `MissingExtra`."""
-    try:
-        module = importlib.import_module("transformers")
-    except ImportError as error:
-        raise MissingExtra(MISSING) from error
+    # Losses of object detection import scipy, a tenth of the time of the whole import; no language model has them.
+    # A library that was imported before has looked for it already, and must find what it saw.
+    with nullcontext() if "transformers" in sys.modules else _unseen("scipy"):
+        try:
+            module = importlib.import_module("transformers")
+        except ImportError as error:
+            raise MissingExtra(MISSING) from error
+        importlib.import_module("transformers.modeling_utils")
     module.logging.set_verbosity(50)
     return module
 
 
-@lru_cache(maxsize=1)
-def families() -> Mapping[str, str]:
-    """Model type to class name, in the library's order."""
-    library()
-    auto = importlib.import_module("transformers.models.auto.modeling_auto")
-    return dict(auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
+@contextmanager
+def _unseen(package: str) -> Iterator[None]:
+    """Let an optional package, unless it is imported already, look as if it were not installed."""
+    if package in sys.modules:
+        yield
+        return
+    sys.modules[package] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        del sys.modules[package]
 
 
 def model_class_of(family: str) -> Any:
@@ -82,14 +94,31 @@ def built_config(config_class: Any, settings: Mapping[str, Any]) -> Any:
     try:
         return config_class(**settings)
     except Exception as error:
-        raise ModelFileError(f"The configuration is refused by {config_class.__name__}: {sentence(error)}.") from error
+        raise ModelFileError(f"The configuration is refused by {config_class.__name__}: {reason_of(error)}.") from error
+
+
+def bare_model(model_class: Any, config: Any) -> nn.Module:
+    """The model on the meta device, with eager attention and without any value; raises `BuildError`."""
+    force_eager(config)
+    with building(model_class), torch.device("meta"):
+        model: nn.Module = model_class(config)
+    return model
 
 
 def parameters_of(model_class: Any, config: Any) -> int:
-    """Number of parameters, counted without allocating any."""
-    with torch.device("meta"):
-        model = model_class(config)
-    return sum(parameter.numel() for parameter in model.parameters())
+    """Number of parameters, counted without allocating any; raises `BuildError`."""
+    return sum(parameter.numel() for parameter in bare_model(model_class, config).parameters())
+
+
+@contextmanager
+def building(model_class: Any) -> Iterator[None]:
+    """Turn what the library raises while it builds into a `BuildError`; a want of memory stays what it is."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, DepthscopeError) or no_memory(error):
+            raise
+        raise BuildError(f"{model_class.__name__} cannot be built: {reason_of(error)}.") from error
 
 
 def built_model(model_class: Any, config: Any, *, seed: int, max_parameters: int) -> nn.Module:
@@ -97,7 +126,6 @@ def built_model(model_class: Any, config: Any, *, seed: int, max_parameters: int
 
     Reads and writes torch's global generator, so it belongs in a process of its own.
     """
-    force_eager(config)
     count = parameters_of(model_class, config)
     if count > max_parameters:
         raise BudgetError(
@@ -105,7 +133,8 @@ def built_model(model_class: Any, config: Any, *, seed: int, max_parameters: int
             "raise --max-parameters."
         )
     torch.manual_seed(seed)
-    model: nn.Module = model_class._from_config(config, attn_implementation="eager", dtype=torch.float32)
+    with building(model_class):
+        model: nn.Module = model_class._from_config(config, attn_implementation="eager", dtype=torch.float32)
     return model
 
 
@@ -113,10 +142,3 @@ def force_eager(config: Any) -> None:
     """Plain torch for attention and experts, in every part of a configuration; no kernel is looked for."""
     config._attn_implementation = "eager"
     config._experts_implementation = "eager"
-
-
-def sentence(error: BaseException) -> str:
-    """The part of a library's message that names the trouble, on one line."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    text = lines[-1] if lines else type(error).__name__
-    return shown(text, 200).strip("'\"").rstrip(".")

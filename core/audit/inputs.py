@@ -1,8 +1,7 @@
-"""What a foreign model is called with, and the mean loss over valid targets from whatever it returns."""
+"""What a foreign model is called with."""
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -11,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import nn
-from torch.nn import functional
 
+from core.audit.batches import WANTED, attribute, ids_of, is_document, keywords_of, names_of, plain, tensor_of
 from core.decoder.batch import PAD_ID, Batch
 from core.decoder.splitmix64 import SplitMix64
-from core.errors import AuditError, BatchError, DepthscopeError, NoValidPositions
+from core.errors import BatchError, NoValidPositions, shown
 
 IGNORED_TARGET = -100
 DEFAULT_ROWS, DEFAULT_POSITIONS = 2, 13
@@ -60,22 +59,26 @@ class ModelInputs:
 
 
 def model_inputs(model: nn.Module, batch: object, seed: int = 0) -> ModelInputs:
-    """Inputs from a `Batch`, token ids `[B, T]`, a mapping of keyword arguments, or a sequence of positional ones.
+    """Inputs from token ids `[B, T]`, a `Batch` or its JSON form, or the arguments of the model's forward.
 
-    None stands for a small random batch. Without targets each position is asked for the next token of its row.
-    Raises `BatchError`.
+    Ids are a tensor, a NumPy array or nested lists; `[T]` is one row. Arguments are a mapping of keywords or a sequence
+    of positional ones. None stands for a small random batch. Without targets each position is asked for the next token
+    of its row. Raises `BatchError`.
     """
     if batch is None:
         batch = random_batch(vocabulary_of(model), seed)
+    if isinstance(batch, Mapping) and is_document(batch, names_of(model)):
+        batch = Batch.from_document({name: plain(value) for name, value in batch.items()})
     if isinstance(batch, Batch):
         return _from_batch(model, batch)
-    if isinstance(batch, torch.Tensor):
-        return _from_arguments((batch,), {}, model)
     if isinstance(batch, Mapping):
-        return _from_arguments((), dict(batch), model)
+        return _from_arguments((), keywords_of(batch, _device(model)), model)
+    ids = ids_of(batch, _device(model))
+    if ids is not None:
+        return _from_arguments((ids,), {}, model)
     if isinstance(batch, Sequence) and not isinstance(batch, str | bytes):
-        return _from_arguments(tuple(batch), {}, model)
-    raise BatchError("The batch must be a Batch, a tensor of token ids, a mapping of arguments or a sequence of them.")
+        return _from_arguments(tuple(tensor_of(value, _device(model)) for value in batch), {}, model)
+    raise BatchError(f"The batch is {shown(type(batch).__name__)}; {WANTED}.")
 
 
 def random_batch(
@@ -98,116 +101,12 @@ def random_batch(
 
 def vocabulary_of(model: nn.Module) -> int:
     """A number of ids that every embedding of the model has; refused where the model has none."""
-    config = getattr(model, "config", None)
-    known = [getattr(config, "vocab_size", None)]
+    known = [attribute(attribute(model, "config"), "vocab_size")]
     known += [module.num_embeddings for module in model.modules() if isinstance(module, nn.Embedding)]
     sizes = [size for size in known if isinstance(size, int) and size > 0]
     if not sizes:
         raise BatchError("The model has no nn.Embedding that tells its vocabulary; hand in a batch beside the model.")
     return min(sizes)
-
-
-def call(model: nn.Module, inputs: ModelInputs) -> Any:
-    """One forward; whatever the model raises becomes an `AuditError` with its first line."""
-    try:
-        return model(*inputs.arguments, **inputs.keywords)
-    except DepthscopeError:
-        raise
-    except Exception as error:
-        reason = f"{type(error).__name__}: {error}".strip().splitlines()[0][:200].rstrip(".: ")
-        raise AuditError(f"The model's forward fails: {reason}.") from error
-
-
-@dataclass(frozen=True)
-class Loss:
-    """What is differentiated: `root` is the tensor whose graph is read, `mean` is `[1]` nats over `valid` targets."""
-
-    root: torch.Tensor
-    mean: torch.Tensor
-    reduction: str
-    valid: npt.NDArray[np.bool_]
-
-
-def loss_of(output: Any, inputs: ModelInputs) -> Loss:
-    """The mean loss over valid targets of whatever a model returned.
-
-    Raises `AuditError` where the output holds neither logits `[B, T, V]` nor a scalar loss.
-    """
-    found = list(_floating(output))
-    for tensor in found:
-        logits = _logits(tensor, inputs)
-        if logits is None:
-            continue
-        mean = _mean_loss(logits, inputs.targets, inputs.valid)
-        last = "" if logits.shape[1] == inputs.positions else f" of the last {logits.shape[1]} positions"
-        if mean is not None:
-            return Loss(tensor, mean, f"mean over valid targets{last}", inputs.valid)
-        if (inputs.targets is None or last) and not any(other.numel() == 1 for other in found):
-            everywhere = np.ones_like(inputs.valid)
-            mean = _mean_loss(logits, _drawn_targets(inputs, logits.shape[-1]), everywhere)
-            assert mean is not None
-            return Loss(tensor, mean, f"mean over targets{last}, which were drawn", everywhere)
-    for tensor in found:
-        if tensor.numel() == 1:
-            return Loss(tensor, tensor.to(torch.float64).reshape(1), "the model's own loss", inputs.valid)
-    if not found and any(tensor.is_floating_point() for tensor in _tensors(output)):
-        raise AuditError("The model's output carries no gradient: its forward detaches it or runs under no_grad.")
-    raise AuditError(
-        "The model returned no logits of shape [rows, positions, vocabulary] and no scalar loss; let its forward "
-        "return one of them."
-    )
-
-
-def _mean_loss(logits: torch.Tensor, targets: torch.Tensor | None, valid: npt.NDArray[np.bool_]) -> torch.Tensor | None:
-    """Mean cross entropy `[1]` in nats over the valid targets that there are logits for; None where none fits."""
-    first = valid.shape[1] - logits.shape[1]
-    chosen = torch.from_numpy(np.flatnonzero(valid[:, first:]))
-    if targets is None or not len(chosen):
-        return None
-    wanted = targets[:, first:].cpu().flatten()[chosen]
-    if int(wanted.max()) >= logits.shape[-1]:
-        return None
-    wide = torch.float64 if logits.dtype == torch.float64 else torch.float32
-    rows = logits.flatten(0, 1)[chosen.to(logits.device)].to(wide)
-    nats = functional.cross_entropy(rows, wanted.to(logits.device), reduction="none")
-    return nats.to(torch.float64).mean().reshape(1)
-
-
-def _drawn_targets(inputs: ModelInputs, vocabulary: int) -> torch.Tensor:
-    drawn = SplitMix64(0).next_bits(inputs.rows * inputs.positions) % np.uint64(vocabulary)
-    return torch.from_numpy(drawn.astype(np.int64).reshape(inputs.rows, inputs.positions))
-
-
-def _logits(tensor: torch.Tensor, inputs: ModelInputs) -> torch.Tensor | None:
-    """`[B, T, V]`, or `[B, T', V]` for the last T' positions where a model answers for them alone."""
-    rows, positions = inputs.rows, inputs.positions
-    if not tensor.numel():
-        return None
-    if tensor.dim() == 3 and tensor.shape[:2] == (positions, rows) and rows != positions:
-        return tensor.transpose(0, 1)
-    if tensor.dim() == 3 and tensor.shape[0] == rows and tensor.shape[1] <= positions:
-        return tensor
-    if tensor.dim() == 2 and tensor.shape[0] == rows * positions:
-        return tensor.view(rows, positions, -1)
-    return None
-
-
-def _floating(output: Any) -> list[torch.Tensor]:
-    """Floating tensors with a graph."""
-    return [tensor for tensor in _tensors(output) if tensor.is_floating_point() and tensor.grad_fn is not None]
-
-
-def _tensors(output: Any) -> list[torch.Tensor]:
-    """The tensors of an output, one called logits first, then in the order returned."""
-    first = getattr(output, "logits", None)
-    if first is None and isinstance(output, Mapping):
-        first = output.get("logits")
-    values = [first, output]
-    if isinstance(output, Mapping):
-        values += list(output.values())
-    elif isinstance(output, list | tuple):
-        values += list(output)
-    return [value for value in values if isinstance(value, torch.Tensor)]
 
 
 def _from_batch(model: nn.Module, batch: Batch) -> ModelInputs:
@@ -217,7 +116,7 @@ def _from_batch(model: nn.Module, batch: Batch) -> ModelInputs:
     # Whatever stands in padding is not looked up, as in the engine.
     ids = torch.from_numpy(np.where(batch.present, batch.inputs, PAD_ID)).to(device)
     keywords = _mask_keywords(model, torch.from_numpy(batch.present).to(device))
-    if "input_ids" in _names(model):
+    if "input_ids" in names_of(model):
         keywords["input_ids"] = ids
     arguments = () if "input_ids" in keywords else (ids,)
     if not batch.present.all() and "attention_mask" not in keywords:
@@ -231,7 +130,13 @@ def _from_arguments(arguments: tuple[Any, ...], keywords: dict[str, Any], model:
     named = keywords.get("input_ids")
     first = named if isinstance(named, torch.Tensor) else next((t for t in tensors if t.dim() >= 2), None)
     if first is None:
-        raise BatchError("The batch holds no tensor of at least two axes, [rows, positions].")
+        raise BatchError(f"The batch holds no tensor of at least two axes, [rows, positions]; {WANTED}.")
+    meta = next((tensor for tensor in tensors if tensor.is_meta), None)
+    if meta is not None:
+        raise BatchError(
+            f"The batch holds a tensor {list(meta.shape)} on the meta device, which has no values; make it on "
+            f"{_device(model)}, where the model is."
+        )
     rows, positions = int(first.shape[0]), int(first.shape[1])
     present = np.ones((rows, positions), dtype=bool)
     mask = keywords.get("attention_mask")
@@ -239,14 +144,21 @@ def _from_arguments(arguments: tuple[Any, ...], keywords: dict[str, Any], model:
         present = mask.detach().cpu().numpy().astype(bool)
         keywords = {**_mask_keywords(model, mask), **keywords}
     targets, valid = _targets(first, keywords.pop("labels", None), present)
-    floats = [tensor.detach().clone().requires_grad_() if tensor.is_floating_point() else tensor for tensor in tensors]
+    floats = [_differentiable(tensor) for tensor in tensors]
     swap = {id(old): new for old, new in zip(tensors, floats, strict=True)}
     arguments = tuple(swap.get(id(value), value) for value in arguments)
     keywords = {name: swap.get(id(value), value) for name, value in keywords.items()}
-    if "use_cache" in _names(model):
+    if "use_cache" in names_of(model):
         keywords.setdefault("use_cache", False)
     moving = [tensor for tensor in floats if tensor.is_floating_point()]
     return ModelInputs(arguments, keywords, rows, positions, valid, targets, swap[id(first)], moving)
+
+
+def _differentiable(tensor: torch.Tensor) -> torch.Tensor:
+    if tensor.is_floating_point():
+        return tensor.detach().clone().requires_grad_()
+    # Autograd cannot keep a tensor that was made in inference mode.
+    return tensor.clone() if tensor.is_inference() else tensor
 
 
 def _targets(
@@ -268,7 +180,7 @@ def _targets(
 
 def _mask_keywords(model: nn.Module, present: torch.Tensor) -> dict[str, Any]:
     """The keywords that a forward of this signature takes for padding; positions count the present tokens."""
-    names = _names(model)
+    names = names_of(model)
     keywords: dict[str, Any] = {}
     if "attention_mask" in names:
         keywords["attention_mask"] = present.to(torch.int64)
@@ -277,13 +189,6 @@ def _mask_keywords(model: nn.Module, present: torch.Tensor) -> dict[str, Any]:
     if "use_cache" in names:
         keywords["use_cache"] = False
     return keywords
-
-
-def _names(model: nn.Module) -> frozenset[str]:
-    try:
-        return frozenset(inspect.signature(model.forward).parameters)
-    except (TypeError, ValueError):
-        return frozenset()
 
 
 def _require_right_padding(present: npt.NDArray[np.bool_]) -> None:

@@ -9,64 +9,78 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping
-from contextlib import suppress
-from typing import Any
+from contextlib import nullcontext, suppress
+from typing import IO, Any
 
 import core.errors
-from core.audit.confine import DEFAULT_MEMORY, DEFAULT_SECONDS, child_environment
+from core.audit.confine import DEFAULT_MEMORY, DEFAULT_SECONDS, check_limits, child_environment, search_path
 from core.audit.request import STAGES
+from core.audit.worker import OWN
 from core.decoder.progress import Told, silent
-from core.errors import BuildError, DepthscopeError
+from core.errors import BuildError, DepthscopeError, shown
 
 Task = Mapping[str, Any]
 Document = dict[str, Any]
 # How a line begins that tells a stage; the last line is the reply.
 STAGE_LINE = b'{"stage"'
+# What a child that has closed its output, or was killed, is given to end and to say its last words.
+LAST_SECONDS = 2.0
 
 
 class Child:
     """One task in a process of its own, from its start on; `told` hears of every stage that it enters.
 
     `stage` is what it said last that it is at, `seconds` of one core what it took in the end, 0 where it did not say.
+    A task of the user's own code keeps the caller's environment, and its `memory` may be None for no limit; what that
+    code prints is written to standard error.
     """
 
     def __init__(
-        self, task: Task, *, memory: int, seconds: int, threads: int | None = None, told: Told = silent
+        self, task: Task, *, memory: int | None, seconds: int, threads: int | None = None, told: Told = silent
     ) -> None:
+        check_limits(memory, seconds)
         self.stage: str | None = None
         self._told = told
         self.seconds = 0.0
         self._memory, self._limit, self._expired = memory, seconds, False
-        self._message = json.dumps({"task": dict(task), "memory": memory, "seconds": seconds}).encode()
+        self._source = task["source"] if task["kind"] == OWN else None
+        message = {"task": dict(task), "memory": memory, "seconds": seconds, "path": sys.path}
+        self._message = json.dumps(message).encode()
+        own = self._source is not None
         self._process = subprocess.Popen(
             [sys.executable, "-m", "core.audit.worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=child_environment(threads or os.cpu_count() or 1),
+            stderr=subprocess.PIPE if own else subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": search_path()}
+            if own
+            else child_environment(threads or os.cpu_count() or 1),
             start_new_session=True,
         )
 
     def result(self) -> Document:
-        """Wait for the document; raises the child's refusal, or `BuildError` where it passed its limits or died.
+        """Wait for the document; raises the child's refusal, or `BuildError` where it exceeded its limits or died.
 
         The child is gone when this returns or raises; to be called once, from any thread.
         """
         clock = threading.Timer(self._limit, self._expire)
         clock.daemon = True
         clock.start()
+        printed = _relay(self._process.stderr)
         try:
             output = self._talk()
         finally:
             clock.cancel()
             self.end()
+            printed.join(LAST_SECONDS)
         if self._expired:
-            raise BuildError(
-                f"The model was not built and audited within {self._limit} seconds; make it smaller or use --shrink."
+            way_out = (
+                "make it smaller or use --shrink" if self._source is None else "let it end, or raise --max-seconds"
             )
+            raise BuildError(f"The model was not built and audited within {self._limit} seconds; {way_out}.")
         with suppress(ValueError):
             self.seconds = float(json.loads(output).get("seconds", 0.0))
-        return answer(output, self._process.returncode, self._memory)
+        return answer(output, self._process.returncode, self._memory, self._source)
 
     def end(self) -> None:
         """End the child and whatever it started, at once."""
@@ -77,7 +91,7 @@ class Child:
         self._process.wait()
 
     def _talk(self) -> bytes:
-        """Hand over the task and read lines until the last, the reply."""
+        """Hand over the task and read lines until the last, the reply; what the child started may live on."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         with suppress(BrokenPipeError), self._process.stdin:
@@ -85,11 +99,12 @@ class Child:
         last = b""
         with self._process.stdout:
             for last in self._process.stdout:
-                if last.startswith(STAGE_LINE):
-                    self.stage = json.loads(last)["stage"]
-                    tell_stage(self.stage, self._told)
+                if not last.startswith(STAGE_LINE):
+                    return last
+                self.stage = json.loads(last)["stage"]
+                tell_stage(self.stage, self._told)
         with suppress(subprocess.TimeoutExpired):
-            self._process.wait(timeout=self._limit)
+            self._process.wait(timeout=LAST_SECONDS)
         return last
 
     def _expire(self) -> None:
@@ -97,17 +112,33 @@ class Child:
         self.end()
 
 
+def _relay(source: IO[bytes] | None) -> threading.Thread:
+    """Write what a child prints to standard error as it comes, in a thread of its own."""
+
+    def copy() -> None:
+        line = b"\n"
+        with source or nullcontext(()) as lines:
+            for line in lines:
+                sys.stderr.write(line.decode(errors="replace"))
+        if not line.endswith(b"\n"):
+            sys.stderr.write("\n")
+
+    thread = threading.Thread(target=copy, daemon=True)
+    thread.start()
+    return thread
+
+
 def run_isolated(
     task: Task,
     *,
-    memory: int = DEFAULT_MEMORY,
+    memory: int | None = DEFAULT_MEMORY,
     seconds: int = DEFAULT_SECONDS,
     threads: int | None = None,
     told: Told = silent,
 ) -> Document:
     """What `core.audit.tasks.run_task` returns for `task`, from a child that is gone when this returns.
 
-    `told` hears of its stages. Raises the child's own refusal, or `BuildError` where it passed its limits or died.
+    `told` hears of its stages. Raises the child's own refusal, or `BuildError` where it exceeded its limits or died.
     """
     return Child(task, memory=memory, seconds=seconds, threads=threads, told=told).result()
 
@@ -118,28 +149,35 @@ def tell_stage(stage: str | None, told: Told) -> None:
         told(f"{STAGES[stage][0]}, stage", list(STAGES).index(stage) + 1, len(STAGES))
 
 
-def answer(output: bytes, status: int, memory: int) -> Document:
-    """The document in a child's output, or the refusal it wrote; raises `BuildError` where it wrote neither."""
+def answer(output: bytes, status: int, memory: int | None, source: str | None = None) -> Document:
+    """The document in a child's output, or the refusal it wrote; raises `BuildError` where it wrote neither.
+
+    `source` names the user's own code, where the child ran it.
+    """
     try:
         reply = json.loads(output)
     except ValueError as error:
-        raise BuildError(died(status, memory)) from error
+        raise BuildError(died(status, memory, source)) from error
     if "stage" in reply:
         # The last thing that it said is what it was at when it died.
-        raise BuildError(died(status, memory))
+        raise BuildError(died(status, memory, source))
     if "document" in reply:
         document: Document = reply["document"]
         return document
     kind = getattr(core.errors, str(reply.get("kind")), BuildError)
-    simple = isinstance(kind, type) and issubclass(kind, DepthscopeError) and kind.__init__ is ValueError.__init__
+    simple = isinstance(kind, type) and issubclass(kind, DepthscopeError) and kind.__init__ is DepthscopeError.__init__
     raise (kind if simple else BuildError)(str(reply.get("sentence")))
 
 
-def died(status: int, memory: int) -> str:
+def died(status: int, memory: int | None, source: str | None = None) -> str:
     """One sentence for a child that ended without an answer."""
+    name = signal.Signals(-status).name if status < 0 else f"status {status}"
+    if source is not None or memory is None:
+        return (
+            f"The code of {shown(source)} ended its process ({name}) before the audit did; let it only build and run."
+        )
     if status in (-signal.SIGXCPU, -signal.SIGALRM):
         return "The model used up its time; make it smaller or use --shrink."
-    name = signal.Signals(-status).name if status < 0 else f"status {status}"
     return (
         f"The process that built the model ended ({name}), most likely for want of memory within "
         f"{memory // 2**20:,} MiB; make the model smaller or use --shrink."

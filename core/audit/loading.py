@@ -8,9 +8,10 @@ import torch
 from safetensors import safe_open
 from torch import nn
 
-from core.audit.hub import force_eager, parameters_of, sentence
+from core.audit.fault import reason_of
+from core.audit.hub import parameters_of
 from core.audit.weight_files import FLOATING, WeightFiles
-from core.errors import BudgetError, ModelFileError, shown
+from core.errors import BudgetError, ModelFileError, no_memory, shown
 
 SHOWN_NAMES = 5
 
@@ -19,7 +20,6 @@ def loaded_model(
     model_class: Any, config: Any, files: WeightFiles, max_parameters: int
 ) -> tuple[nn.Module, list[str], list[str], bool]:
     """The model in float32 with the files' weights, sentences for what did not fit, missing names, whether trained."""
-    force_eager(config)
     count = parameters_of(model_class, config)
     if count > max_parameters:
         raise BudgetError(f"{count:,} parameters pass the budget of {max_parameters:,}; raise --max-parameters.")
@@ -34,7 +34,9 @@ def loaded_model(
             ignore_mismatched_sizes=True,
         )
     except Exception as error:
-        raise ModelFileError(f"The weights do not fit the configuration: {sentence(error)}.") from error
+        if no_memory(error):
+            raise
+        raise ModelFileError(f"The weights do not fit the configuration: {reason_of(error)}.") from error
     if info.get("mismatched_keys"):
         name, held, wanted = min(info["mismatched_keys"], key=lambda entry: str(entry[0]))
         raise ModelFileError(

@@ -13,10 +13,12 @@ from typing import Literal
 
 import torch
 
+from core.audit.branches import MatrixUse
 from core.audit.discovery import Discovery, Site, replayed
 from core.audit.flow import Vertex
 from core.audit.measured import Missing, Reader
 from core.audit.names import numbered
+from core.audit.operations import VIEWS
 from core.audit.recorder import Address, Replay
 
 Verdict = Literal["proved", "partial", "failed"]
@@ -97,7 +99,7 @@ def silent_blocks(discovery: Discovery) -> list[str]:
         for container, number, rest in _entry(name):
             blocks = fired.get(container, {})
             if number not in blocks and any(rest in names for names in blocks.values()):
-                silent[f"{container}.{number}"] = None
+                silent[f"{container}.{number}".lstrip(".")] = None
     return [f"{block} never wrote to the stream" for block in silent]
 
 
@@ -110,7 +112,10 @@ def _entry(name: str) -> list[tuple[str, int, str]]:
 
 
 def _tolerance(discovery: Discovery) -> float:
-    return IDENTITY_TOLERANCE.get(discovery.states[0].dtype, 1e-5) if discovery.states else 1e-5
+    """That of the states' type, or of an autocast's, in which sums, products and coefficients may be rounded."""
+    types = [state.dtype for state in discovery.states[:1]]
+    types += [discovery.guard.autocast[1]] if discovery.guard.autocast is not None else []
+    return max((IDENTITY_TOLERANCE.get(dtype, 1e-5) for dtype in types), default=1e-5)
 
 
 def _intervene(discovery: Discovery, site: Site, problems: list[str]) -> Intervention:
@@ -159,13 +164,28 @@ def _silenced(discovery: Discovery, site: Site) -> tuple[list[torch.Tensor], lis
     for branch in site.branches:
         parameters |= {id(p): p for p in branch.additive}
     if not _used_elsewhere(discovery, site, set(parameters)):
-        # A matrix made of several parameters (a direction and a length) may be undefined where all of them are zero.
-        made = [use for use in uses if len(use.parameters) > 1 and use.operand is not None]
+        # A matrix computed from parameters (a direction and a length) may be undefined where they are zero.
+        made = [use for use in uses if use.operand is not None and _computed(discovery, use)]
         parts = {id(p) for use in made for p in use.parameters}
         return [p for key, p in parameters.items() if key not in parts], [use.operand for use in made if use.operand]
     operands = [use.operand for use in uses if use.operand is not None]
     operands += [operand for branch in site.branches for operand in branch.additive_operands]
     return [], operands
+
+
+def _computed(discovery: Discovery, use: MatrixUse) -> bool:
+    """Whether a matrix is more than a view of one parameter."""
+    flow = discovery.chain.flow
+    stack = flow.static(flow.nodes[use.node])
+    seen = set(stack)
+    while stack:
+        node = flow.node(stack.pop())
+        if node.kind != "parameter" and node.name not in VIEWS:
+            return True
+        found = {vertex for vertex in flow.static(node) if vertex not in seen}
+        seen |= found
+        stack += found
+    return len(use.parameters) > 1
 
 
 def _used_elsewhere(discovery: Discovery, site: Site, wanted: set[int]) -> bool:
@@ -214,4 +234,6 @@ def _sentence(problems: Sequence[str]) -> str:
         return ""
     first = problems[0]
     more = f" ({len(problems) - 1} more)" if len(problems) > 1 else ""
-    return first[0].upper() + first[1:] + more + "."
+    # A name of the model or of a site begins the sentence as it is.
+    word = first.split(" ", 1)[0]
+    return (first[0].upper() + first[1:] if word.isalpha() else first) + more + "."

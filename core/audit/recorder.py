@@ -12,9 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import torch
+from torch.autograd.function import BackwardCFunction
 from torch.autograd.graph import Node, get_gradient_edge, saved_tensors_hooks
+from torch.nn.modules._functions import BackwardHookFunction
 
-from core.audit.guard import Watch
+from core.audit.guard import Watch, storage_of
+from core.audit.lookups import LOOKUPS, check_lookup
 from core.audit.operations import ARGUMENTS_KEPT
 from core.errors import BudgetError
 
@@ -62,17 +65,26 @@ class Recording:
 class Recorder(Watch):  # type: ignore[no-untyped-call]
     """Records into `recording`; `features` are floating inputs that are differentiated too.
 
-    Refuses (`BudgetError`) once the tensors it holds pass `max_bytes`.
+    `ids` is the batch and `names` are those of parameters by identity, both for sentences. Refuses (`BudgetError`) once
+    the tensors it holds exceed `max_bytes`, and (`BatchError`) ids that a table has no row for.
     """
 
-    def __init__(self, *, features: Sequence[torch.Tensor] = (), max_bytes: int = DEFAULT_BYTES) -> None:
+    def __init__(
+        self,
+        *,
+        features: Sequence[torch.Tensor] = (),
+        ids: torch.Tensor | None = None,
+        names: Mapping[int, str] | None = None,
+        max_bytes: int = DEFAULT_BYTES,
+    ) -> None:
         super().__init__()
+        self._ids, self._names = ids, names or {}
         edges = [(tensor, get_gradient_edge(tensor)) for tensor in features]
         self._features = {id(tensor): (edge.node, edge.output_nr) for tensor, edge in edges}
         self.recording = Recording()
         self._max_bytes = max_bytes
-        self._storages: dict[int, list[Edge]] = {}
-        self._saved: dict[int, list[list[torch.Tensor]]] = {}
+        self._storages: dict[int | None, list[Edge]] = {}
+        self._saved: dict[int | None, list[list[torch.Tensor]]] = {}
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -82,7 +94,11 @@ class Recorder(Watch):  # type: ignore[no-untyped-call]
         if func is UNCOUNTED:
             return func(*args, **keywords)
         tensors = list(tensors_of(args, keywords))
+        if func in LOOKUPS and len(tensors) == 2:
+            check_lookup(tensors[0], tensors[1], LOOKUPS[func], self._ids, self._names)
         differentiable = torch.is_grad_enabled()
+        # Inside a function with a derivative of its own gradients are off, and it may be all that reads a vertex.
+        edges = [edge_of(tensor, self._features) for tensor in tensors]
         name = func.overloadpacket.__name__
         kept = name in ARGUMENTS_KEPT
         call = Call(
@@ -90,14 +106,13 @@ class Recorder(Watch):  # type: ignore[no-untyped-call]
             name=name,
             arguments=args if kept else (),
             keywords=keywords if kept else {},
-            edges=[edge_of(tensor, self._features) if differentiable else None for tensor in tensors],
+            edges=edges if differentiable else [None] * len(tensors),
             sequence=torch._C._autograd._get_sequence_nr() if differentiable else -1,
         )
-        for place, (tensor, edge) in enumerate(zip(tensors, call.edges, strict=True)):
+        for place, (tensor, edge) in enumerate(zip(tensors, edges, strict=True)):
             if edge is not None and edge not in self.recording.sights:
                 self._keep(edge, Sight(call.index, place, tensor))
-        if tensors and self.writes(func):
-            target = tensors[0]
+        for target in self.written(func, args, keywords):
             self.before_write(target)
             if differentiable and target._is_view() and target._base is not None:
                 call.view_base = edge_of(target._base)
@@ -108,13 +123,14 @@ class Recorder(Watch):  # type: ignore[no-untyped-call]
     def _keep(self, edge: Edge, sight: Sight) -> None:
         recording = self.recording
         recording.sights[edge] = sight
-        storage = sight.value.untyped_storage()
-        known = self._storages.setdefault(storage._cdata, [])
-        if not known:
-            recording.held_bytes += storage.nbytes()
+        storage = storage_of(sight.value)
+        known = self._storages.setdefault(storage, [])
+        if not known and storage is not None:
+            recording.held_bytes += sight.value.untyped_storage().nbytes()
             if recording.held_bytes > self._max_bytes:
                 raise BudgetError(
-                    f"The recorded activations pass the budget of {self._max_bytes:,} bytes; use fewer or shorter rows."
+                    f"The recorded activations exceed the budget of {self._max_bytes:,} bytes; use fewer or shorter "
+                    "rows."
                 )
         known.append(edge)
 
@@ -123,7 +139,7 @@ class Recorder(Watch):  # type: ignore[no-untyped-call]
 
         def pack(tensor: torch.Tensor) -> list[torch.Tensor]:
             box = [tensor]
-            self._saved.setdefault(tensor.untyped_storage()._cdata, []).append(box)
+            self._saved.setdefault(storage_of(tensor), []).append(box)
             return box
 
         def unpack(box: list[torch.Tensor]) -> torch.Tensor:
@@ -133,9 +149,10 @@ class Recorder(Watch):  # type: ignore[no-untyped-call]
 
     def _preserve(self, target: torch.Tensor) -> None:
         # What is about to be overwritten is copied, so that every recorded value stays what it was when it was read.
-        for box in self._saved.pop(target.untyped_storage()._cdata, ()):
+        storage = storage_of(target)
+        for box in self._saved.pop(storage, ()):
             box[0] = box[0].detach().clone()
-        for edge in self._storages.pop(target.untyped_storage()._cdata, ()):
+        for edge in self._storages.pop(storage, ()):
             sight = self.recording.sights[edge]
             sight.value = sight.value.detach().clone()
             self.recording.held_bytes += sight.value.nbytes
@@ -192,10 +209,8 @@ class Replay(Watch):  # type: ignore[no-untyped-call]
                 self.found[index, place] = tensors[place].detach().clone()
             if index == self._last:
                 raise Stop
-        if self.writes(func):
-            for target in tensors_of(args, keywords):
-                self.before_write(target)
-                break
+        for target in self.written(func, args, keywords):
+            self.before_write(target)
         return func(*args, **keywords)
 
 
@@ -214,8 +229,15 @@ def edge_of(tensor: torch.Tensor, features: Mapping[int, Edge] | None = None) ->
     """The vertex of a tensor computed under autograd, or of one of `features`; None for parameters and constants."""
     node = tensor.grad_fn
     if node is not None:
-        return (node, tensor.output_nr)
+        return looked_through(node, tensor.output_nr)
     return None if features is None else features.get(id(tensor))
+
+
+def looked_through(node: Node | None, number: int) -> Edge | None:
+    """A vertex as the model made it: full backward hooks hand tensors through a function that changes none of them."""
+    while node is not None and isinstance(node, BackwardCFunction) and node._forward_cls is BackwardHookFunction:
+        node, number = node.next_functions[number]
+    return None if node is None else (node, number)
 
 
 def _replaced(

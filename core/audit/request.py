@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
+from core.audit.confine import DEFAULT_MEMORY, DEFAULT_SECONDS, check_limits
 from core.audit.conformance.request import AUTO, checked_rule, checked_sigma
 from core.decoder.config import Budget
-from core.errors import AuditError, DtypeError, MissingExtra, shown
+from core.errors import AuditError, DtypeError, MissingExtra, ModelFileError, shown
 from core.numerals import SPACES, checked_seed, finite_number
 
 DTYPES = ("float32", "float64", "bfloat16")
@@ -19,6 +24,9 @@ MISSING = (
     "This needs the transformers library, which is not installed; get it with `pip install transformers==5.24.0` and "
     "try again."
 )
+MOST_PARAMETERS = 2**62
+# Where the library keeps the names of its causal language models, and how it calls them.
+NAMES_FILE, NAMES = ("models", "auto", "modeling_auto.py"), "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES"
 # What a child does one after another, and the share of a small audit's time that each takes.
 STAGES: Mapping[str, tuple[str, float]] = {
     "library": ("Loading the transformers library", 0.6),
@@ -30,21 +38,36 @@ STAGES: Mapping[str, tuple[str, float]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class AuditRequest:
-    """The rule and base that a model is judged by, and how its fresh weights are drawn."""
+    """The rule and base that a model is judged by, how its fresh weights are drawn, and what its process may take.
+
+    `max_memory` is in bytes. None stands for `DEFAULT_MEMORY`, for the user's own code for no limit.
+    """
 
     rule: str = AUTO
     sigma: float | None = None
     seed: int = 0
     dtype: str = "float32"
     max_parameters: int = Budget().max_parameters
+    max_memory: int | None = None
+    max_seconds: int = DEFAULT_SECONDS
 
     def check(self) -> None:
         """Refuse what no model can be judged by: raises `DtypeError`, `SeedError`, `AuditError` or `RecipeError`."""
+        check_limits(self.max_memory, self.max_seconds)
+        if not 1 <= self.max_parameters <= MOST_PARAMETERS:
+            raise AuditError(
+                f"max_parameters is {shown(self.max_parameters)}; it must lie between 1 and {MOST_PARAMETERS:,}."
+            )
         if self.dtype not in DTYPES:
             raise DtypeError(f"The dtype {shown(self.dtype)} is not offered; choose one of {', '.join(DTYPES)}.")
         checked_seed(self.seed)
         checked_sigma(self.sigma)
         checked_rule(self.rule)
+
+    @property
+    def memory(self) -> int:
+        """Bytes that the process of a model from a file may take."""
+        return DEFAULT_MEMORY if self.max_memory is None else self.max_memory
 
     @property
     def budget(self) -> Budget:
@@ -78,3 +101,41 @@ def require_library() -> None:
     """Raise `MissingExtra` where the transformers library is not installed, without importing it."""
     if find_spec("transformers") is None:
         raise MissingExtra(MISSING)
+
+
+@lru_cache(maxsize=1)
+def families() -> Mapping[str, str]:
+    """Model type to class name, in the library's order; read from its source, for importing it takes seconds.
+
+    Raises `MissingExtra`.
+    """
+    require_library()
+    spec = find_spec("transformers")
+    assert spec is not None
+    for place in spec.submodule_search_locations or ():
+        found = _names_in(Path(place).joinpath(*NAMES_FILE))
+        if found:
+            return found
+    return dict(getattr(import_module("transformers.models.auto.modeling_auto"), NAMES))
+
+
+def _names_in(path: Path) -> dict[str, str]:
+    """The literal pairs of the mapping in a source file; none where it is not written as such."""
+    try:
+        body = ast.parse(path.read_text(encoding="utf-8")).body
+        values = [node.value for node in body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == NAMES]
+        (call,) = values
+        assert isinstance(call, ast.Call)
+        return dict(ast.literal_eval(call.args[0]))
+    except (OSError, ValueError, SyntaxError, AssertionError, IndexError):
+        return {}
+
+
+def checked_family(family: str) -> str:
+    """The name of a family of the installed library; raises `ModelFileError`, without importing it."""
+    if family not in families():
+        raise ModelFileError(
+            f"The model_type {shown(family)} is not among the {len(families())} causal language models of the "
+            "installed transformers; see `python -m core survey --families all`."
+        )
+    return family

@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
 
-from core.audit.discovery import discover
+from core.audit.discovery import Discovery, discover
 from core.audit.guard import undisturbed
 from core.audit.inputs import model_inputs
-from core.audit.proof import prove
+from core.audit.proof import Identity, prove
 from core.audit.recorder import DEFAULT_BYTES
 from core.audit.result import AuditResult, ModelFacts, observed
 from core.audit.tape import tape_of
-from core.errors import AuditError, shown
+from core.errors import (
+    AuditError,
+    DepthscopeError,
+    InternalError,
+    NonfiniteObservation,
+    first_line,
+    internal_sentence,
+    no_memory,
+    raised_by_core,
+    shown,
+)
 from core.health.observe import Observation
 
 
@@ -26,14 +41,14 @@ def audit(
 ) -> AuditResult:
     """Find the residual stream of `model`, prove it, and measure it on `batch`.
 
-    `batch` is a `Batch`, token ids `[rows, positions]`, a mapping of keyword arguments or a sequence of positional
-    ones; None draws a small one from `seed`. The model runs in evaluation mode and is left as found. `max_bytes` bounds
-    the activations held. Raises `AuditError`, `BatchError` or `BudgetError`; what cannot be proved is no error but the
-    verdict's reason.
+    `batch` is token ids `[rows, positions]` (a tensor, an array or nested lists), a `Batch` or its JSON form, a mapping
+    of keyword arguments or a sequence of positional ones; None draws a small one from `seed`. `max_bytes` bounds the
+    activations held. The model runs in evaluation mode, several times, as `observe_module` says, and is left as found.
+    Raises `AuditError`, `BatchError` or `BudgetError`; what cannot be proved is no error but the verdict's reason.
     """
-    model = _whole_module(getattr(model, "_orig_mod", model))
+    model = _whole_module(model)
     facts = facts or ModelFacts(class_name=type(model).__name__)
-    with undisturbed(model) as guard:
+    with _refusing(facts.class_name), undisturbed(model) as guard:
         inputs = model_inputs(model, batch, seed)
         discovery = discover(guard, inputs, max_bytes=max_bytes)
         identity = prove(discovery)
@@ -41,24 +56,28 @@ def audit(
         same_width = len({state.shape for state in discovery.states}) == 1
         tape = tape_of(discovery) if readable and same_width else None
         observation, refusal = observed(discovery, tape)
+        if identity.verdict != "proved":
+            identity = _explained(identity, discovery)
+        facts = replace(facts, notes=(*facts.notes, *guard.notes))
+    if observation is not None:
+        observation = replace(observation, notes=tuple(guard.notes))
     return AuditResult(facts, discovery, identity, tape, observation, refusal)
-
-
-def _whole_module(model: object) -> nn.Module:
-    """The model itself, if it is a module whose parameters all have their shapes."""
-    if not isinstance(model, nn.Module):
-        raise AuditError(f"The model is {shown(type(model).__name__)}; it must be a torch.nn.Module.")
-    for name, parameter in model.named_parameters():
-        if is_lazy(parameter):
-            raise AuditError(f"The parameter {shown(name)} has no shape yet; run the model once, then audit it.")
-    return model
 
 
 def observe_module(model: nn.Module, batch: object = None, *, seed: int = 0) -> Observation:
     """The residual health of a model in a training script: one observation, with E = 1.
 
-    Raises `AuditError` with the place where the stream is not wholly proved, and the observer's refusals where it has
-    no finite ratios.
+    `batch` is what `audit` takes. The model runs in evaluation mode (no dropout, BatchNorm by its running statistics),
+    several times, under the autocast that is active around the call. Afterwards its modes, weights, gradients, buffers,
+    hooks, attributes and generators, the batch and the process's random generators are as they were; the observation's
+    `notes` say where they may not be, and name the autocast.
+
+    Hooks on modules may change what a model computes, so they run as a part of it: forward hooks once in every run,
+    backward hooks once in the reverse pass and once for each kind of branch. What they or the forward write where the
+    model does not lead (a list of the script's own, a class, a file) stays written.
+
+    Raises `AuditError` with the place where the stream is not wholly proved, `BatchError` where the batch does not fit,
+    and the observer's refusals where the model has no finite ratios.
     """
     result = audit(model, batch, seed=seed)
     if result.tape is None or result.identity.verdict != "proved":
@@ -67,5 +86,69 @@ def observe_module(model: nn.Module, batch: object = None, *, seed: int = 0) -> 
         raise AuditError(str(result.health_refusal))
     refusal = result.observation.refusal(0)
     if refusal is not None:
-        raise refusal
+        cause = _nonfinite(result.discovery)
+        raise NonfiniteObservation(cause) if cause else refusal
     return result.observation
+
+
+def _whole_module(model: object) -> nn.Module:
+    """The model itself, out of `torch.compile`, if it is a module whose parameters all have shapes and values."""
+    if not isinstance(model, nn.Module):
+        raise AuditError(f"The model is {shown(type(model).__name__)}; it must be a torch.nn.Module.")
+    if type(model).__name__ == "OptimizedModule":
+        inner = model._modules.get("_orig_mod")
+        model = model if inner is None else inner
+    parameters: dict[str, torch.Tensor] = dict(model.named_parameters())
+    if not parameters:
+        raise AuditError(
+            f"{type(model).__name__} has no parameters, so it has no writers to tell; where it was frozen or exported, "
+            "observe the module that it was made of."
+        )
+    for name, tensor in (parameters | dict(model.named_buffers())).items():
+        what = f"The {'parameter' if name in parameters else 'buffer'} {shown(name)}"
+        if is_lazy(tensor):
+            raise AuditError(f"{what} has no shape yet; run the model once, then audit it.")
+        if tensor.is_meta:
+            raise AuditError(
+                f"{what} is on the meta device, which holds no values; move the model to a real device by `to_empty`, "
+                "then draw or load its weights."
+            )
+        if name in parameters and tensor.is_inference():
+            raise AuditError(
+                f"{what} was made under torch.inference_mode, so no gradient can pass it; build or load the model "
+                "outside of it, or hand in `copy.deepcopy(model)`, made outside."
+            )
+    return model
+
+
+@contextmanager
+def _refusing(name: str) -> Iterator[None]:
+    """Whatever else goes wrong in code that meets a user's model is told in one sentence, with its cause attached."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, DepthscopeError) or no_memory(error):
+            raise
+        if raised_by_core(error):
+            raise InternalError(internal_sentence(error, "please report it with the model")) from error
+        raise AuditError(f"{name} cannot be observed: {first_line(error)}.") from error
+
+
+def _explained(identity: Identity, discovery: Discovery) -> Identity:
+    """The same verdict, its reason being the parameter that it comes from, where one is known."""
+    for name, parameter in discovery.names.parameters.items():
+        if id(parameter) not in discovery.guard.names:
+            cause = f"The forward makes the parameter {shown(name)} anew; make it once, before the model is observed."
+            return replace(identity, reason=cause)
+    return replace(identity, reason=_nonfinite(discovery) or identity.reason)
+
+
+def _nonfinite(discovery: Discovery) -> str | None:
+    """The first parameter with an infinite or NaN value, where the states or the loss have one too."""
+    found = [discovery.loss, *discovery.states, *(a for a in discovery.adjoints if a is not None)]
+    if all(bool(torch.isfinite(tensor).all()) for tensor in found):
+        return None
+    for name, parameter in discovery.names.parameters.items():
+        if parameter.is_floating_point() and not bool(torch.isfinite(parameter).all()):
+            return f"The parameter {shown(name)} holds infinite or NaN values; draw or load it anew."
+    return None

@@ -16,8 +16,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from core.audit.confine import confine
+from core.audit.confine import check_limits, confine
 from core.audit.isolation import died
+from core.audit.request import families as known_families
 from core.errors import AuditError, DepthscopeError
 
 DEPTHS = (2, 4)
@@ -43,7 +44,11 @@ class _Child:
 def survey(
     families: Sequence[str], *, workers: int = 2, seconds: int = FAMILY_SECONDS, memory: int = FAMILY_BYTES
 ) -> Iterator[Row]:
-    """One row a family, in the order they finish; raises `AuditError` where the system cannot fork."""
+    """One row per family, in the order they finish; raises `AuditError` for limits that no process can be held to.
+
+    `seconds` and `memory`, in bytes, bound each family. A system that cannot fork is refused too.
+    """
+    check_limits(memory, seconds)
     if not hasattr(os, "fork"):
         raise AuditError("The survey forks a process a family, which this system cannot; run it on Linux or macOS.")
     _preload()
@@ -62,13 +67,13 @@ def survey(
 def survey_row(family: str) -> Row:
     """Build and audit one family at both depths, in this process; every failure is the row's reason."""
     from core.audit.family import family_settings
-    from core.audit.hub import built_config, built_model, families, model_class_of
+    from core.audit.hub import built_config, built_model, model_class_of
     from core.audit.inputs import random_batch
     from core.audit.run import audit
     from core.audit.shrink import VOCABULARY
     from core.audit.tasks import special_ids
 
-    row = empty_row(family, families().get(family, ""))
+    row = empty_row(family, known_families().get(family, ""))
     outcomes: list[Row] = []
     try:
         for depth in DEPTHS:
@@ -209,13 +214,11 @@ def _finished(running: dict[int, _Child], seconds: int, memory: int) -> Iterator
 
 
 def _row_of(child: _Child, status: int, seconds: int, memory: int) -> Row:
-    from core.audit.hub import families
-
     elapsed = round(time.monotonic() - child.started, 2)
     try:
         row: Row = json.loads(child.output)
     except ValueError:
-        row = empty_row(child.family, families().get(child.family, ""))
+        row = empty_row(child.family, known_families().get(child.family, ""))
         late = status in (-signal.SIGALRM, -signal.SIGXCPU)
         row["reason"] = f"Not finished within {seconds} seconds." if late else died(status, memory)
     return {**row, "seconds": elapsed}

@@ -19,7 +19,7 @@ from core.audit.archive import unpack_model
 from core.audit.config_file import read_config, screen_config
 from core.audit.weight_files import CONFIG, screen_folder
 from core.decoder.config import Budget
-from core.errors import AuditError, ModelFileError, shown
+from core.errors import AuditError, DepthscopeError, ModelFileError, cropped, first_line, shown
 from core.strict_json import MAX_BYTES
 
 CALLABLE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
@@ -50,14 +50,14 @@ def path_task(path: Path, budget: Budget, *, shrink: bool, source: str) -> dict[
     """The task of a config file or of a model's folder, screened; `source` is its name for people."""
     if not path.is_dir():
         settings = read_config(path, source)
-        screen_config(settings, budget, shrink=shrink)
-        return {"kind": "config", "settings": settings, "source": source, "shrink": shrink}
+        family = screen_config(settings, budget, shrink=shrink)
+        return {"kind": "config", "settings": settings, "family": family, "source": source, "shrink": shrink}
     if not (path / CONFIG).exists():
         raise ModelFileError(f"{shown(source)} holds no {CONFIG}; give the folder that a model was saved to.")
     if not shrink:
         screen_folder(path, budget, source)
-    screen_config(read_config(path / CONFIG, f"{source}/{CONFIG}"), budget, shrink=shrink)
-    return {"kind": "folder", "folder": str(path), "source": source, "shrink": shrink}
+    family = screen_config(read_config(path / CONFIG, f"{source}/{CONFIG}"), budget, shrink=shrink)
+    return {"kind": "folder", "folder": str(path), "family": family, "source": source, "shrink": shrink}
 
 
 def family_task(family: str, blocks: int, width: int) -> dict[str, Any]:
@@ -65,6 +65,11 @@ def family_task(family: str, blocks: int, width: int) -> dict[str, Any]:
     return {
         "kind": "family", "family": family, "blocks": blocks, "width": width, "source": family, "shrink": True,
     }  # fmt: skip
+
+
+def callable_task(name: str) -> dict[str, Any]:
+    """The task of the user's own `package.module:callable`."""
+    return {"kind": "callable", "source": name, "shrink": False}
 
 
 def received(name: str, stream: IO[bytes], folder: Path, *, max_bytes: int) -> Path:
@@ -100,16 +105,17 @@ def called(text: str) -> tuple[Any, Any]:
         for part in name.split("."):
             found = getattr(found, part)
         built = found()
+    except DepthscopeError:
+        raise
     except (Exception, SystemExit) as error:
         # A script that ends by itself has given no model; its own status would stand for the audit's.
-        reason = f"{type(error).__name__}: {error}".strip().splitlines()[0][:160].rstrip(".: ")
-        raise AuditError(f"{shown(text)} cannot be called: {reason}.") from error
+        raise AuditError(f"{shown(text)} cannot be called: {first_line(error)}.") from error
     from torch import nn
 
     model, example = built if isinstance(built, tuple) and len(built) == 2 else (built, None)
     if not isinstance(model, nn.Module):
         raise AuditError(
-            f"{shown(text)} returned a {type(model).__name__}; let it return an nn.Module, or a pair of module and "
-            "inputs."
+            f"{shown(text)} returned a {cropped(type(model).__name__)}; let it return an nn.Module, or a pair of "
+            "module and inputs."
         )
     return model, example

@@ -1,8 +1,8 @@
 """What a child process of the audit does: build a model from a description, audit it, and return the document.
 
-A task is JSON: `kind` (`config`, `folder` or `family`) with `settings`, `folder` or `family`, `blocks` and `width`, and
-`seed`, `dtype`, `shrink`, `max_parameters`, `batch`, `source`, and optionally `rule` and `sigma`. It was screened
-before.
+A task is JSON: `kind` (`config`, `folder`, `family` or `callable`) with `settings`, `folder` or `family`, `blocks` and
+`width`, and `seed`, `dtype`, `shrink`, `max_parameters`, `batch`, `source`, and optionally `rule` and `sigma`. It was
+screened before. The `source` of a callable is its name.
 """
 
 from __future__ import annotations
@@ -13,95 +13,167 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 from core.audit.config_file import paths_in, read_config, screen_config
 from core.audit.confine import confine
 from core.audit.conformance.judge import judged_document
 from core.audit.conformance.request import AUTO
-from core.audit.conformance.source import source_of
+from core.audit.conformance.source import Source, source_of
 from core.audit.family import family_settings
-from core.audit.hub import allowed, built_config, built_model, families, library, model_class_of
-from core.audit.inputs import random_batch
+from core.audit.fault import Trial, Works
+from core.audit.hub import allowed, bare_model, built_config, built_model, library, model_class_of
+from core.audit.inputs import model_inputs, random_batch
 from core.audit.loading import loaded_model
+from core.audit.own_code import own_model
+from core.audit.request import checked_family
 from core.audit.result import ModelFacts
 from core.audit.run import audit
 from core.audit.shrink import small_settings
 from core.audit.weight_files import CONFIG, screen_folder
 from core.decoder.batch import Batch
 from core.decoder.config import Budget
-from core.errors import ModelFileError, shown
+from core.errors import BudgetError, BuildError, ModelFileError, cropped
 
 SMALL = 2**20
+# Models up to here are run to find the setting with which they fail, for at most this many seconds or this share of
+# the time that the audit has.
+LARGEST_PROBE, MOST_PROBING, PROBING_SHARE = 2**23, 20.0, 0.25
 TYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.bfloat16}
+NO_TRIAL = Trial()
 Task = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Target:
-    """A model to audit, what is known of it, and its batch."""
+    """A model to audit, what is known of it and of its source, its batch, and the trial of its settings."""
 
     model: nn.Module
     facts: ModelFacts
-    batch: Batch
-    missing: tuple[str, ...] = ()
+    batch: Any
+    source: Source
+    trial: Trial = NO_TRIAL
 
 
 def run_task(
-    task: Task, *, memory: int, seconds: int, stage: Callable[[str], None] = lambda name: None
+    task: Task, *, memory: int | None, seconds: int, stage: Callable[[str], None] = lambda name: None
 ) -> dict[str, Any]:
     """Build, audit and describe; the limits hold from the moment the library is loaded.
 
-    `stage` is told the keys of `core.audit.request.STAGES` behind the first as their work begins.
+    `stage` is told the keys of `core.audit.request.STAGES` behind the first as their work begins. The user's own code
+    is not confined: it may read files and use a device, as in any script of theirs.
     """
-    library()
-    confine(memory, seconds)
+    if task["kind"] != "callable":
+        assert memory is not None
+        library()
+        confine(memory, seconds)
     stage("build")
-    target = build_target(task)
+    target = own_target(task) if task["kind"] == "callable" else build_target(task, PROBING_SHARE * seconds)
     stage("stream")
-    result = audit(target.model, target.batch, facts=target.facts)
+    with target.trial.blaming():
+        result = audit(target.model, target.batch, facts=target.facts)
     stage("conformance")
-    source = replace(source_of(target.model), missing=target.missing)
-    return judged_document(result, rule=task.get("rule", AUTO), sigma=task.get("sigma"), source=source)
+    return judged_document(result, rule=task.get("rule", AUTO), sigma=task.get("sigma"), source=target.source)
 
 
-def build_target(task: Task) -> Target:
-    """The model of a task, in evaluation of nothing but its settings and weights."""
-    budget = Budget(max_parameters=task["max_parameters"])
-    others: list[str] = []
-    if task["kind"] == "family":
-        family, settings = task["family"], family_settings(task["family"], task["blocks"], task["width"])
-    else:
-        given = task["settings"] if task["kind"] == "config" else _folder_settings(task)
-        family = screen_config(given, budget, shrink=task["shrink"])
-        if family not in families():
-            raise ModelFileError(
-                f"The model_type {shown(family)} is not among the {len(families())} causal language models of the "
-                "installed transformers."
-            )
-        settings, others = _declared(family, given, shrink=task["shrink"])
+def own_target(task: Task) -> Target:
+    """The model that the user's own callable returns."""
+    model, batch, facts, source = own_model(task)
+    _use_threads(model)
+    return Target(model, facts, batch, source)
+
+
+def build_target(task: Task, seconds: float = MOST_PROBING) -> Target:
+    """The model of a task, in evaluation of nothing but its settings and weights.
+
+    Where the library refuses a setting or fails with it, up to `seconds` are spent on finding which.
+    """
+    family, settings, others = _described(task)
     model_class = model_class_of(family)
-    config = built_config(model_class.config_class, settings)
-    notes = [f"Not read, for the configuration does not declare it: {name}." for name in others]
-    missing: list[str] = []
-    trained: bool | None = False
-    if task["kind"] == "folder" and not task["shrink"]:
-        files = screen_folder(task["folder"], budget, task["source"])
-        model, findings, missing, trained = loaded_model(model_class, config, files, budget.max_parameters)
-        notes += findings
-    else:
-        model = built_model(model_class, config, seed=task["seed"], max_parameters=budget.max_parameters)
-    model.to(TYPES[task["dtype"]])
-    size = sum(parameter.numel() for parameter in model.parameters())
-    torch.set_num_threads(1 if size < SMALL else torch.get_num_threads())
+    own = {} if task["kind"] == "family" else settings
+    trial = Trial(own, (_builds(model_class), _runs(model_class, task)), min(seconds, MOST_PROBING))
+    notes = [f"Not read, for the configuration does not declare it: {cropped(name)}." for name in others]
+    with trial.blaming():
+        config = built_config(model_class.config_class, settings)
+        model, findings, missing, trained = _model(task, model_class, config)
+        model.to(TYPES[task["dtype"]])
+        batch = _batch(task, config)
+    _refuse_empty(model, trial)
+    _use_threads(model)
     facts = ModelFacts(
         class_name=type(model).__name__,
         family=family,
         source=task["source"],
         trained=trained,
         shrunk=task["shrink"],
-        notes=tuple(notes),
+        notes=(*notes, *findings),
     )
-    return Target(model, facts, _batch(task, config), tuple(missing))
+    return Target(model, facts, batch, replace(source_of(model), missing=tuple(missing)), trial)
+
+
+def _described(task: Task) -> tuple[str, dict[str, Any], list[str]]:
+    """The family of a task, the settings that its configuration declares, and the names of the others."""
+    if task["kind"] == "family":
+        return task["family"], family_settings(task["family"], task["blocks"], task["width"]), []
+    given = task["settings"] if task["kind"] == "config" else _folder_settings(task)
+    family = screen_config(given, Budget(max_parameters=task["max_parameters"]), shrink=task["shrink"])
+    checked_family(family)
+    return family, *_declared(family, given, shrink=task["shrink"])
+
+
+def _model(task: Task, model_class: Any, config: Any) -> tuple[nn.Module, list[str], list[str], bool]:
+    """The model, sentences for what its files did not fit, names that they lack, and whether it is trained."""
+    most = task["max_parameters"]
+    if task["kind"] == "folder" and not task["shrink"]:
+        files = screen_folder(task["folder"], Budget(max_parameters=most), task["source"])
+        return loaded_model(model_class, config, files, most)
+    return built_model(model_class, config, seed=task["seed"], max_parameters=most), [], [], False
+
+
+def _refuse_empty(model: nn.Module, trial: Trial) -> None:
+    """Refuse a parameter without a value where a setting is to blame; some families have such on purpose."""
+    name = next(iter(_empty(model)), None)
+    told = None if name is None else trial.blamed(BuildError(f"the parameter {cropped(name)} has no values"))
+    if told is not None:
+        raise BuildError(told)
+
+
+def _empty(model: nn.Module) -> list[str]:
+    return [name for name, parameter in model.named_parameters() if not parameter.numel()]
+
+
+def _use_threads(model: nn.Module) -> None:
+    """One thread where tensors are small, for waking a second costs more there."""
+    size = sum(parameter.numel() for parameter in model.parameters() if not is_lazy(parameter))
+    torch.set_num_threads(1 if size < SMALL else torch.get_num_threads())
+
+
+def _builds(model_class: Any) -> Works:
+    def works(settings: Mapping[str, Any]) -> bool:
+        try:
+            config = built_config(model_class.config_class, settings)
+            return not _empty(bare_model(model_class, config))
+        except Exception:
+            return False
+
+    return works
+
+
+def _runs(model_class: Any, task: Task) -> Works:
+    def works(settings: Mapping[str, Any]) -> bool | None:
+        try:
+            config = built_config(model_class.config_class, settings)
+            model = built_model(model_class, config, seed=task["seed"], max_parameters=LARGEST_PROBE).eval()
+            with torch.no_grad():
+                inputs = model_inputs(model, _batch(task, config))
+                model(*inputs.arguments, **inputs.keywords)
+        except BudgetError:
+            return None
+        except Exception:
+            return False
+        return True
+
+    return works
 
 
 def _folder_settings(task: Task) -> Mapping[str, Any]:
@@ -116,7 +188,7 @@ def _declared(family: str, given: Mapping[str, Any], *, shrink: bool) -> tuple[d
     paths = paths_in(settings)
     if paths:
         raise ModelFileError(
-            f"{paths[0]} in config.json names a file or a repository, which is never opened; remove it."
+            f"{cropped(paths[0])} in config.json names a file or a repository, which is never opened; remove it."
         )
     if shrink:
         current = built_config(config_class, settings).to_dict()

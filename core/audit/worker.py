@@ -1,6 +1,7 @@
 """The child's own program: read one task from standard input, run it within limits, write its stages and one reply.
 
-Standard output belongs to these lines of JSON; whatever a library prints goes nowhere.
+The standard output that it was started with belongs to these lines of JSON. Whatever a library prints goes nowhere;
+what the user's own code prints goes to standard error.
 """
 
 from __future__ import annotations
@@ -11,28 +12,41 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
-from core.errors import BuildError, DepthscopeError
+from core.audit.confine import limit_memory
+from core.errors import (
+    AuditError,
+    BuildError,
+    DepthscopeError,
+    InternalError,
+    ModelFileError,
+    first_line,
+    internal_sentence,
+    no_memory,
+    raised_by_core,
+    shown,
+)
+
+OWN = "callable"
+DEBUGGER = "pdb.Pdb"
 
 
-def reply_to(task: dict[str, Any], memory: int, seconds: int, stage: Callable[[str], None]) -> dict[str, Any]:
+def reply_to(task: dict[str, Any], memory: int | None, seconds: int, stage: Callable[[str], None]) -> dict[str, Any]:
     """The document, or the refusal as its kind and sentence; never an exception."""
-    stage("library")
-    from core.audit.tasks import run_task
-
+    if task["kind"] != OWN:
+        stage("library")
     try:
+        from core.audit.tasks import run_task
+
         return {"document": run_task(task, memory=memory, seconds=seconds, stage=stage)}
     except DepthscopeError as error:
         return {"kind": type(error).__name__, "sentence": _named(str(error), task)}
-    except MemoryError:
-        return {"kind": BuildError.__name__, "sentence": _memory(memory)}
-    except Exception as error:
-        lines = [line.strip() for line in _named(str(error), task).splitlines() if line.strip()]
-        if "allocate memory" in str(error) or "not enough memory" in str(error):
-            return {"kind": BuildError.__name__, "sentence": _memory(memory)}
-        text = f"{type(error).__name__}: {lines[-1][:200] if lines else ''}".rstrip(": .")
-        return {"kind": BuildError.__name__, "sentence": f"The model cannot be built: {text}."}
+    except BaseException as error:
+        # What is no Exception (a script that exits, an interrupt that it raises itself) is the model's own doing.
+        kind, sentence = _unforeseen(error, task, memory)
+        return {"kind": kind.__name__, "sentence": _named(sentence, task)}
 
 
 def _named(text: str, task: dict[str, Any]) -> str:
@@ -41,26 +55,89 @@ def _named(text: str, task: dict[str, Any]) -> str:
     return text.replace(folder, task["source"]) if folder else text
 
 
-def _memory(memory: int) -> str:
+def _unforeseen(error: BaseException, task: dict[str, Any], memory: int | None) -> tuple[type[AuditError], str]:
+    if no_memory(error):
+        return BuildError, _short(memory)
+    if not isinstance(error, Exception):
+        return (
+            BuildError,
+            f"The code of {shown(task['source'])} ended the audit ({first_line(error)}); let it only build and run.",
+        )
+    if isinstance(error, OSError) and "folder" in task:
+        return ModelFileError, f"A file of {shown(task['source'])} cannot be read ({first_line(error)}); save it again."
+    if task["kind"] == OWN and not raised_by_core(error):
+        return AuditError, (
+            f"The audit of {shown(task['source'])} fails outside the model's forward ({first_line(error)}); where the "
+            "model runs by itself, please report it."
+        )
+    return InternalError, internal_sentence(error, "please report it with the model")
+
+
+def _short(memory: int | None) -> str:
+    if memory is None:
+        return "This machine's memory does not hold that model; make it smaller."
     return f"The model needs more than the {memory // 2**20:,} MiB it is allowed; make it smaller or use --shrink."
 
 
 def main() -> None:
     """Serve one task."""
     message = json.loads(sys.stdin.buffer.read())
+    task, memory = message["task"], message["memory"]
     channel = os.dup(1)
-    quiet = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(quiet, 1)
-    os.dup2(quiet, 2)
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nowhere, 0)
+    if task["kind"] == OWN:
+        os.dup2(2, 1)
+        _let_own_code_in(message["path"], memory)
+    else:
+        os.dup2(nowhere, 1)
+        os.dup2(nowhere, 2)
     warnings.simplefilter("ignore")
-    with os.fdopen(channel, "w", encoding="utf-8") as stream:
+    own_process = os.getpid()
 
-        def write(line: dict[str, Any]) -> None:
-            stream.write(json.dumps(line, allow_nan=False) + "\n")
-            stream.flush()
+    def write(line: dict[str, Any]) -> None:
+        if os.getpid() != own_process:
+            # The user's code forked; the process that it was called in answers alone.
+            os._exit(0)
+        try:
+            _write_all(channel, _line(line).encode() + b"\n")
+        except OSError:
+            # The caller is gone, or the user's code closed what it did not open.
+            os._exit(1)
 
-        reply = reply_to(message["task"], message["memory"], message["seconds"], lambda name: write({"stage": name}))
-        write({**reply, "seconds": time.process_time()})
+    reply = reply_to(task, memory, message["seconds"], lambda name: write({"stage": name}))
+    with suppress(OSError, ValueError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    write({**reply, "seconds": time.process_time()})
+    # Threads of the user's own may still run, and there is nothing to tidy up.
+    os._exit(0)
+
+
+def _write_all(file: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(file, data) :]
+
+
+def _line(reply: dict[str, Any]) -> str:
+    try:
+        return json.dumps(reply, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        sentence = internal_sentence(error, "please report it with the model")
+        return json.dumps({"kind": InternalError.__name__, "sentence": sentence})
+
+
+def _let_own_code_in(path: list[str], memory: int | None) -> None:
+    """The caller's search path, no debugger (there is no terminal for it), and a limit of memory where one is asked."""
+    sys.path[:] = path
+    sys.addaudithook(_refuse_debugger)
+    if memory is not None:
+        limit_memory(memory)
+
+
+def _refuse_debugger(event: str, arguments: tuple[Any, ...]) -> None:
+    if event == DEBUGGER:
+        raise AuditError("The model's code opens a debugger, which has no terminal in an audit; remove the breakpoint.")
 
 
 if __name__ == "__main__":

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from contextlib import redirect_stdout
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +12,7 @@ from core.audit.conformance.request import AUTO
 from core.audit.gate import REFUSED, Gate, findings_of, readable_conformance
 from core.audit.gate_golden import read_golden
 from core.audit.gate_outputs import Outcome, judge_outputs, write_outputs
-from core.audit.target import called, names_callable, screened_task
+from core.audit.target import callable_task, names_callable, screened_task
 from core.cli import DONE, GATE_FAILED
 from core.command import options as opt
 from core.command.progress import progress
@@ -51,8 +49,13 @@ class GateCommand(click.Command):
 @click.option("--dtype", type=opt.DTYPE, default="float32", show_default=True, help="Floating type.")
 @click.option("--batch", "batch_file", type=opt.PATH, metavar="FILE.json", help="Rows with targets and validity.")
 @click.option("--max-parameters", type=opt.WHOLE, default=Budget().max_parameters, show_default=True)
-@click.option("--max-memory", type=opt.WHOLE, default=DEFAULT_MEMORY, show_default=True, help="Bytes of the build.")
-@click.option("--max-seconds", type=opt.WHOLE, default=DEFAULT_SECONDS, show_default=True, help="Time of the build.")
+@click.option(
+    "--max-memory",
+    type=opt.WHOLE,
+    show_default=f"{DEFAULT_MEMORY}; none for a callable",
+    help="Bytes that the audit's process may take.",
+)
+@click.option("--max-seconds", type=opt.WHOLE, default=DEFAULT_SECONDS, show_default=True, help="Time of the audit.")
 @click.option("--rule", type=str, default=AUTO, show_default=True, help="The recipe that the model declares.")
 @click.option("--sigma", type=opt.NUMBER, help="Base standard deviation; the configuration's unless given.")
 @click.option(
@@ -77,14 +80,13 @@ def command(**options: Any) -> int:
 
     request = AuditRequest(
         rule=options["rule"], sigma=options["sigma"], seed=opt.seed(options["seed"]), dtype=options["dtype"],
-        max_parameters=options["max_parameters"],
+        max_parameters=options["max_parameters"], max_memory=options["max_memory"], max_seconds=options["max_seconds"],
     )  # fmt: skip
     request.check()
     _check_outputs(options)
     batch = _batch(options["batch_file"])
     audit = _audit_callable if names_callable(options["model"]) else _audit_path
-    # Standard output is the document's; what a model's own code prints goes to standard error.
-    with redirect_stdout(sys.stderr), progress() as told:
+    with progress() as told:
         document = audit(options, request, batch, told)
     outcome = judge_outputs(document, gate=options["gate"], golden=options["golden"])
     if options["golden"] is not None:
@@ -160,40 +162,21 @@ def _batch(path: str | None) -> JsonValue:
 def _audit_path(options: dict[str, Any], request: AuditRequest, batch: JsonValue, told: Told) -> dict[str, Any]:
     with screened_task(options["model"], request.budget, shrink=options["shrink"]) as model:
         from core.audit.isolation import run_isolated
+        from core.audit.request import checked_family
 
+        checked_family(model["family"])
         task = request.task(model, batch)
-        return run_isolated(task, memory=options["max_memory"], seconds=options["max_seconds"], told=told)
+        return run_isolated(task, memory=request.memory, seconds=request.max_seconds, told=told)
 
 
 def _audit_callable(options: dict[str, Any], request: AuditRequest, batch: JsonValue, told: Told) -> dict[str, Any]:
-    """The user's own code runs in this process, as in any script of theirs."""
+    """The user's own code runs as in any script of theirs, but in a process that can be ended."""
     if options["shrink"]:
         raise BatchError("--shrink changes a config; a callable decides its own sizes, so leave it out.")
-    import torch
-    from torch.nn.parameter import is_lazy
+    from core.audit.isolation import run_isolated
 
-    from core.audit.conformance.judge import judged_document
-    from core.audit.conformance.source import Source, source_of
-    from core.audit.isolation import tell_stage
-    from core.audit.result import ModelFacts
-    from core.audit.run import audit
-    from core.decoder.batch import Batch
-
-    torch.manual_seed(request.seed)
-    model, example = called(options["model"])
-    opt.use_threads(sum(parameter.numel() for parameter in model.parameters() if not is_lazy(parameter)))
-    given = Batch.from_document(batch) if batch is not None else example
-    facts = ModelFacts(class_name=type(model).__name__, source=options["model"])
-    own = source_of(model)
-
-    def build(blocks: int | None) -> Any:
-        return called(options["model"])[0] if blocks is None or own.build is None else own.build(blocks)
-
-    source = Source(build=build, deep=own.deep, settings=own.settings)
-    tell_stage("stream", told)
-    result = audit(model, given, facts=facts)
-    tell_stage("conformance", told)
-    return judged_document(result, rule=request.rule, sigma=request.sigma, source=source)
+    task = request.task(callable_task(options["model"]), batch)
+    return run_isolated(task, memory=request.max_memory, seconds=request.max_seconds, told=told)
 
 
 def readable(document: dict[str, Any]) -> str:

@@ -13,7 +13,8 @@ from typing import Any
 import click
 
 from core import __version__
-from core.audit.confine import OFFLINE
+from core.audit.confine import OFFLINE, check_limits
+from core.audit.request import families
 from core.audit.survey import COLUMNS, FAMILY_BYTES, FAMILY_SECONDS, survey
 from core.audit.survey_table import MANIFEST, TABLE, survey_counts, survey_manifest, survey_state
 from core.command import options as opt
@@ -34,12 +35,11 @@ SCHEMA = "depthscope.survey/1"
 @opt.json_option
 def command(**options: Any) -> None:
     """Audit the causal language models of the installed transformers and write one row a family."""
-    from core.views.survey_tables import ordered
-
     os.environ.update(OFFLINE)
     workers = options["workers"]
     if workers is not None and workers < 1:
         raise ConfigError(f"--workers is {workers}; a survey needs at least one process.")
+    check_limits(options["max_memory"], options["max_seconds"])
     chosen = _chosen(options["wanted"])
     check_survey_folder(options["out"], "--out")
     rows: list[dict[str, Any]] = []
@@ -48,6 +48,8 @@ def command(**options: Any) -> None:
         rows.append(row)
         if not options["quiet"]:
             _progress(row, len(rows), len(chosen))
+    from core.views.survey_tables import ordered  # kept out of the module, for it brings pandas and Plotly along
+
     in_order = ordered(rows, "family")
     head = {"schema": SCHEMA, "version": __version__}
     document = {**head, "out": str(Path(options["out"]) / TABLE), "rows": in_order, "versions": _versions()}
@@ -58,7 +60,7 @@ def command(**options: Any) -> None:
 
 def check_survey_folder(folder: str, option: str = "") -> None:
     """Refuse a folder that a survey cannot be written to, or whose files are no survey's; raises `StorageError`."""
-    # Pandas and transformers are kept out of the module, so that help does not wait for them.
+    # Pandas is kept out of the module, so that help does not wait for it.
     from core.views.export import check_tables
 
     check_tables(folder, {TABLE.removesuffix(".csv"): COLUMNS}, option)
@@ -90,8 +92,6 @@ def write_survey(folder: str, rows: Sequence[Mapping[str, Any]], versions: Mappi
 
 
 def _chosen(text: str) -> list[str]:
-    from core.audit.hub import families
-
     known = families()
     if text == "all":
         return list(known)

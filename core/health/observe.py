@@ -55,7 +55,8 @@ class Observation:
     """Scalars of E members at S sites; the only thing that outlives a forward.
 
     `activation_rms` and `adjoint_rms` are `[E, S]`, `loss_nats` is `[E]`. `width` is D. `activation_tokens` and
-    `adjoint_tokens` are `[E, S, len(TOKEN_STATISTICS)]` where they were asked for.
+    `adjoint_tokens` are `[E, S, len(TOKEN_STATISTICS)]` where they were asked for. `notes` are sentences on how a
+    model of the user's own was run.
     """
 
     labels: list[str]
@@ -70,6 +71,7 @@ class Observation:
     parameter_gradients: dict[str, torch.Tensor] = field(default_factory=dict)
     activation_tokens: FloatArray | None = None
     adjoint_tokens: FloatArray | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def members(self) -> int:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from core.audit.conformance.kinds import MEANING, Severity, severity
-from core.audit.gate import findings_of
+from core.audit.conformance.kinds import VERDICTS, Severity, severity
+from core.audit.gate import findings_of, nothing_judged
 from core.health.band import DEFAULT_BAND
 from core.health.diagnosis import compared, diagnose_arm
 from core.views.lab.view import counted
@@ -77,9 +77,9 @@ def identity_sentence(document: Document) -> str:
 
 
 def conformance_title(document: Document) -> str:
-    """The verdict: the kind of the worst finding and what it means."""
+    """The verdict and what it means."""
     kind = document["conformance"]["verdict"]
-    return f"{kind}: {MEANING[kind]}"
+    return f"{kind}: {VERDICTS[kind]}"
 
 
 def conformance_severity(document: Document) -> Severity:
@@ -88,18 +88,19 @@ def conformance_severity(document: Document) -> Severity:
 
 
 def conformance_sentence(document: Document) -> str:
-    """The worst finding's own sentence, and how many others there are."""
+    """The worst finding's own sentence, or that there is nothing to judge, and how many others there are."""
     if document["model"]["trained"]:
         return TRAINED
-    first, *others = findings_of(document)
+    others = findings_of(document)
+    sentence = "No gate fails on that." if nothing_judged(document) else others.pop(0)["sentence"]
     more = f" {len(others)} more {'finding' if len(others) == 1 else 'findings'} below." if others else ""
-    return f"{first['sentence']}{more}"
+    return f"{sentence}{more}"
 
 
 def base_sentence(document: Document) -> str:
     """What writers were judged by: rule, base, and the depths that were built."""
     conformance = document["conformance"]
-    if conformance["base"] is None:
+    if conformance["base"] is None or nothing_judged(document):
         return "No scale was judged."
     base, depths = conformance["base"], [str(depth["blocks"]) for depth in conformance["depths"]]
     rule = f"the rule {conformance['rule']}, {conformance['formula']}" if conformance["rule"] else "no rule"

@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
+from core.audit.conformance.kinds import NOTHING
 from core.audit.gate import findings_of
 from core.views import audit_words as words
 from core.views.audit_figures import writer_profile_figure
@@ -90,7 +91,7 @@ def verdicts(document: Mapping[str, Any]) -> None:
                 "warning": (st.warning, panels.CAREFUL),
                 "info": (st.success, panels.GOOD),
             }[words.conformance_severity(document)]
-            if document["conformance"]["verdict"] == "no-rule-declared":
+            if document["conformance"]["verdict"] in ("no-rule-declared", NOTHING):
                 box, icon = st.info, panels.NOTE
             _box(box, icon, title, sentence)
     for note in (*model["notes"], *document["conformance"]["notes"]):
@@ -102,6 +103,8 @@ def findings(shown: Shown) -> None:
     document = shown.document
     left, right = st.columns([1, 1.15], gap="large")
     with left:
+        if not findings_of(document):
+            st.info(panels.escaped(words.conformance_title(document)), icon=panels.NOTE)
         for finding in findings_of(document):
             _finding(finding)
         shown.sheet.files("findings", shown.tables["findings"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -226,8 +227,6 @@ def test_memory_and_time_are_bounded() -> None:
 @pytest.mark.heavy
 def test_a_child_reaches_nothing_outside() -> None:
     """In a confined process connections, processes, pickles and large files are refused."""
-    import subprocess
-
     script = (
         "import os, socket, subprocess, pickle, tempfile\n"
         "from core.audit.confine import confine\n"
@@ -246,3 +245,13 @@ def test_a_child_reaches_nothing_outside() -> None:
     environment = {**os.environ, **OFFLINE, "PYTHONPATH": os.getcwd()}
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment)
     assert done.stdout.split() == ["BuildError"] * 5 + ["OSError"]
+
+
+def test_a_library_that_is_imported_already_is_taken_as_it_is() -> None:
+    """It has asked which other libraries there are, and none of them may be gone since."""
+    script = (
+        "import transformers\nfrom core.audit.hub import library, model_class_of\nlibrary()\nmodel_class_of('gpt2')\n"
+    )
+    environment = {**os.environ, **OFFLINE, "PYTHONPATH": os.getcwd()}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

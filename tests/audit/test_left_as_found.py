@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import random
 import threading
+from collections import OrderedDict, deque
+from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -114,6 +118,141 @@ def test_an_audit_that_ends_midway_leaves_the_model_as_found() -> None:
     audit(model, IDS)
     assert len(OnlyOnce.runs) > 1
     assert same(before, snapshot(model))
+
+
+class Slotted:
+    """A cache without a `__dict__`."""
+
+    __slots__ = ("count", "keys", "last")
+
+    def __init__(self) -> None:
+        self.keys: list[torch.Tensor] = []
+        self.count = 0
+
+
+@dataclass(frozen=True)
+class Frozen:
+    steps: int = 0
+
+
+class Keeper(zoo.Decoder):
+    """A forward that leaves something in every kind of attribute, on its parameters, its process and its batch."""
+
+    def extra(self, blocks: int) -> None:
+        self.log: list[Any] = []
+        self.stats: dict[str, Any] = {"runs": 0, "deep": {"runs": [1]}}
+        self.order = OrderedDict(a=1, b=2)
+        self.seen: set[int] = set()
+        self.recent = deque([1], maxlen=3)
+        self.pair = (torch.zeros(2), [1])
+        self.cache, self.frozen, self.space = Slotted(), Frozen(), SimpleNamespace(a=1)
+        self.count, self.table, self.sums, self.out = 0, np.zeros(3), torch.zeros(3), torch.zeros(2)
+        self.past = torch.zeros(*IDS.shape, zoo.WIDTH)
+        self.mean, self.variance = torch.zeros(zoo.WIDTH), torch.ones(zoo.WIDTH)
+        self.loose = [nn.Linear(2, 2)]
+        self.register_buffer("filled", torch.zeros(*IDS.shape, zoo.WIDTH))
+        self.register_buffer("sparse", torch.eye(3).to_sparse(), persistent=False)
+        self.draws = (torch.Generator().manual_seed(1), np.random.default_rng(2), random.Random(3))
+
+    def containers(self) -> list[Any]:
+        """All that the forward writes to, by value."""
+        cache = (self.cache.keys, self.cache.count, hasattr(self.cache, "last"))
+        tensors = [*self.pair[:1], self.sums, self.out, self.past, self.mean, self.variance, self.filled]
+        tensors += [self.loose[0].weight, self.head.weight, self.first[0].out.weight]
+        held = [self.log, self.stats, list(self.order.items()), self.seen, list(self.recent), self.pair[1], cache]
+        held += [self.frozen.steps, vars(self.space), self.count, self.table.tolist(), sorted(vars(self))]
+        modules = [name for name, _ in self.named_modules()], [name for name, _ in self.named_buffers()]
+        draws = self.draws[0].get_state(), self.draws[1].bit_generator.state, self.draws[2].getstate()
+        plain = [(tensor.tolist(), tensor.grad_fn, tensor.data_ptr()) for tensor in tensors]
+        return copy.deepcopy([held, modules, draws, plain, self.sparse.to_dense().tolist()])
+
+    def start(self, ids: torch.Tensor) -> torch.Tensor:
+        self.write_plain()
+        torch.rand(2, generator=self.draws[0]), self.draws[1].random(), self.draws[2].random()
+        torch.add(torch.ones(2), 1, out=self.out)
+        self.pair[0].add_(1)
+        self.sums += 1
+        self.sparse = self.sparse * 2
+        nn.functional.batch_norm(torch.rand(4, zoo.WIDTH), self.mean, self.variance, training=True)
+        with torch.no_grad():
+            self.head.weight.mul_(1.25)
+            self.loose[0].weight.add_(1)
+        self.first[0].out.weight.data = self.first[0].out.weight.data * 2
+        self.add_module("late", nn.ReLU())
+        self.norm.register_forward_hook(lambda *a: None)
+        self.register_buffer("new", torch.ones(1))
+        self.embed.weight.grad = None
+        torch.set_num_threads(torch.get_num_threads() + 1)
+        x = super().start(ids)
+        # A cache written in place takes on the graph of what it keeps.
+        self.past[:] = x
+        self.filled[:] = x
+        ids[:, 0] = 3
+        self.train()
+        torch.set_default_dtype(torch.float64)
+        return x
+
+    def write_plain(self) -> None:
+        self.log.append(1)
+        self.stats["runs"] += 1
+        self.stats["deep"]["runs"].append(2)
+        self.stats["new"] = 3
+        self.order.move_to_end("a")
+        self.seen.add(len(self.log))
+        self.recent.append(5)
+        self.pair[1].append(3)
+        self.cache.keys.append(torch.ones(1))
+        self.cache.count += 1
+        self.cache.last = 1
+        object.__setattr__(self.frozen, "steps", 9)
+        self.space.b = 2
+        self.count += 1
+        self.table += 1
+        self.kept = [1]
+
+
+@pytest.mark.parametrize("failing", [False, True])
+def test_whatever_a_forward_writes_is_put_back(failing: bool) -> None:
+    torch.manual_seed(0)
+    model = Keeper().train()
+    model.embed.weight.grad = torch.ones_like(model.embed.weight)
+    model.first[0].eval()
+    if failing:
+        model.norm.register_forward_hook(lambda *a: 1 / 0)
+    ids, gradient = IDS.clone(), model.embed.weight.grad
+    before, kept = snapshot(model), model.containers()
+    if failing:
+        with pytest.raises(AuditError, match="ZeroDivisionError"):
+            audit(model, ids)
+    else:
+        assert audit(model, ids).identity.verdict == "proved"
+    after, now = snapshot(model), model.containers()
+    for key in before:
+        assert same(before[key], after[key]), key
+    assert same(kept, now)
+    assert torch.equal(ids, IDS)
+    assert model.embed.weight.grad is gradient
+
+
+def test_an_interrupted_audit_leaves_the_model_as_found() -> None:
+    model = prepared("Mutating")
+    before = snapshot(model)
+
+    def interrupt(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    handle = model.norm.register_forward_hook(interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        audit(model, IDS)
+    handle.remove()
+    assert same(before, snapshot(model))
+
+
+def test_what_is_too_much_to_keep_is_said() -> None:
+    model = prepared("Decoder")
+    assert audit(model, IDS).document()["model"]["notes"] == []
+    model.history = list(range(2**20 + 1))
+    assert "was not put back" in audit(model, IDS).document()["model"]["notes"][0]
 
 
 def test_the_users_own_backward_still_works_afterwards() -> None:

@@ -11,7 +11,7 @@ from torch import nn
 
 from core.audit.conformance.draws import draws_of
 from core.audit.conformance.intact import alike, duplicated, listed, missing, reloaded, unwritten
-from core.audit.conformance.kinds import Finding, ordered
+from core.audit.conformance.kinds import Finding, ordered, verdict_of
 from core.audit.conformance.reading import Reading, read
 from core.audit.conformance.request import AUTO, checked_sigma
 from core.audit.conformance.rows import depth_row, matrix_rows, profile_of
@@ -47,8 +47,8 @@ class Judgement:
 
     @property
     def verdict(self) -> str:
-        """The kind of the worst finding."""
-        return self.findings[0].kind
+        """The kind of the worst finding that judges the initialization, `nothing-to-judge` where there is none."""
+        return verdict_of(self.findings)
 
     def fill(self, document: dict[str, Any], band: Band = DEFAULT_BAND) -> dict[str, Any]:
         """The audit document with its writers, conformance and twin filled in."""

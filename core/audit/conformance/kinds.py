@@ -35,13 +35,23 @@ INFOS = {
     "no-rule-declared": "No depth rule is declared or recognized",
     "tied": "One parameter under several names",
 }
+# A verdict without a finding of its own: where nothing that was found says anything of a writer's scale.
+NOTHING = "nothing-to-judge"
+# Facts about parameters, not about their scale; they are findings and never the verdict.
+NO_VERDICT = ("tied",)
 MEANING = {**ERRORS, **WARNINGS, **INFOS}
+VERDICTS = {**MEANING, NOTHING: "No rule could be judged on any writer"}
 ORDER = {kind: place for place, kind in enumerate(MEANING)}
 
 
 def severity(kind: str) -> Severity:
     """`error`, `warning` or `info`."""
     return "error" if kind in ERRORS else "warning" if kind in WARNINGS else "info"
+
+
+def verdict_of(findings: Iterable[Finding]) -> str:
+    """The worst kind among the findings that judge an initialization, `NOTHING` where there is none."""
+    return min((f.kind for f in findings if f.kind not in NO_VERDICT), key=lambda kind: ORDER[kind], default=NOTHING)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -102,7 +102,7 @@ def _seen(discovery: Discovery, which: str) -> Iterator[_Seen]:
                     continue
                 for name in discovery.names.of(use.parameters):
                     parameter = discovery.names.parameters[name]
-                    if parameter.dim() >= 2 and parameter.is_floating_point():
+                    if parameter.dim() >= 2 and parameter.numel() and parameter.is_floating_point():
                         operand = _operand(discovery, use) if len(use.parameters) == 1 else None
                         yield _Seen(use, name, parameter.detach(), operand, place, number)
 

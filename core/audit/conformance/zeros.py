@@ -10,7 +10,7 @@ from core.audit.conformance.intact import listed
 from core.audit.conformance.kinds import Finding
 from core.audit.discovery import Discovery, Site
 from core.audit.guard import undisturbed
-from core.audit.inputs import call, loss_of
+from core.audit.loss import loss_of
 from core.audit.names import numbered
 from core.audit.proof import silent_blocks
 from core.audit.recorder import Replay
@@ -102,7 +102,7 @@ def _silent(discovery: Discovery) -> list[Finding]:
         names += [
             name
             for name in discovery.names.parameters
-            if any(f"{container}.{number}" == prefix for container, number in numbered(name))
+            if any(f"{container}.{number}".lstrip(".") == prefix for container, number in numbered(name))
         ]
     if not names:
         return []
@@ -120,10 +120,10 @@ def _with_gradient(discovery: Discovery) -> frozenset[str]:
     """Names of all parameters whose gradient of the loss is not zero, by a forward of its own."""
     model, names = discovery.guard.model, discovery.names
     watch = Replay([])
-    with undisturbed(model) as guard, guard.run(watch):
+    with undisturbed(model) as guard, guard.run(watch, discovery.inputs):
         parameters = {n: p for n, p in names.parameters.items() if p.is_floating_point()}
         with watch:
-            output = call(model, discovery.inputs)
+            output = guard.call(discovery.inputs.arguments, discovery.inputs.keywords)
         loss = loss_of(output, discovery.inputs).mean
         gradients = torch.autograd.grad(loss.sum(), list(parameters.values()), allow_unused=True)
     pairs = zip(parameters, gradients, strict=True)

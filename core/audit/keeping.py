@@ -1,0 +1,165 @@
+"""Keep what a model reaches, without copying its weights, and put it back: attributes, containers, tensors, generators.
+
+Lists, dicts, sets and the attributes of objects are kept as they stand; an object that was there before is the same
+object afterwards, with the content it had.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import types
+from argparse import Namespace
+from collections import OrderedDict, UserDict, UserList, deque
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+# Entries of containers outside the model's own modules, and bytes of a numpy array, that are kept at most.
+MOST_ENTRIES, LARGEST_ARRAY = 2**20, 2**24
+LEAVES = frozenset(
+    {bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, types.FunctionType, type}
+)
+# Their attributes are walked too; those of other library objects (locks, threads, process groups) are not ours.
+WALKED = (nn.Module, Namespace, types.SimpleNamespace, UserDict, UserList)
+FOREIGN = sys.stdlib_module_names | {"torch", "numpy"}
+Content = tuple[Any, ...]
+_UNSET = object()
+
+
+class Kept:
+    """What the `roots` reach, as it is now. `tensors` are for the caller to protect; `complete` tells if all is kept.
+
+    Not reached: what functions, classes and other modules' globals hold.
+    """
+
+    def __init__(self, roots: Iterable[object]) -> None:
+        self.tensors: list[torch.Tensor] = []
+        self.complete = True
+        self._containers: list[tuple[Any, Content]] = []
+        self._slots: list[tuple[Any, list[tuple[Any, Any]]]] = []
+        self._states: list[tuple[Callable[[Any], object], Any]] = []
+        self._arrays: list[tuple[Any, Any]] = []
+        self._left = MOST_ENTRIES
+        self._seen: dict[int, object] = {}
+        queue = deque(roots)
+        for module in [root for root in queue if isinstance(root, nn.Module)]:
+            # The modules first, so that no budget ever leaves one out.
+            queue.extend(module.modules())
+        while queue:
+            value = queue.popleft()
+            if type(value) not in LEAVES and id(value) not in self._seen:
+                self._seen[id(value)] = value
+                queue.extend(self._keep(value))
+
+    def restore(self) -> None:
+        """Put back what changed."""
+        for container, content in self._containers:
+            if not _identical(_content(container), content):
+                _refill(container, content)
+        for value, slots in self._slots:
+            for slot, kept in slots:
+                if kept is not _UNSET:
+                    slot.__set__(value, kept)
+                elif _slot(slot, value) is not _UNSET:
+                    slot.__delete__(value)
+        for put, state in self._states:
+            put(state)
+        for array, copy in self._arrays:
+            if not np.array_equal(array, copy):
+                array[...] = copy
+
+    def _keep(self, value: Any) -> Iterator[object]:
+        """Keep one object; gives those that it holds."""
+        if isinstance(value, torch.Tensor):
+            self.tensors.append(value)
+        elif isinstance(value, torch.Generator):
+            self._states.append((value.set_state, value.get_state()))
+        elif isinstance(value, random.Random):
+            self._states.append((value.setstate, value.getstate()))
+        elif isinstance(value, np.random.Generator):
+            bits = value.bit_generator
+            self._states.append((partial(setattr, bits, "state"), bits.state))
+        elif isinstance(value, np.ndarray):
+            if value.nbytes <= LARGEST_ARRAY and not isinstance(value, np.memmap) and value.flags.writeable:
+                self._arrays.append((value, value.copy()))
+            else:
+                self.complete &= not value.flags.writeable
+        elif isinstance(value, dict | list | set | deque):
+            yield from self._container(value, charged=True)
+        elif isinstance(value, tuple | frozenset):
+            yield from value
+        if isinstance(value, WALKED) or _of_the_users(type(value)):
+            yield from self._attributes(value)
+
+    def _container(self, value: Any, *, charged: bool) -> Iterator[object]:
+        self._left -= len(value) if charged else 0
+        if self._left < 0:
+            self.complete = False
+            return
+        content = _content(value)
+        self._containers.append((value, content))
+        yield from content
+
+    def _attributes(self, value: Any) -> Iterator[object]:
+        # Read past `__getattr__`, `__getattribute__` and properties, which may do or raise anything.
+        try:
+            attributes = object.__getattribute__(value, "__dict__")
+        except AttributeError:
+            attributes = None
+        if type(attributes) is dict:
+            yield from self._container(attributes, charged=not isinstance(value, nn.Module))
+        declared = [vars(base).values() for base in type(value).__mro__ if "__slots__" in vars(base)]
+        found = [slot for group in declared for slot in group if isinstance(slot, types.MemberDescriptorType)]
+        if found:
+            slots = [(slot, _slot(slot, value)) for slot in found]
+            self._slots.append((value, slots))
+            yield from (held for _, held in slots)
+
+
+def _of_the_users(kind: type) -> bool:
+    module = getattr(kind, "__module__", "builtins")
+    return isinstance(module, str) and module.partition(".")[0] not in FOREIGN and not issubclass(kind, type)
+
+
+def _content(container: Any) -> Content:
+    """Everything a container holds, keys and values of a dict in turn."""
+    if isinstance(container, dict):
+        return tuple(part for pair in _dict_type(container).items(container) for part in pair)
+    return tuple(container)
+
+
+def _refill(container: Any, content: Content) -> None:
+    # By the built-in types' own methods, for a subclass may do something else beside.
+    if isinstance(container, dict):
+        kind = _dict_type(container)
+        kind.clear(container)
+        for key, value in zip(content[::2], content[1::2], strict=True):
+            kind.__setitem__(container, key, value)
+    elif isinstance(container, list):
+        list.__setitem__(container, slice(None), content)
+    elif isinstance(container, deque):
+        deque.clear(container)
+        deque.extend(container, content)
+    else:
+        set.clear(container)
+        set.update(container, content)
+
+
+def _dict_type(container: Any) -> Any:
+    return OrderedDict if isinstance(container, OrderedDict) else dict
+
+
+def _identical(first: Content, second: Content) -> bool:
+    return len(first) == len(second) and all(a is b for a, b in zip(first, second, strict=True))
+
+
+def _slot(slot: Any, value: object) -> Any:
+    try:
+        return slot.__get__(value)
+    except AttributeError:
+        return _UNSET
