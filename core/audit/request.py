@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
-from core.audit.conformance.request import AUTO, checked_rule, checked_sigma
+from core.audit.initialization.request import AUTO, checked_rule, checked_sigma
 from core.decoder.config import Budget
 from core.decoder.splitmix64 import checked_seed
 from core.errors import AuditError, DtypeError, MissingExtra, shown

@@ -16,11 +16,11 @@ from torch import nn
 
 from core.audit.config_file import paths_in, read_config, screen_config
 from core.audit.confine import confine
-from core.audit.conformance.judge import judged_document
-from core.audit.conformance.request import AUTO
-from core.audit.conformance.source import source_of
 from core.audit.family import family_settings
 from core.audit.hub import allowed, built_config, built_model, families, library, model_class_of
+from core.audit.initialization.judge import judged_document
+from core.audit.initialization.rebuild import rebuilder_of
+from core.audit.initialization.request import AUTO
 from core.audit.inputs import random_batch
 from core.audit.loading import loaded_model
 from core.audit.result import ModelFacts
@@ -60,7 +60,7 @@ def run_task(
     stage("stream")
     result = audit(target.model, target.batch, facts=target.facts)
     stage("conformance")
-    source = replace(source_of(target.model), missing=target.missing)
+    source = replace(rebuilder_of(target.model), missing=target.missing)
     return judged_document(result, rule=task.get("rule", AUTO), sigma=task.get("sigma"), source=source)
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import click
 
 from core.audit.confine import DEFAULT_MEMORY, DEFAULT_SECONDS
-from core.audit.conformance.request import AUTO
 from core.audit.gate import readable_conformance
 from core.audit.gate_outputs import write_outputs
+from core.audit.initialization.request import AUTO
 from core.audit.request import AuditRequest
 from core.audit.target import called, names_callable, screened_task
 from core.cli import DONE, GATE_FAILED
@@ -125,8 +125,8 @@ def _audit_callable(options: dict[str, Any], request: AuditRequest, batch: JsonV
     import torch
     from torch.nn.parameter import is_lazy
 
-    from core.audit.conformance.judge import judged_document
-    from core.audit.conformance.source import Source, source_of
+    from core.audit.initialization.judge import judged_document
+    from core.audit.initialization.rebuild import Rebuilder, rebuilder_of
     from core.audit.result import ModelFacts
     from core.audit.run import audit
 
@@ -135,12 +135,12 @@ def _audit_callable(options: dict[str, Any], request: AuditRequest, batch: JsonV
     opt.use_threads(sum(parameter.numel() for parameter in model.parameters() if not is_lazy(parameter)))
     given = Batch.from_document(batch) if batch is not None else example
     facts = ModelFacts(class_name=type(model).__name__, source=options["model"])
-    own = source_of(model)
+    own = rebuilder_of(model)
 
     def build(blocks: int | None) -> Any:
         return called(options["model"])[0] if blocks is None or own.build is None else own.build(blocks)
 
-    source = Source(build=build, deep=own.deep, settings=own.settings)
+    source = Rebuilder(build=build, deep=own.deep, settings=own.settings)
     result = audit(model, given, facts=facts)
     return judged_document(result, rule=request.rule, sigma=request.sigma, source=source)
 

@@ -46,6 +46,8 @@ RECIPES: tuple[Recipe, ...] = (
         evidence="derived here",
         laws=_on(WRITERS, Law("L^(-1/2)", lambda m: depth_factor(m.blocks))),
         counts="blocks",
+        auto_order=1,
+        counted="one addition a block is counted",
     ),
     Recipe(
         name="gpt2",
@@ -54,6 +56,8 @@ RECIPES: tuple[Recipe, ...] = (
         evidence="paper",
         laws=_on(WRITERS, _BY_ADDITIONS),
         counts="additions",
+        auto_order=0,
+        counted="two additions a block are counted",
     ),
     Recipe(
         name="block-indexed",
@@ -62,6 +66,8 @@ RECIPES: tuple[Recipe, ...] = (
         evidence="implementation read",
         laws=_on(WRITERS, power("(2(l+1))^(-1/2)", lambda m: 2 * (m.block + 1))),
         counts="additions",
+        auto_order=2,
+        counted="the block's own index is counted, not the whole depth",
     ),
     Recipe(
         name="lingua-global",
@@ -70,6 +76,8 @@ RECIPES: tuple[Recipe, ...] = (
         evidence="implementation read",
         laws=_on(WRITERS, power("(2(L+1))^(-1/2)", lambda m: 2 * (m.blocks + 1))),
         counts="additions",
+        auto_order=3,
+        counted="one block more than there is is counted",
     ),
     Recipe(
         name="wang",
@@ -78,6 +86,7 @@ RECIPES: tuple[Recipe, ...] = (
         evidence="implementation read",
         laws={**_on((*_OUTSIDE, *BLOCK_MATRICES), _SMALL_STD), **_on(WRITERS, _WANG_STD)},
         counts="blocks",
+        auto_order=4,
     ),
     Recipe(
         name="ds-init",
@@ -86,6 +95,8 @@ RECIPES: tuple[Recipe, ...] = (
         evidence="derived here",
         laws=_on(BLOCK_MATRICES, power("(l+1)^(-1/2)", lambda m: m.block + 1)),
         counts="blocks",
+        auto_order=5,
+        counted="the block's own index is counted, one addition a block",
     ),
     Recipe(
         name="zero-writer",
@@ -108,6 +119,7 @@ RECIPES: tuple[Recipe, ...] = (
         source="Dey et al. 2025, CompleteP, exponent 1, base depth 2",
         evidence="paper",
         topology=Topology(branch=DepthLaw("(L/2)^(-1)", lambda _, blocks: 2.0 / blocks)),
+        auto_order=6,
     ),
     Recipe(
         name="layerscale",
@@ -155,6 +167,7 @@ RECIPES: tuple[Recipe, ...] = (
         ),
         counts="additions",
         minimum_blocks=2,
+        auto_order=7,
     ),
     Recipe(
         name="post-norm",
@@ -175,6 +188,7 @@ RECIPES: tuple[Recipe, ...] = (
             final_norm=None,
             shortcut=DepthLaw("(2L)^(1/4)", lambda _, blocks: (2 * blocks) ** 0.25),
         ),
+        counted="DeepNet's post-norm gain is used",
     ),
     Recipe(
         name="admin",

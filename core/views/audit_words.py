@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from core.audit.conformance.kinds import MEANING, Severity, severity
 from core.audit.gate import findings_of
+from core.audit.initialization.findings import VERDICTS, Severity, severity
 from core.health.band import DEFAULT_BAND
 from core.health.diagnosis import compared, diagnose_arm
 from core.views.lab.view import counted
@@ -79,18 +79,21 @@ def identity_sentence(document: Document) -> str:
 def conformance_title(document: Document) -> str:
     """The verdict: the kind of the worst finding and what it means."""
     kind = document["conformance"]["verdict"]
-    return f"{kind}: {MEANING[kind]}"
+    return f"{kind}: {VERDICTS[kind]}"
 
 
 def conformance_severity(document: Document) -> Severity:
-    """The severity of the verdict."""
-    return severity(document["conformance"]["verdict"])
+    """The severity of the verdict: that of the worst finding, which may be milder than its kind."""
+    found: list[Severity] = [finding["severity"] for finding in findings_of(document)[:1]]
+    return found[0] if found else severity(document["conformance"]["verdict"])
 
 
 def conformance_sentence(document: Document) -> str:
     """The worst finding's own sentence, and how many others there are."""
     if document["model"]["trained"]:
         return TRAINED
+    if not findings_of(document):
+        return f"{VERDICTS[document['conformance']['verdict']]}."
     first, *others = findings_of(document)
     more = f" {len(others)} more {'finding' if len(others) == 1 else 'findings'} below." if others else ""
     return f"{first['sentence']}{more}"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from core.audit.conformance.kinds import MEANING, severity
+from core.audit.initialization.findings import VERDICTS, severity
 from core.audit.survey import COLUMNS
 from core.audit.survey_table import STATES, state_counts, survey_counts, survey_state
 from core.views.tables import frame
@@ -113,7 +113,7 @@ def state_table(rows: Sequence[Row]) -> pd.DataFrame:
 
 def kind_table(rows: Sequence[Row]) -> pd.DataFrame:
     """Families a kind of worst finding, with its severity and meaning; families that were not judged stand last."""
-    found = [kind for kind in (*MEANING, NOT_JUDGED) if any(kind_of(row) == kind for row in rows)]
+    found = [kind for kind in (*VERDICTS, NOT_JUDGED) if any(kind_of(row) == kind for row in rows)]
     return pd.DataFrame(
         [
             {
@@ -121,7 +121,7 @@ def kind_table(rows: Sequence[Row]) -> pd.DataFrame:
                 "severity": "" if kind == NOT_JUDGED else severity(kind),
                 "families": (count := sum(kind_of(row) == kind for row in rows)),
                 "share": count / max(1, len(rows)),
-                "meaning": MEANING.get(kind, "The model was not built, or its initialization could not be judged"),
+                "meaning": VERDICTS.get(kind, "The model was not built, or its initialization could not be judged"),
             }
             for kind in found
         ]

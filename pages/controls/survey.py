@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from core.audit.conformance.kinds import MEANING
+from core.audit.initialization.findings import VERDICTS
 from core.audit.survey_table import STATES
 from core.views.survey_tables import EVERY, NOT_JUDGED, ORDERS
 from pages.common.control import Control
@@ -14,7 +14,7 @@ TEXT = Control(
 )  # fmt: skip
 STATE = Control(name="survey_state", label="State", kind="choice", default=EVERY, options=(EVERY, *STATES), width=180)
 KIND = Control(
-    name="survey_kind", label="Kind of finding", kind="choice", default=EVERY, options=(EVERY, *MEANING, NOT_JUDGED),
+    name="survey_kind", label="Kind of finding", kind="choice", default=EVERY, options=(EVERY, *VERDICTS, NOT_JUDGED),
     width=240,
 )  # fmt: skip
 ORDER = Control(
