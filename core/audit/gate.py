@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from core.audit.initialization.findings import NOTHING, VERDICTS
+
 Gate = Literal["error", "warning"]
 Document = Mapping[str, Any]
 # What --gate refuses, by its argument.
@@ -24,6 +26,11 @@ def findings_of(document: Document) -> list[dict[str, Any]]:
     return list(conformance.get("findings") or ())
 
 
+def nothing_judged(document: Document) -> bool:
+    """Whether the initialization was looked at and nothing of it could be judged."""
+    return (document.get("conformance") or {}).get("verdict") == NOTHING
+
+
 def readable_conformance(document: Document) -> list[str]:
     """Rule, base, findings and profile as lines for a terminal."""
     conformance = document.get("conformance")
@@ -34,6 +41,8 @@ def readable_conformance(document: Document) -> list[str]:
     if base is not None:
         law = "" if base["law"] == "constant" else f" times {base['law']}"
         lines[0] += f"; base std {base['constant']:.4g}{law}, from {base['source']}"
+    if nothing_judged(document):
+        lines.append(f"  {VERDICTS[NOTHING]}; no gate fails on that.")
     lines += [f"  {f['severity']:<8}{f['kind']}: {f['sentence']}" for f in findings_of(document)]
     lines += [f"  profile {row['group']}: {row['shape']}" for row in conformance["profile"]]
     lines += [f"  note: {note}" for note in conformance["notes"]]

@@ -6,9 +6,9 @@ import xml.etree.ElementTree as ET
 from collections.abc import Mapping
 from typing import Any
 
-from core.audit.gate import REFUSED, Gate, findings_of
+from core.audit.gate import REFUSED, Gate, findings_of, nothing_judged
 from core.audit.gate_text import legal, relative_uri
-from core.audit.initialization.findings import MEANING, severity
+from core.audit.initialization.findings import MEANING, NOTHING, VERDICTS, severity
 
 
 def junit_report(document: Mapping[str, Any], gate: Gate = "error") -> str:
@@ -18,10 +18,10 @@ def junit_report(document: Mapping[str, Any], gate: Gate = "error") -> str:
     for finding in found:
         by_kind.setdefault(finding["kind"], []).append(finding)
     kinds = [kind for kind in MEANING if severity(kind) != "info" or kind in by_kind]
+    kinds += [NOTHING] if nothing_judged(document) else []
     # A finding may be milder than its kind: a rule that was guessed yields no error.
     failing = {kind: rows[0]["severity"] for kind, rows in by_kind.items() if rows[0]["severity"] in refused}
-    failures = len(failing)
-    counts = {"tests": str(len(kinds)), "failures": str(failures), "errors": "0", "skipped": "0"}
+    counts = {"tests": str(len(kinds)), "failures": str(len(failing)), "errors": "0", "skipped": "0"}
     root = ET.Element("testsuites", {"name": "depthscope audit", **counts})
     suite = ET.SubElement(root, "testsuite", {"name": legal(document["model"]["class"]), **counts})
     where = legal(relative_uri(document["model"]["source"]))
@@ -31,8 +31,8 @@ def junit_report(document: Mapping[str, Any], gate: Gate = "error") -> str:
         if kind in failing:
             first = legal(by_kind[kind][0]["sentence"])
             ET.SubElement(case, "failure", {"message": first, "type": failing[kind]}).text = text
-        elif text:
-            ET.SubElement(case, "system-out").text = text
+        elif text or kind == NOTHING:
+            ET.SubElement(case, "system-out").text = text or VERDICTS[NOTHING]
     ET.indent(root)
     return '<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from core import __version__
-from core.audit.gate import findings_of
+from core.audit.gate import findings_of, nothing_judged
 from core.audit.gate_text import legal, relative_uri
-from core.audit.initialization.findings import MEANING, ORDER, severity
+from core.audit.initialization.findings import MEANING, NOTHING, ORDER, VERDICTS, severity
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 LEVELS = {"error": "error", "warning": "warning", "info": "note"}
@@ -35,6 +35,7 @@ def sarif_log(document: Mapping[str, Any]) -> dict[str, Any]:
             {
                 "tool": {"driver": driver},
                 "columnKind": "unicodeCodePoints",
+                "invocations": [{"executionSuccessful": True, "toolExecutionNotifications": _notes(document)}],
                 "results": [_result(finding, uri) for finding in findings_of(document)],
             }
         ],
@@ -44,6 +45,13 @@ def sarif_log(document: Mapping[str, Any]) -> dict[str, Any]:
 def sarif_report(document: Mapping[str, Any]) -> str:
     """The log as JSON text."""
     return json.dumps(sarif_log(document), indent=2, allow_nan=False) + "\n"
+
+
+def _notes(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What is to be told and is no alert: that nothing could be judged."""
+    if not nothing_judged(document):
+        return []
+    return [{"level": "note", "message": {"text": f"{VERDICTS[NOTHING]}."}, "descriptor": {"id": NOTHING}}]
 
 
 def _result(finding: Mapping[str, Any], uri: str) -> dict[str, Any]:

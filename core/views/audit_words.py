@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from core.audit.gate import findings_of
+from core.audit.gate import findings_of, nothing_judged
 from core.audit.initialization.findings import VERDICTS, Severity, severity
 from core.health.band import DEFAULT_BAND
 from core.health.diagnosis import compared, diagnose_arm
@@ -77,32 +77,32 @@ def identity_sentence(document: Document) -> str:
 
 
 def conformance_title(document: Document) -> str:
-    """The verdict: the kind of the worst finding and what it means."""
+    """The verdict and what it means."""
     kind = document["conformance"]["verdict"]
     return f"{kind}: {VERDICTS[kind]}"
 
 
 def conformance_severity(document: Document) -> Severity:
-    """The severity of the verdict: that of the worst finding, which may be milder than its kind."""
-    found: list[Severity] = [finding["severity"] for finding in findings_of(document)[:1]]
-    return found[0] if found else severity(document["conformance"]["verdict"])
+    """The severity of the verdict: its findings', who may be milder than their kind."""
+    verdict = document["conformance"]["verdict"]
+    found: list[Severity] = [finding["severity"] for finding in findings_of(document) if finding["kind"] == verdict]
+    return found[0] if found else severity(verdict)
 
 
 def conformance_sentence(document: Document) -> str:
-    """The worst finding's own sentence, and how many others there are."""
+    """The worst finding's own sentence, or that there is nothing to judge, and how many others there are."""
     if document["model"]["trained"]:
         return TRAINED
-    if not findings_of(document):
-        return f"{VERDICTS[document['conformance']['verdict']]}."
-    first, *others = findings_of(document)
+    others = findings_of(document)
+    sentence = "No gate fails on that." if nothing_judged(document) else others.pop(0)["sentence"]
     more = f" {len(others)} more {'finding' if len(others) == 1 else 'findings'} below." if others else ""
-    return f"{first['sentence']}{more}"
+    return f"{sentence}{more}"
 
 
 def base_sentence(document: Document) -> str:
     """What writers were judged by: rule, base, and the depths that were built."""
     conformance = document["conformance"]
-    if conformance["base"] is None:
+    if conformance["base"] is None or nothing_judged(document):
         return "No scale was judged."
     base, depths = conformance["base"], [str(depth["blocks"]) for depth in conformance["depths"]]
     rule = f"the rule {conformance['rule']}, {conformance['formula']}" if conformance["rule"] else "no rule"

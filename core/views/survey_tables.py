@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from core.audit.initialization.findings import VERDICTS, severity
+from core.audit.initialization.findings import NOTHING, VERDICTS, severity
 from core.audit.survey import COLUMNS
 from core.audit.survey_table import STATES, state_counts, survey_counts, survey_state
 from core.views.tables import frame
@@ -145,7 +145,7 @@ def reason_lines(unproved: pd.DataFrame) -> list[str]:
 
 def rule_view(rows: Sequence[Row]) -> pd.DataFrame:
     """Families whose initialization says more than that no rule is declared."""
-    found = [row for row in rows if row["kind"] not in (None, "no-rule-declared")]
+    found = [row for row in rows if row["kind"] not in (None, NOTHING, "no-rule-declared")]
     return survey_view(found)[
         ["family", "rule", "kind", "blocks", "writer / reader", "blocks, deep", "writer / reader, deep"]
     ]

@@ -11,6 +11,7 @@ import pandas as pd
 import streamlit as st
 
 from core.audit.gate import findings_of
+from core.audit.initialization.findings import NOTHING
 from core.views import audit_words as words
 from core.views.audit_figures import writer_profile_figure
 from core.views.audit_report import FILES, gate_file
@@ -85,7 +86,7 @@ def verdicts(document: Mapping[str, Any]) -> None:
         else:
             box = {"error": st.error, "warning": st.warning, "info": st.success}[words.conformance_severity(document)]
             icon = {"error": "⛔", "warning": "⚠️", "info": "✅"}[words.conformance_severity(document)]
-            if document["conformance"]["verdict"] == "no-rule-declared":
+            if document["conformance"]["verdict"] in ("no-rule-declared", NOTHING):
                 box, icon = st.info, "ℹ️"
             _box(box, icon, title, sentence)
     for note in (*model["notes"], *document["conformance"]["notes"]):
@@ -97,6 +98,8 @@ def findings(shown: Shown) -> None:
     document = shown.document
     left, right = st.columns([1, 1.15], gap="large")
     with left:
+        if not findings_of(document):
+            st.info(panels.escaped(words.conformance_title(document)), icon="ℹ️")
         for finding in findings_of(document):
             _finding(finding)
         shown.sheet.files("findings", shown.tables["findings"])

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
-from core.audit.initialization import words
-from core.audit.initialization.base_std import CONSTANT, BaseStd
+from core.audit.initialization import words_scale as words
+from core.audit.initialization.base_std import CONSTANT
 from core.audit.initialization.explain import (
     Cause,
-    Constants,
-    Explained,
     Explanation,
     Fan,
     FanKind,
@@ -19,10 +17,9 @@ from core.audit.initialization.explain import (
 )
 from core.audit.initialization.factors import close
 from core.audit.initialization.findings import Finding
-from core.audit.initialization.measure import MatrixStats, grouped, usable
-from core.audit.initialization.resolve import Remark, Resolution
+from core.audit.initialization.measure import MatrixStats, grouped, median, usable
+from core.audit.initialization.resolution import Remark, Resolution
 from core.audit.initialization.weight_stats import ORTHOGONAL, tolerance
-from core.audit.initialization.words import median
 
 Matrices = Sequence[MatrixStats]
 
@@ -111,84 +108,35 @@ def on_reader(found: Resolution) -> Iterator[Finding]:
             yield _finding("twice", [*readers, *writers], product / wanted, sentence, guessed=rule.guessed)
 
 
-def unscaled(found: Resolution) -> Iterator[Finding]:
-    """Writers at the base: all of them, or some."""
-    left = [one for one in found.unsettled if one.cause is Cause.UNSCALED]
-    writers = _writers(left)
-    if found.rule is None or not writers:
-        return
-    alone = len(left) == len(found.unsettled) and not found.scaled_readers
-    ratios = [(found.first.blocks, found.first.ratio(found.rule, writers))]
-    for depth in found.depths[1:]:
-        same = [m for one in left for m in depth.alike(one.writers)]
-        ratios.append((depth.blocks, depth.ratio(found.rule, same)))
-    sentence = words.unscaled(found.rule, writers, ratios, alone=alone)
-    yield _finding("absent" if alone else "partial", writers, ratios[0][1], sentence, guessed=found.guessed)
+def writers_away(found: Resolution) -> Iterator[Finding]:
+    """Writers that do not meet the rule, by what they follow instead."""
+    told: dict[Explanation, list[MatrixStats]] = {}
+    for one in found.unsettled:
+        told.setdefault(one.explanation, []).extend(one.writers)
+    for why in sorted(told, key=lambda why: list(Cause).index(why.cause)):
+        if why.cause is not Cause.AS_ASKED and found.rule is not None:
+            ratio, kind = found.first.ratio(found.rule, told[why]), _kind_of(found, why, told)
+            sentence = words.writers_away(found, why, told[why], kind)
+            yield _finding(kind, told[why], ratio, sentence, guessed=found.guessed)
 
 
-def twice(found: Resolution) -> Iterator[Finding]:
-    """Writers scaled two times, in weights and forward, or in the weights alone."""
-    first, rule = found.first, found.rule
-    for cause in (Cause.TWICE_IN_FORWARD, Cause.TWICE):
-        writers = _writers(one for one in found.unsettled if one.cause is cause)
-        if rule is None or not writers:
-            continue
-        forward = median(m.forward for m in writers) if cause is Cause.TWICE_IN_FORWARD else None
-        effective = median(map(first.effective, writers))
-        sentence = words.twice(rule, writers, effective, median(first.asked(rule, m) for m in writers), forward)
-        yield _finding("twice", writers, first.ratio(rule, writers), sentence, guessed=rule.guessed)
-
-
-def depth_laws(found: Resolution) -> Iterator[Finding]:
-    """Writers that follow another depth law, or a factor that follows none."""
-    first, rule = found.first, found.rule
-    told = [one for one in found.unsettled if one.cause in (Cause.DEPTH_LAW, Cause.CONSTANT)]
-    met = any(one.cause is Cause.AS_ASKED for one in found.unsettled)
-    laws = _by_explanation(told)
-    for why, writers in laws.items() if rule is not None else ():
-        ratio = first.ratio(rule, writers)
-        constant = isinstance(why.payload, Constants)
-        kind = "depth-convention"
-        if constant and met:
-            kind = "partial"
-        elif not constant and math.isfinite(ratio) and (met or len(laws) > 1):
-            kind = "mixed-depth"
-        assert rule is not None
-        sentence = words.depth_law(rule, why, writers, ratio, first.blocks)
-        yield _finding(kind, writers, ratio, sentence, guessed=rule.guessed)
-
-
-def writer_fans(found: Resolution) -> Iterator[Finding]:
-    """Writers scaled by a fan that is not theirs, or by theirs where the rule counts none."""
-    first, rule = found.first, found.rule
-    told = [one for one in found.unsettled if one.cause in (Cause.OTHER_FAN, Cause.OWN_FAN)]
-    for why, writers in _by_explanation(told).items():
-        assert rule is not None
-        assert isinstance(why.payload, Fan)
-        size = other_fans(writers[0], first.stats.width)[why.payload][0]
-        ratio = first.ratio(rule, writers)
-        sentence = words.writer_fan(rule, why.cause, why.payload, size, writers, ratio)
-        yield _finding("wrong-fan-in", writers, ratio, sentence, guessed=rule.guessed)
-
-
-def writer_ranges(found: Resolution) -> Iterator[Finding]:
-    """Writers that meet the rule on another base than the declared one."""
-    told = [one for one in found.unsettled if one.cause is Cause.OTHER_BASE]
-    for why, writers in _by_explanation(told).items():
-        assert isinstance(why.payload, BaseStd)
-        sentence = words.writer_range(writers, why.payload, found.first.base)
-        yield _finding("range-ignored", writers, found.first.ratio(found.rule, writers), sentence)
-
-
-def unknown(found: Resolution) -> Iterator[Finding]:
-    """Writers that nothing known explains."""
-    told = [one for one in found.unsettled if one.cause is Cause.UNKNOWN]
-    writers = _writers(told)
-    if found.rule is not None and writers:
-        ratio = found.first.ratio(found.rule, writers)
-        kind = "partial" if len(told) < len(found.unsettled) else "depth-convention"
-        sentence = words.depth_law(found.rule, told[0].explanation, writers, ratio, found.first.blocks)
-        yield _finding(kind, writers, ratio, sentence, guessed=found.guessed)
+def _kind_of(found: Resolution, why: Explanation, told: Collection[Explanation]) -> str:
+    """The kind of a finding about writers with one explanation, beside all that was `told`."""
+    laws = [other for other in told if other.cause in (Cause.DEPTH_LAW, Cause.CONSTANT)]
+    met = any(other.cause is Cause.AS_ASKED for other in told)
+    if why.cause is Cause.UNSCALED:
+        return "absent" if len(told) == 1 and not found.scaled_readers else "partial"
+    if why.cause is Cause.DEPTH_LAW:
+        writers = [m for one in found.unsettled if one.explanation == why for m in one.writers]
+        infinite = math.isinf(found.first.ratio(found.rule, writers))
+        return "mixed-depth" if (met or len(laws) > 1) and not infinite else "depth-convention"
+    if why.cause is Cause.CONSTANT:
+        return "partial" if met else "depth-convention"
+    if why.cause is Cause.UNKNOWN:
+        return "partial" if len(told) > 1 else "depth-convention"
+    if why.cause in (Cause.TWICE, Cause.TWICE_IN_FORWARD):
+        return "twice"
+    return "range-ignored" if why.cause is Cause.OTHER_BASE else "wrong-fan-in"
 
 
 def hidden(found: Resolution) -> Iterator[Finding]:
@@ -204,7 +152,7 @@ def hidden(found: Resolution) -> Iterator[Finding]:
 
 def applied(found: Resolution) -> Iterator[Finding]:
     """Every writer meets the rule, and no reader carries its factor."""
-    writers = _writers(found.explained)
+    writers = [m for one in found.explained for m in one.writers]
     met = all(one.cause is Cause.AS_ASKED for one in found.explained) and not found.everything
     if found.rule is not None and writers and met and not found.beside_readers(bare=False):
         blocks = [depth.blocks for depth in found.depths]
@@ -219,20 +167,8 @@ def no_rule(found: Resolution) -> Iterator[Finding]:
 
 
 CHECKS = (
-    reader_ranges, reader_fans, on_everything, on_reader, unscaled, twice, depth_laws, writer_fans, writer_ranges,
-    unknown, hidden, applied, no_rule,
+    reader_ranges, reader_fans, on_everything, on_reader, writers_away, hidden, applied, no_rule,
 )  # fmt: skip
-
-
-def _writers(explained: Iterable[Explained]) -> list[MatrixStats]:
-    return [m for one in explained for m in one.writers]
-
-
-def _by_explanation(explained: Iterable[Explained]) -> dict[Explanation, list[MatrixStats]]:
-    found: dict[Explanation, list[MatrixStats]] = {}
-    for one in explained:
-        found.setdefault(one.explanation, []).extend(one.writers)
-    return found
 
 
 def _finding(

@@ -12,7 +12,7 @@ import torch
 from core.audit.discovery import discover
 from core.audit.guard import undisturbed
 from core.audit.initialization.measure import grouped
-from core.audit.initialization.resolve import Resolution
+from core.audit.initialization.resolution import Resolution
 from core.audit.initialization.sign_hash import SharedDraws, compare_digests, sign_hashes
 from core.audit.initialization.slices import slices_of
 from core.audit.recorder import DEFAULT_BYTES

@@ -9,10 +9,10 @@ from typing import Any
 from core.audit.initialization.base_std import BaseStd
 from core.audit.initialization.corrected import Corrected
 from core.audit.initialization.factors import Factors
-from core.audit.initialization.findings import Finding, finite, worst
+from core.audit.initialization.findings import Finding, finite, verdict_of
 from core.audit.initialization.measure import MatrixStats, grouped
 from core.audit.initialization.profile import shape_of
-from core.audit.initialization.resolve import Resolution
+from core.audit.initialization.resolution import Resolution
 from core.audit.initialization.weight_stats import tolerance
 from core.audit.initialization.words import base_source
 from core.errors import DepthscopeError
@@ -29,7 +29,7 @@ def conformance_document(
     return {
         "rule": rule,
         "formula": found.rule.formula if found is not None and found.rule is not None else None,
-        "verdict": worst(findings),
+        "verdict": verdict_of(findings),
         "base": None if found is None else _base_row(found.first.base),
         "depths": [] if found is None else [_depth_row(found, depth) for depth in found.depths],
         "findings": [finding.row() for finding in findings],

@@ -29,13 +29,13 @@ class Cause(Enum):
 
     AS_ASKED = "what the rule asks"
     UNSCALED = "the base"
-    TWICE = "the rule two times over"
     TWICE_IN_FORWARD = "the rule, and the forward's factor again"
+    TWICE = "the rule two times over"
     DEPTH_LAW = "another depth law"
+    CONSTANT = "a factor that is no known law's"
     OTHER_FAN = "another fan than its own"
     OWN_FAN = "its own fan where the base counts none"
     OTHER_BASE = "the rule on another base"
-    CONSTANT = "a factor that is no known law's"
     UNKNOWN = "nothing known"
 
 
@@ -161,7 +161,7 @@ def _constant(depths: Sequence[Factors], group: Sequence[MatrixStats]) -> Explan
     found: list[float] = []
     for depth in depths:
         writers = depth.alike(group)
-        constant = depth.deviation(writers, [1.0] * len(writers))
+        constant = writers[0].forward if depth.carried(writers) else depth.deviation(writers, [1.0] * len(writers))
         found.append(constant if math.isfinite(constant) and depth.fits(writers, constant) else math.nan)
     if math.isnan(found[0]):
         return Explanation(Cause.UNKNOWN)

@@ -13,6 +13,8 @@ from core.audit.initialization.weight_stats import combined_tolerance, tolerance
 
 # A division by zero at the first block is caught by code in many ways; none of them leaves less than this.
 NOT_SMALL = 0.9
+# Forward coefficients are exact but for the rounding of their own type.
+FORWARD_MARGIN = 1e-2
 
 
 @dataclass(frozen=True)
@@ -73,11 +75,21 @@ class Factors:
         wanted = [factor(m) if callable(factor) else factor for m in matrices]
         if not wanted:
             return True
+        if self.carried(matrices):
+            return all(close(m.forward, f, FORWARD_MARGIN) for m, f in zip(matrices, wanted, strict=True))
         if not all(self.meets(m, f) for m, f in zip(matrices, wanted, strict=True)):
             return False
         if any(f <= 0 or not math.isfinite(f) for f in wanted):
             return True
         return close(self.deviation(matrices, wanted), 1.0, self.margin(*matrices))
+
+    def carried(self, matrices: Sequence[MatrixStats]) -> bool:
+        """Whether matrices are stored at the base, so that the forward's factor is all there is, known exactly."""
+        forward = [m.forward for m in matrices]
+        if 0 in forward or all(factor == 1 for factor in forward):
+            return False
+        each = all(close(self.stored(m), 1.0, self.margin(m)) for m in matrices)
+        return each and close(self.deviation(matrices, forward), 1.0, self.margin(*matrices))
 
     def ratio(self, rule: Rule | None, matrices: Sequence[MatrixStats]) -> float:
         """Pooled factor of writers over what the rule asks, over the base without a rule; infinite where one is."""

@@ -41,18 +41,20 @@ KINDS = (
     Kind("no-rule-declared", "info", "No depth rule is declared or recognized"),
     Kind("tied", "info", "One parameter under several names"),
 )
-NOTHING_TO_JUDGE = Kind("nothing-to-judge", "info", "Nothing that was measured calls for a finding")
+# A verdict without a finding of its own: where nothing that was found says anything of a writer's scale.
+NOTHING = "nothing-to-judge"
+# Facts about parameters, not about their scale; they are findings and never the verdict.
+NO_VERDICT = ("tied",)
 MEANING = {kind.name: kind.meaning for kind in KINDS}
-# What a verdict means: the kind of the worst finding, or that there is none.
-VERDICTS = {kind.name: kind.meaning for kind in (*KINDS, NOTHING_TO_JUDGE)}
+VERDICTS = {**MEANING, NOTHING: "No rule could be judged on any writer"}
 ORDER = {kind.name: place for place, kind in enumerate(KINDS)}
-_SEVERITY = {kind.name: kind.severity for kind in (*KINDS, NOTHING_TO_JUDGE)}
+_SEVERITY: dict[str, Severity] = {kind.name: kind.severity for kind in KINDS}
 _WORST: tuple[Severity, ...] = ("error", "warning", "info")
 
 
 def severity(name: str) -> Severity:
     """The severity of a kind or a verdict: `error`, `warning` or `info`."""
-    return _SEVERITY[name]
+    return _SEVERITY.get(name, "info")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,9 +95,9 @@ def ordered(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple(sorted(findings, key=lambda finding: (_WORST.index(finding.severity), ORDER[finding.kind])))
 
 
-def worst(findings: Iterable[Finding]) -> str:
-    """The verdict: the kind of the worst finding, `nothing-to-judge` where there is none."""
-    return next((finding.kind for finding in ordered(findings)), NOTHING_TO_JUDGE.name)
+def verdict_of(findings: Iterable[Finding]) -> str:
+    """The kind of the worst finding that judges an initialization, `nothing-to-judge` where there is none."""
+    return next((found.kind for found in ordered(findings) if found.kind not in NO_VERDICT), NOTHING)
 
 
 def finite(value: float | None) -> float | None:

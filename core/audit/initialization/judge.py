@@ -13,12 +13,13 @@ from core.audit.initialization.checks_scale import CHECKS
 from core.audit.initialization.checks_zero import zero_branches
 from core.audit.initialization.corrected import Corrected, correct
 from core.audit.initialization.document import conformance_document, matrix_rows, twin_document
-from core.audit.initialization.findings import Finding, ordered, worst
+from core.audit.initialization.findings import Finding, ordered, verdict_of
 from core.audit.initialization.laws import declared_rule
 from core.audit.initialization.measure import ModelStats, measure
 from core.audit.initialization.rebuild import Rebuilder, rebuilder_of, rebuilt
 from core.audit.initialization.request import AUTO, checked_sigma
-from core.audit.initialization.resolve import Resolution, resolve
+from core.audit.initialization.resolution import Resolution
+from core.audit.initialization.resolve import resolve
 from core.audit.initialization.sign_hash import sign_hashes
 from core.audit.initialization.stream_notes import stream_notes
 from core.audit.recorder import DEFAULT_BYTES
@@ -43,8 +44,8 @@ class Judgement:
 
     @property
     def verdict(self) -> str:
-        """The kind of the worst finding, `nothing-to-judge` where there is none."""
-        return worst(self.findings)
+        """The kind of the worst finding that judges the initialization, `nothing-to-judge` where there is none."""
+        return verdict_of(self.findings)
 
     def document(self) -> dict[str, Any]:
         """The conformance part of the document."""

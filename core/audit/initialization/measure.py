@@ -110,6 +110,12 @@ def grouped(matrices: Iterable[MatrixStats]) -> list[list[MatrixStats]]:
     return list(groups.values())
 
 
+def median(values: Iterable[float]) -> float:
+    """The median; of an even number the larger of the middle two, nan of none."""
+    ordered = sorted(values)
+    return ordered[len(ordered) // 2] if ordered else math.nan
+
+
 def measure(discovery: Discovery) -> ModelStats:
     """Measure every writer and reader of a discovery; no writer is a reader too, but for slices of one tensor."""
     written = list(_seen(discovery, "writers"))
@@ -149,7 +155,7 @@ def _seen(discovery: Discovery, which: str) -> Iterator[_Seen]:
                     continue
                 for name in discovery.names.of(use.parameters):
                     parameter = discovery.names.parameters[name]
-                    if parameter.dim() >= 2 and parameter.is_floating_point():
+                    if parameter.dim() >= 2 and parameter.numel() and parameter.is_floating_point():
                         operand = _operand(discovery, use) if len(use.parameters) == 1 else None
                         yield _Seen(use, name, parameter.detach(), operand, place, number)
 
