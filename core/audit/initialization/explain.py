@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
@@ -75,6 +75,8 @@ class Explanation:
 
 
 FactorOf = Callable[[Factors, MatrixStats], float]
+# Ways to cut the blocks into stages at each depth: by name, or None, then into stages of equal size.
+StagesOf = Mapping[int, Sequence[Stages | None]]
 
 
 @dataclass(frozen=True)
@@ -105,10 +107,11 @@ def explain(depths: Sequence[Factors], rule: Rule, groups: Sequence[Sequence[Mat
     Of several that fit, what the rule asks comes first, then the one that explains most groups, then the shortest.
     """
     first = depths[0]
+    stages = {d.blocks: [named_stages(d.stats.writers), *equal_stages(d.blocks)] for d in depths}
     fitting = [
         [
             h
-            for h in _hypotheses(first, rule, group)
+            for h in _hypotheses(first, rule, group, stages)
             if all(d.fits(d.alike(group), partial(h.factor, d)) for d in depths)
         ]
         for group in groups
@@ -126,16 +129,16 @@ def explain(depths: Sequence[Factors], rule: Rule, groups: Sequence[Sequence[Mat
             continue
         # Writers that one constant fits are alike: what each meets by itself is sampling error.
         even = _constant(depths, group).cause is Cause.CONSTANT
-        apart = [] if even else _one_by_one(first, rule, group)
+        apart = [] if even else _one_by_one(first, rule, group, stages)
         explained += apart
         left += [] if apart else group
     return (*explained, *_unexplained(depths, left))
 
 
-def _one_by_one(first: Factors, rule: Rule, group: Sequence[MatrixStats]) -> list[Explained]:
+def _one_by_one(first: Factors, rule: Rule, group: Sequence[MatrixStats], stages: StagesOf) -> list[Explained]:
     """Writers of one group by what explains each; none where that says no more than many things at once."""
     causes = (Cause.AS_ASKED, Cause.UNSCALED, Cause.TWICE, Cause.TWICE_IN_FORWARD, Cause.DEPTH_LAW)
-    known = [h for h in _hypotheses(first, rule, group) if h.explanation.cause in causes]
+    known = [h for h in _hypotheses(first, rule, group, stages) if h.explanation.cause in causes]
     apart: dict[Explanation, list[MatrixStats]] = {}
     for writer in group:
         fitting = [h for h in known if first.meets(writer, h.factor(first, writer))]
@@ -171,7 +174,7 @@ def _constant(depths: Sequence[Factors], group: Sequence[MatrixStats]) -> Explan
     return Explanation(Cause.CONSTANT, Constants(values, tuple(depth.blocks for depth in depths), same))
 
 
-def _hypotheses(first: Factors, rule: Rule, group: Sequence[MatrixStats]) -> Iterator[Hypothesis]:
+def _hypotheses(first: Factors, rule: Rule, group: Sequence[MatrixStats], stages: StagesOf) -> Iterator[Hypothesis]:
     """Everything a group may follow; where standard deviations follow fans, a wrong fan is shorter than a depth law."""
     yield Hypothesis(Explanation(Cause.AS_ASKED), 0, lambda f, m: f.asked(rule, m))
     yield Hypothesis(
@@ -181,36 +184,28 @@ def _hypotheses(first: Factors, rule: Rule, group: Sequence[MatrixStats]) -> Ite
     )
     yield Hypothesis(Explanation(Cause.UNSCALED), 2, lambda f, m: 1.0 if m.forward == 1 else math.nan)
     yield Hypothesis(Explanation(Cause.TWICE), 3, lambda f, m: f.asked(rule, m) ** 2)
-    yield from _depth_laws(first)
+    yield from _depth_laws(first, stages)
     yield from _fans(first, rule, group[0])
     yield from _other_bases(first, rule)
 
 
-def _depth_laws(first: Factors) -> Iterator[Hypothesis]:
+def _depth_laws(first: Factors, stages: StagesOf) -> Iterator[Hypothesis]:
     """Other depth laws. Stages that no name tells of are the longest, for some size of stage often fits."""
-    named = named_stages(first.stats.writers) is not None
     for length, laws in ((5, CATALOGUE), (6, KNOWN_MISTAKES)):
         for law in laws:
-            why = Explanation(Cause.DEPTH_LAW, law)
-            if not law.by_stage:
-                yield Hypothesis(why, length, partial(_by_layer, law, None))
-                continue
-            if named:
-                yield Hypothesis(why, length, partial(_by_layer, law, -1))
-            for number in range(len(list(equal_stages(first.blocks)))):
-                yield Hypothesis(why, 9, partial(_by_layer, law, number))
+            # Number 0 is the stages by name, the others are those of equal size.
+            for number in range(len(stages[first.blocks])) if law.by_stage else (None,):
+                factor = partial(_by_layer, law, stages, number)
+                yield Hypothesis(Explanation(Cause.DEPTH_LAW, law), 9 if number else length, factor)
 
 
-def _by_layer(law: KnownLaw, number: int | None, factors: Factors, matrix: MatrixStats) -> float:
-    """The law's factor: without stages for None, by named ones for -1, else by the equal ones of that number."""
-    stages: Stages | None = {}
-    if number == -1:
-        stages = named_stages(factors.stats.writers)
-    elif number is not None:
-        stages = dict(enumerate(equal_stages(factors.blocks))).get(number)
-    if stages is None:
+def _by_layer(law: KnownLaw, stages: StagesOf, number: int | None, factors: Factors, matrix: MatrixStats) -> float:
+    """The law's factor, in the stages of that number; nan where a depth has no such stages."""
+    ways = stages[factors.blocks]
+    way = {} if number is None else ways[number] if number < len(ways) else None
+    if way is None:
         return math.nan
-    stage, inner = stages.get(matrix.block, (factors.blocks, matrix.block))
+    stage, inner = way.get(matrix.block, (factors.blocks, matrix.block))
     return law.factor(LayerIndex(matrix.block, factors.blocks, stage, inner))
 
 
