@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from core.audit.initialization import words_scale as words
 from core.audit.initialization.base_std import CONSTANT
@@ -115,28 +115,29 @@ def writers_away(found: Resolution) -> Iterator[Finding]:
         told.setdefault(one.explanation, []).extend(one.writers)
     for why in sorted(told, key=lambda why: list(Cause).index(why.cause)):
         if why.cause is not Cause.AS_ASKED and found.rule is not None:
-            ratio, kind = found.first.ratio(found.rule, told[why]), _kind_of(found, why, told)
+            ratio = found.first.ratio(found.rule, told[why])
+            kind = _kind_of(found, why.cause, ratio, list(told))
             sentence = words.writers_away(found, why, told[why], kind)
             yield _finding(kind, told[why], ratio, sentence, guessed=found.guessed)
 
 
-def _kind_of(found: Resolution, why: Explanation, told: Collection[Explanation]) -> str:
-    """The kind of a finding about writers with one explanation, beside all that was `told`."""
-    laws = [other for other in told if other.cause in (Cause.DEPTH_LAW, Cause.CONSTANT)]
+def _kind_of(found: Resolution, cause: Cause, ratio: float, told: Sequence[Explanation]) -> str:
+    """The kind of a finding about writers with one cause, beside all that was `told` of other writers."""
     met = any(other.cause is Cause.AS_ASKED for other in told)
-    if why.cause is Cause.UNSCALED:
+    laws = sum(1 for other in told if other.cause in (Cause.DEPTH_LAW, Cause.CONSTANT))
+    if cause is Cause.UNSCALED:
         return "absent" if len(told) == 1 and not found.scaled_readers else "partial"
-    if why.cause is Cause.DEPTH_LAW:
-        writers = [m for one in found.unsettled if one.explanation == why for m in one.writers]
-        infinite = math.isinf(found.first.ratio(found.rule, writers))
-        return "mixed-depth" if (met or len(laws) > 1) and not infinite else "depth-convention"
-    if why.cause is Cause.CONSTANT:
-        return "partial" if met else "depth-convention"
-    if why.cause is Cause.UNKNOWN:
-        return "partial" if len(told) > 1 else "depth-convention"
-    if why.cause in (Cause.TWICE, Cause.TWICE_IN_FORWARD):
-        return "twice"
-    return "range-ignored" if why.cause is Cause.OTHER_BASE else "wrong-fan-in"
+    if cause is Cause.DEPTH_LAW and (met or laws > 1) and math.isfinite(ratio):
+        return "mixed-depth"
+    if (cause is Cause.CONSTANT and met) or (cause is Cause.UNKNOWN and len(told) > 1):
+        return "partial"
+    return {
+        Cause.TWICE: "twice",
+        Cause.TWICE_IN_FORWARD: "twice",
+        Cause.OTHER_FAN: "wrong-fan-in",
+        Cause.OWN_FAN: "wrong-fan-in",
+        Cause.OTHER_BASE: "range-ignored",
+    }.get(cause, "depth-convention")
 
 
 def hidden(found: Resolution) -> Iterator[Finding]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+from torch import nn
 
 from core.audit.discovery import discover
 from core.audit.guard import undisturbed
@@ -107,17 +109,23 @@ def judge(
         note = f"No writer was found, so no scale can be judged: {result.identity.reason}"
         return _judgement(None, [*whole, *uninitialized(model, marked), _no_rule(note)], notes=[note])
     found = resolve(stats, declared, sigma=sigma, settings=source.settings)
-    scale = [finding for check in CHECKS for finding in check(found)]
-    explained = frozenset(name for f in scale if f.kind == "depth-convention" for name in f.parameters)
-    zero = zero_branches(result.discovery, found.first.stats)
     return _judgement(
         found.rule.name if found.rule else None,
-        [*scale, *whole, *uninitialized(model, marked, explained), *zero],
+        [*_checked(result, found, marked), *whole],
         resolution=found,
         corrected=correct(result, found) if with_twin else None,
         notes=[*notes, *stream_notes(result)],
         hashes=sign_hashes(result.discovery.names.parameters),
     )
+
+
+def _checked(result: AuditResult, found: Resolution, marked: nn.Module | None) -> Iterator[Finding]:
+    """Findings about scale, about memory that they do not explain, and about branches that add zero."""
+    scale = [finding for check in CHECKS for finding in check(found)]
+    explained = frozenset(name for f in scale if f.kind == "depth-convention" for name in f.parameters)
+    yield from scale
+    yield from uninitialized(result.discovery.guard.model, marked, explained)
+    yield from zero_branches(result.discovery, found.first.stats)
 
 
 def _judgement(rule: str | None, findings: Iterable[Finding], *, notes: Sequence[str], **more: Any) -> Judgement:

@@ -51,8 +51,8 @@ def resolve(
     if _unused(depths[0], rules):
         depths = [depth.on(depth.pooled) if depth.pooled is not None else depth for depth in depths]
         remark = Remark.UNUSED_RANGE
-    found = [_resolution(depths, declared, remark)]
-    found += [_resolution(other, declared, remark) for other in _other_bases(depths, rules)]
+    every = [depths, *_other_bases(depths, rules)]
+    found = [_resolution(one, declared or _recognized(one), remark) for one in every]
     if depths[0].base.count:
         found += _by_fan_out(depths, declared)
         # Of many rules and bases one is soon met by chance, so that a guess tries the first alone.
@@ -71,10 +71,7 @@ def _read(stats: ModelStats, sigma: float | None, settings: Mapping[str, Any] | 
     return Factors(stats, base or declared_base(1.0, Origin.NOTHING, readers), pooled)
 
 
-def _resolution(
-    depths: Sequence[Factors], declared: Rule | None, remark: Remark = Remark.NONE, guess: Rule | None = None
-) -> Resolution:
-    rule = declared or guess or _recognized(depths)
+def _resolution(depths: Sequence[Factors], rule: Rule | None, remark: Remark = Remark.NONE) -> Resolution:
     if rule is None:
         return Resolution(tuple(depths), None, remark)
     explained = explain(depths, rule, grouped(depths[0].visible))
@@ -173,12 +170,12 @@ def _by_fan_out(depths: Sequence[Factors], declared: Rule | None) -> Iterator[Re
     base = transposed(depths[0].stats.readers)
     if base is not None:
         moved = [depth.on(transposed(depth.stats.readers) or base) for depth in depths]
-        yield _resolution(moved, declared, Remark.BY_FAN_OUT)
+        yield _resolution(moved, declared or _recognized(moved), Remark.BY_FAN_OUT)
 
 
 def _readers_scaled(depths: Sequence[Factors], rule: Rule) -> Iterator[Resolution]:
     """The readings that all or most readers are scaled as writers should be, so that the pooled base is too small."""
-    first, declared = depths[0], None if rule.guessed else rule
+    first = depths[0]
     factor = _one_factor(first, rule)
     if factor is None or rule.absolute:
         return
@@ -187,7 +184,7 @@ def _readers_scaled(depths: Sequence[Factors], rule: Rule) -> Iterator[Resolutio
         moved = first.on(base)
         if all(_at(moved, group, factor) for group in (readers, *grouped(readers), *grouped(first.visible))):
             larger = [depth.on(base) if depth.base.count else depth for depth in depths]
-            yield _resolution(larger, declared, Remark.EVERYTHING, rule)
+            yield _resolution(larger, rule, Remark.EVERYTHING)
             return
     raised = []
     for depth in depths:
@@ -196,7 +193,7 @@ def _readers_scaled(depths: Sequence[Factors], rule: Rule) -> Iterator[Resolutio
     # Some readers are left at the larger base, and a guessed rule is met on it.
     met = not rule.guessed or _share(raised[0], rule) >= MOST
     if met and any(_at(first, group, 1 / factor) for group in grouped(readers)):
-        yield _resolution(raised, declared, guess=rule)
+        yield _resolution(raised, rule)
 
 
 def _at(factors: Factors, group: Sequence[MatrixStats], factor: float) -> bool:
