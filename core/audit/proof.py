@@ -62,7 +62,7 @@ def prove(discovery: Discovery) -> Identity:
                 f"at {site.label} shortcut and contributions differ from the next state by {site.measured.error:.2g}"
             )
             return Identity("failed", worst, [], _sentence(problems))
-    problems += silent_blocks(discovery)
+    problems += [f"{block} never wrote to the stream" for block in silent_blocks(discovery)]
     for place, adjoint in enumerate(discovery.adjoints):
         if adjoint is None:
             problems.append(f"the loss has no gradient at {discovery.labels[place]}")
@@ -83,7 +83,7 @@ def chosen_sites(sites: Sequence[Site]) -> list[Site]:
 
 
 def silent_blocks(discovery: Discovery) -> list[str]:
-    """Blocks that wrote nothing to the stream though they hold the parameters of blocks that did.
+    """Names of the blocks that wrote nothing to the stream though they hold the parameters of blocks that did.
 
     Blocks are entries of the numbered containers (`layers.3`) that the stream's writers and readers stand in.
     """
@@ -100,7 +100,7 @@ def silent_blocks(discovery: Discovery) -> list[str]:
             blocks = fired.get(container, {})
             if number not in blocks and any(rest in names for names in blocks.values()):
                 silent[f"{container}.{number}".lstrip(".")] = None
-    return [f"{block} never wrote to the stream" for block in silent]
+    return list(silent)
 
 
 def _entry(name: str) -> list[tuple[str, int, str]]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from core.audit.confine import DEFAULT_MEMORY, DEFAULT_SECONDS, check_limits
-from core.audit.conformance.request import AUTO, checked_rule, checked_sigma
+from core.audit.initialization.request import AUTO, checked_rule, checked_sigma
 from core.decoder.config import Budget
 from core.errors import AuditError, DtypeError, MissingExtra, ModelFileError, shown
 from core.numerals import SPACES, checked_seed, finite_number

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -51,8 +54,15 @@ class AuditResult:
     observation: Observation | None
     health_refusal: str | None
 
-    def document(self, band: Band = DEFAULT_BAND) -> Document:
-        """The audit document of the contract; conformance and twin are not judged here."""
+    def document(
+        self,
+        band: Band = DEFAULT_BAND,
+        *,
+        matrices: tuple[list[Document], list[Document]] | None = None,
+        conformance: Document | None = None,
+        twin: Mapping[str, Any] = MappingProxyType({"twin": None}),
+    ) -> Document:
+        """The audit document of the contract, with what was judged: rows of writers and readers, conformance, twin."""
         health, refusal = None, self.health_refusal
         if self.observation is not None:
             try:
@@ -61,18 +71,22 @@ class AuditResult:
             except DepthscopeError as error:
                 refusal = str(error)
         sites = self.discovery.sites
+        writers, readers = matrices or (
+            _matrix_rows(self.discovery, "writers"),
+            _matrix_rows(self.discovery, "readers"),
+        )
         return {
             "schema": SCHEMA,
             "version": __version__,
             "model": self._model(),
             "identity": _identity(self.identity),
             "additions": [_addition(self.discovery, place, site) for place, site in enumerate(sites)],
-            "writers": writer_rows(self.discovery),
-            "readers": reader_rows(self.discovery),
-            "conformance": None,
+            "writers": writers,
+            "readers": readers,
+            "conformance": conformance,
             "health": health,
             "health_refusal": refusal,
-            "twin": None,
+            **twin,
         }
 
     def _model(self) -> Document:
@@ -101,31 +115,37 @@ def observed(discovery: Discovery, tape: Tape | None) -> tuple[Observation | Non
         return None, str(error)
 
 
-def topology(discovery: Discovery) -> str | None:
-    """The stream in words: pre-norm, post-norm, residual after the norm; None where there is no chain."""
+class Stream(Enum):
+    """How norms stand on the stream, in words."""
+
+    PRE_NORM = "pre-norm stream"
+    NORM_OUT = "pre-norm stream with norms on branch outputs"
+    SOME_NORMS = "norms on the stream at some additions: not pre-norm"
+    POST_NORM = "norm on the stream (post-norm, or the residual taken after the norm): not pre-norm"
+
+
+def stream_of(discovery: Discovery) -> Stream | None:
+    """The kind of the stream; None where there is no chain."""
     measured = [site.measured for site in discovery.sites if site.measured is not None]
     if not measured:
         return None
     if all(addition.norm_after for addition in measured[:-1]) and len(measured) > 1:
-        return "norm on the stream (post-norm, or the residual taken after the norm): not pre-norm"
+        return Stream.POST_NORM
     if any(addition.norm_after for addition in measured):
-        return "norms on the stream at some additions: not pre-norm"
+        return Stream.SOME_NORMS
     if any(branch.branch.norm_out for addition in measured for branch in addition.branches):
-        return "pre-norm stream with norms on branch outputs"
-    return "pre-norm stream"
+        return Stream.NORM_OUT
+    return Stream.PRE_NORM
 
 
-def writer_rows(discovery: Discovery) -> list[Document]:
-    """Every matrix that writes to the stream, once, in forward order."""
-    return _matrix_rows(discovery, "writers")
-
-
-def reader_rows(discovery: Discovery) -> list[Document]:
-    """Every matrix that reads the stream first, once, in forward order."""
-    return _matrix_rows(discovery, "readers")
+def topology(discovery: Discovery) -> str | None:
+    """The kind of the stream in words; None where there is no chain."""
+    stream = stream_of(discovery)
+    return None if stream is None else stream.value
 
 
 def _matrix_rows(discovery: Discovery, which: str) -> list[Document]:
+    """Every matrix that writes to the stream, or reads it first, once, in forward order."""
     rows: dict[str, Document] = {}
     for site in discovery.sites:
         for branch in site.branches:

@@ -94,10 +94,14 @@ def survey_row(family: str) -> Row:
 
 
 def _judged(family: str, result: Any, config: Any) -> Row:
-    """The columns of conformance; a family that cannot be judged has none."""
-    from core.audit.conformance.survey_columns import conformance_columns
+    """The columns `rule` (None where no rule is met) and `kind`, judged at the audited depth and twice it.
+
+    A family that cannot be judged has none.
+    """
     from core.audit.family import family_settings
     from core.audit.hub import built_config, built_model, model_class_of
+    from core.audit.initialization.judge import judge
+    from core.audit.initialization.rebuild import Rebuilder
 
     def build(blocks: int | None) -> Any:
         model_class = model_class_of(family)
@@ -105,9 +109,11 @@ def _judged(family: str, result: Any, config: Any) -> Row:
         return built_model(model_class, again, seed=0, max_parameters=MAX_PARAMETERS)
 
     try:
-        return conformance_columns(result, build, config.to_dict())
+        source = Rebuilder(build=build, deep=True, settings=config.to_dict())
+        judgement = judge(result, source=source, with_twin=False)
     except DepthscopeError:
         return {}
+    return {"rule": judgement.rule, "kind": judgement.verdict}
 
 
 def empty_row(family: str, class_name: str) -> Row:

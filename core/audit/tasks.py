@@ -17,12 +17,12 @@ from torch.nn.parameter import is_lazy
 
 from core.audit.config_file import paths_in, read_config, screen_config
 from core.audit.confine import confine
-from core.audit.conformance.judge import judged_document
-from core.audit.conformance.request import AUTO
-from core.audit.conformance.source import Source, source_of
 from core.audit.family import family_settings
 from core.audit.fault import Trial, Works
 from core.audit.hub import allowed, bare_model, built_config, built_model, library, model_class_of
+from core.audit.initialization.judge import judged_document
+from core.audit.initialization.rebuild import Rebuilder, rebuilder_of
+from core.audit.initialization.request import AUTO
 from core.audit.inputs import model_inputs, random_batch
 from core.audit.loading import loaded_model
 from core.audit.own_code import own_model
@@ -51,7 +51,7 @@ class Target:
     model: nn.Module
     facts: ModelFacts
     batch: Any
-    source: Source
+    source: Rebuilder
     trial: Trial = NO_TRIAL
 
 
@@ -108,7 +108,7 @@ def build_target(task: Task, seconds: float = MOST_PROBING) -> Target:
         shrunk=task["shrink"],
         notes=(*notes, *findings),
     )
-    return Target(model, facts, batch, replace(source_of(model), missing=tuple(missing)), trial)
+    return Target(model, facts, batch, replace(rebuilder_of(model), missing=tuple(missing)), trial)
 
 
 def _described(task: Task) -> tuple[str, dict[str, Any], list[str]]:

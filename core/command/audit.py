@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from core.audit.confine import DEFAULT_MEMORY, DEFAULT_SECONDS
-from core.audit.conformance.request import AUTO
 from core.audit.gate import REFUSED, Gate, findings_of, readable_conformance
 from core.audit.gate_golden import read_golden
 from core.audit.gate_outputs import Outcome, judge_outputs, write_outputs
+from core.audit.initialization.request import AUTO
 from core.audit.target import callable_task, names_callable, screened_task
 from core.cli import DONE, GATE_FAILED
 from core.command import options as opt

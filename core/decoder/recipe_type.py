@@ -25,6 +25,10 @@ class Recipe:
     `counts` says what its depth law counts, L blocks or 2L additions, where that makes a difference. `needs` are
     decoder options without which it has no definition. `refusal` is the reason why it does not run on a decoder-only
     stack, if it does not. `parts` names what a combination is made of.
+
+    `auto_order` is its place among the rules that an audit looks for where none is declared, the most common first;
+    None where it is not looked for. `counted` says what the law on its writers counts, for a model that follows it
+    in place of another.
     """
 
     name: str
@@ -39,6 +43,8 @@ class Recipe:
     needs: Mapping[str, str] = field(default_factory=dict)
     refusal: str | None = None
     parts: tuple[str, ...] = ()
+    auto_order: int | None = None
+    counted: str | None = None
 
     def graph(self, config: DecoderConfig) -> Graph:
         """The topology written out for `config`; refuses a recipe that does not apply to it."""
@@ -106,5 +112,7 @@ def combination(parts: Sequence[Recipe]) -> Recipe:
         evidence="derived here",
         laws={role: reduce(mul, found) for role, found in laws.items()},
         counts=None,
+        auto_order=None,
+        counted=None,
         parts=tuple(part.name for part in kept),
     )

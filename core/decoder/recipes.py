@@ -47,6 +47,8 @@ RECIPES: tuple[Recipe, ...] = (
         evidence="derived here",
         laws=_on(WRITERS, Law("L^(-1/2)", lambda m: depth_factor(m.blocks))),
         counts="blocks",
+        auto_order=1,
+        counted="one addition a block is counted",
     ),
     Recipe(
         name="gpt2",
@@ -55,6 +57,8 @@ RECIPES: tuple[Recipe, ...] = (
         evidence="paper",
         laws=_on(WRITERS, _BY_ADDITIONS),
         counts="additions",
+        auto_order=0,
+        counted="two additions a block are counted",
     ),
     Recipe(
         name="block-indexed",
@@ -63,6 +67,8 @@ RECIPES: tuple[Recipe, ...] = (
         evidence="implementation read",
         laws=_on(WRITERS, power("(2(l+1))^(-1/2)", lambda m: 2 * (m.block + 1))),
         counts="additions",
+        auto_order=2,
+        counted="the block's own index is counted, not the whole depth",
     ),
     Recipe(
         name="lingua-global",
@@ -71,6 +77,8 @@ RECIPES: tuple[Recipe, ...] = (
         evidence="implementation read",
         laws=_on(WRITERS, power("(2(L+1))^(-1/2)", lambda m: 2 * (m.blocks + 1))),
         counts="additions",
+        auto_order=3,
+        counted="one block more than there is is counted",
     ),
     Recipe(
         name="wang",
@@ -79,6 +87,7 @@ RECIPES: tuple[Recipe, ...] = (
         evidence="implementation read",
         laws={**_on((*_OUTSIDE, *BLOCK_MATRICES), _SMALL_STD), **_on(WRITERS, _WANG_STD)},
         counts="blocks",
+        auto_order=4,
     ),
     Recipe(
         name="ds-init",
@@ -87,6 +96,8 @@ RECIPES: tuple[Recipe, ...] = (
         evidence="derived here",
         laws=_on(BLOCK_MATRICES, power("(l+1)^(-1/2)", lambda m: m.block + 1)),
         counts="blocks",
+        auto_order=5,
+        counted="the block's own index is counted, one addition a block",
     ),
     Recipe(
         name="zero-writer",
@@ -109,6 +120,7 @@ RECIPES: tuple[Recipe, ...] = (
         source="Dey et al. 2025, CompleteP, exponent 1, base depth 2",
         evidence="paper",
         topology=Topology(branch=DepthLaw("(L/2)^(-1)", lambda _, blocks: 2.0 / blocks)),
+        auto_order=6,
     ),
     Recipe(
         name="layerscale",
@@ -156,6 +168,7 @@ RECIPES: tuple[Recipe, ...] = (
         ),
         counts="additions",
         minimum_blocks=2,
+        auto_order=7,
     ),
     Recipe(
         name="post-norm",
@@ -176,6 +189,7 @@ RECIPES: tuple[Recipe, ...] = (
             final_norm=None,
             shortcut=DepthLaw("(2L)^(1/4)", lambda _, blocks: (2 * blocks) ** 0.25),
         ),
+        counted="DeepNet's post-norm gain is used",
     ),
     Recipe(
         name="admin",

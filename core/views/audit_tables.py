@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from core.audit.conformance.kinds import MEANING
+from core.audit.initialization.findings import MEANING
 from core.health.columns import TOKEN_STATISTICS
 from core.views.tables import frame, tokens_of
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from core.audit.conformance.kinds import VERDICTS, Severity, severity
 from core.audit.gate import findings_of, nothing_judged
+from core.audit.initialization.findings import VERDICTS, Severity, severity
 from core.health.band import DEFAULT_BAND
 from core.health.diagnosis import compared, diagnose_arm
 from core.views.lab.view import counted
@@ -83,8 +83,10 @@ def conformance_title(document: Document) -> str:
 
 
 def conformance_severity(document: Document) -> Severity:
-    """The severity of the verdict."""
-    return severity(document["conformance"]["verdict"])
+    """The severity of the verdict: its findings', who may be milder than their kind."""
+    verdict = document["conformance"]["verdict"]
+    found: list[Severity] = [finding["severity"] for finding in findings_of(document) if finding["kind"] == verdict]
+    return found[0] if found else severity(verdict)
 
 
 def conformance_sentence(document: Document) -> str:

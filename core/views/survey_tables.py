@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from core.audit.conformance.kinds import NOTHING, VERDICTS, severity
+from core.audit.initialization.findings import NOTHING, VERDICTS, severity
 from core.audit.survey import COLUMNS
 from core.audit.survey_table import STATES, state_counts, survey_counts, survey_state
 from core.views.tables import frame

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import streamlit as st
 
-from core.audit.conformance.request import AUTO, checkable
+from core.audit.initialization.request import AUTO, checkable
 from core.audit.request import DTYPES, WIDTHS
 from core.audit.survey_table import shipped_survey
 from core.decoder.recipes import RECIPES

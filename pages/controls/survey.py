@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from core.audit.conformance.kinds import VERDICTS
+from core.audit.initialization.findings import VERDICTS
 from core.audit.survey_table import STATES
 from core.views.survey_tables import EVERY, NOT_JUDGED, ORDERS
 from pages.common.control import Control

@@ -93,8 +93,8 @@ def page_words(sentence: str) -> str:
         ("use --shrink, or raise --max-parameters", "switch on Small widths"),
         ("use --shrink", "switch on Small widths"),
         ("raise --max-parameters", "switch on Small widths"),
-        ("declare one with --rule", "choose one under Declared rule"),
-        ("from --sigma", "as typed above"),
+        ("declare one to have it checked", "choose one under Declared rule to have it checked"),
+        ("from the declared sigma", "as typed above"),
         ("see `python -m core survey --families all`", "see the page Survey"),
     ):
         sentence = sentence.replace(option, words)

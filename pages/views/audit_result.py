@@ -10,8 +10,8 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from core.audit.conformance.kinds import NOTHING
 from core.audit.gate import findings_of
+from core.audit.initialization.findings import NOTHING
 from core.views import audit_words as words
 from core.views.audit_figures import writer_profile_figure
 from core.views.audit_report import FILES, gate_file

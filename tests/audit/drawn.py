@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from core.audit.conformance.judge import Judgement, judge
-from core.audit.conformance.source import Source
+from core.audit.initialization.judge import Judgement, judge
+from core.audit.initialization.rebuild import Rebuilder
 from core.audit.run import audit
 
 VOCABULARY, HEADS = 41, 4
@@ -149,14 +149,14 @@ def judged(model: nn.Module, **options: Any) -> Judgement:
     return judge(audit(model, IDS), **options)
 
 
-def two_depths(std: Std, **options: Any) -> tuple[nn.Module, Source]:
+def two_depths(std: Std, **options: Any) -> tuple[nn.Module, Rebuilder]:
     """A model, and a source that builds it at another depth."""
     depth = options.pop("blocks", 4)
 
     def build(blocks: int | None) -> nn.Module:
         return Drawn(std, blocks=depth if blocks is None else blocks, **options)
 
-    return build(None), Source(build=build, deep=True)
+    return build(None), Rebuilder(build=build, deep=True)
 
 
 def kinds(judgement: Judgement) -> list[str]:

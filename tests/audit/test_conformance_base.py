@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from core.audit.conformance.spread import ORTHOGONAL, spread_of
+from core.audit.initialization.weight_stats import ORTHOGONAL, weight_stats
 from tests.audit.drawn import At, Drawn, Std, judged, kinds, two_depths
 from tests.audit.test_conformance_intact import Experts, with_ffn
 from tests.audit.test_conformance_scale import SIGMA, additions, names, on_writers, truncated, uniform
@@ -59,8 +59,8 @@ def test_right_angles_are_told_from_independent_draws() -> None:
     for shape in ((64, 64), (172, 64), (64, 172), (3, 32, 96)):
         drawn = torch.stack([orthogonal(shape[-2:])] * shape[0]) if len(shape) > 2 else orthogonal(shape)
         for tensor in (drawn, 0.3 * drawn, drawn.to(torch.bfloat16)):
-            assert spread_of(tensor).distribution == ORTHOGONAL
-        assert spread_of(torch.randn(shape)).distribution != ORTHOGONAL
+            assert weight_stats(tensor).distribution == ORTHOGONAL
+        assert weight_stats(torch.randn(shape)).distribution != ORTHOGONAL
 
 
 @pytest.mark.parametrize("draw", [None, truncated])

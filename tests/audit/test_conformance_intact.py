@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from core.audit.conformance.draws import compare_draws
-from core.audit.conformance.judge import judged_document
-from core.audit.conformance.source import Source
+from core.audit.initialization.judge import judged_document
+from core.audit.initialization.rebuild import Rebuilder
+from core.audit.initialization.sign_hash import compare_draws
 from core.audit.run import audit
 from core.health.document import arm_document
 from tests.audit.drawn import IDS, At, Drawn, gpt2, judged, kinds
@@ -126,7 +126,7 @@ def test_memory_that_is_never_written(options: dict[str, bool], never: set[str])
         for name in never:
             parameter = model.get_parameter(name)
             parameter.copy_(parameter.nan_to_num(0, 0, 0).clamp(-1, 1))
-    judgement = judged(model, rule="gpt2", source=Source(build=lambda blocks: Forgetful(**options)))
+    judgement = judged(model, rule="gpt2", source=Rebuilder(build=lambda blocks: Forgetful(**options)))
     found = [finding for finding in judgement.findings if finding.kind == "never-initialised"]
     assert [set(finding.parameters) for finding in found] == [never]
 
@@ -188,13 +188,13 @@ def test_a_buffer_that_loading_sets_back() -> None:
 
 
 def test_keys_that_a_stored_file_lacks() -> None:
-    judgement = judged(Drawn(gpt2), rule="gpt2", source=Source(missing=("ffn.0.up.weight",)))
+    judgement = judged(Drawn(gpt2), rule="gpt2", source=Rebuilder(missing=("ffn.0.up.weight",)))
     assert judgement.verdict == "missing-keys"
     assert judgement.findings[0].parameters == ("ffn.0.up.weight",)
 
 
 def test_trained_weights_are_not_judged() -> None:
-    judgement = judged(Drawn(lambda at: SIGMA), rule="gpt2", source=Source(trained=True))
+    judgement = judged(Drawn(lambda at: SIGMA), rule="gpt2", source=Rebuilder(trained=True))
     assert kinds(judgement) == ["no-rule-declared"]
     assert "trained" in judgement.findings[0].sentence
 
@@ -313,7 +313,9 @@ def test_a_judgement_leaves_the_model_and_the_generator_alone() -> None:
     torch.manual_seed(7)
     state = torch.get_rng_state()
     judged(
-        model, rule="gpt2", source=Source(build=lambda blocks: Drawn(lambda at: SIGMA, blocks=blocks or 4), deep=True)
+        model,
+        rule="gpt2",
+        source=Rebuilder(build=lambda blocks: Drawn(lambda at: SIGMA, blocks=blocks or 4), deep=True),
     )
     assert torch.equal(torch.get_rng_state(), state)
     assert all(torch.equal(before[name], parameter) for name, parameter in model.named_parameters())
@@ -323,14 +325,14 @@ def test_a_judgement_leaves_the_model_and_the_generator_alone() -> None:
 def test_the_twin_is_the_right_model_itself() -> None:
     """Same draw, writers times the exact factor: its health is that of the model built right, not nearly so."""
     right = judged(Drawn(gpt2), rule="gpt2")
-    assert right.twin is None
+    assert right.corrected is None
     for std in (
         lambda at: SIGMA,
         lambda at: SIGMA * (FACTOR**2 if at.writes else 1),
         lambda at: SIGMA * (FACTOR if at.role in ("output", "up") else 1),
         lambda at: SIGMA * (FACTOR if at.role == "output" else 1),
     ):
-        twin = judged(Drawn(std), rule="gpt2").twin
+        twin = judged(Drawn(std), rule="gpt2").corrected
         assert twin is not None
         assert twin.observation is not None
         assert twin.draws.all_shared

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from core.audit.conformance.judge import Judgement, judge, judged_document
 from core.audit.gate_golden import check_golden
+from core.audit.initialization.judge import Judgement, judge, judged_document
 from core.audit.inputs import random_batch
 from core.audit.run import audit
 from core.decoder.config import DecoderConfig
@@ -53,7 +53,7 @@ def test_gpt2_meets_its_rule_at_two_depths(name: str, rule: str) -> None:
     assert [row["blocks"] for row in judgement.document()["depths"]] == [4, 8]
     row = judgement.document()["depths"][0]["ratios"]
     assert list(row.values()) == pytest.approx([1, 1], rel=0.03)
-    down = next(m for m in judgement.settled.readings[0].writers if m.name.endswith("mlp.c_proj.weight"))  # type: ignore[union-attr]
+    down = next(m for m in judgement.resolution.first.stats.writers if m.name.endswith("mlp.c_proj.weight"))  # type: ignore[union-attr]
     assert (down.fan_in, down.fan_out) == (256, 64)
 
 
@@ -105,8 +105,8 @@ def test_forward_coefficients_are_scaling(name: str, settings: dict[str, Any], b
     judgement = judged(built(name, **{**LLAMA, **settings, "num_hidden_layers": blocks}))
     assert judgement.verdict == "no-rule-declared"
     assert f"by {factor:.4g}" in judgement.findings[0].sentence
-    assert judgement.settled is not None
-    assert all(m.forward == pytest.approx(factor, abs=1e-6) for m in judgement.settled.readings[0].writers)
+    assert judgement.resolution is not None
+    assert all(m.forward == pytest.approx(factor, abs=1e-6) for m in judgement.resolution.first.stats.writers)
 
 
 @pytest.mark.parametrize("name", ["Olmo2", "Gemma2"])
@@ -133,9 +133,9 @@ def test_imagegpt_ignores_its_range_in_the_readers() -> None:
     judgement = judged(built("ImageGPT", initializer_range=0.1, **GPT), rule="gpt2")
     assert kinds(judgement) == ["range-ignored", "applied"]
     assert all("c_attn" in name or "c_fc" in name for name in judgement.findings[0].parameters)
-    assert judgement.settled is not None
-    first = judgement.settled.readings[0]
-    writer, reader = (next(m.spread.std for m in found) for found in (first.writers, first.readers))
+    assert judgement.resolution is not None
+    first = judgement.resolution.first.stats
+    writer, reader = (next(m.weights.std for m in found) for found in (first.writers, first.readers))
     assert writer / reader == pytest.approx(1.77, rel=0.05)
 
 

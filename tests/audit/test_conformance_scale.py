@@ -60,7 +60,7 @@ def test_a_rule_that_is_met(rule: str, options: dict[str, object]) -> None:
     judgement = judged(Drawn(gpt2, **options), rule=rule)  # type: ignore[arg-type]
     assert (judgement.rule, judgement.verdict) == ("gpt2", "applied")
     assert judgement.findings[0].measured == pytest.approx(1, rel=0.03)
-    assert judgement.twin is None
+    assert judgement.corrected is None
 
 
 @pytest.mark.parametrize(

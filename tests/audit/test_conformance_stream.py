@@ -10,10 +10,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from core.audit.conformance.draws import draw_digest
-from core.audit.conformance.parts import parts_of
-from core.audit.conformance.profile import shape_of
-from core.audit.conformance.spread import shrink, spread_of, tolerance
+from core.audit.initialization.profile import shape_of
+from core.audit.initialization.sign_hash import sign_hash
+from core.audit.initialization.slices import slices_of
+from core.audit.initialization.weight_stats import shrink, tolerance, weight_stats
 from core.audit.run import audit
 from tests.audit.drawn import IDS, Drawn, judged, rms
 
@@ -66,11 +66,11 @@ def test_truncation_is_read_from_the_largest_value(cut: float) -> None:
     assert shrink(cut) == pytest.approx(exact, rel=1e-4)
     torch.manual_seed(0)
     values = torch.nn.init.trunc_normal_(torch.empty(200, 200), std=0.02, a=-cut * 0.02, b=cut * 0.02)
-    found = spread_of(values)
+    found = weight_stats(values)
     assert found.truncation == pytest.approx(cut, rel=0.02)
     assert found.std / found.shrink == pytest.approx(0.02, rel=0.02)
-    assert spread_of(torch.randn(200, 200)).truncation is None
-    assert spread_of(torch.rand(200, 200)).truncation is None
+    assert weight_stats(torch.randn(200, 200)).truncation is None
+    assert weight_stats(torch.rand(200, 200)).truncation is None
 
 
 def test_tolerance_holds_the_share_that_it_promises() -> None:
@@ -88,28 +88,28 @@ def test_tolerance_holds_the_share_that_it_promises() -> None:
 def test_parts_are_found_along_any_axis_and_never_made_up() -> None:
     torch.manual_seed(0)
     whole = torch.randn(96, 64)
-    assert [part.label for part in parts_of(whole)] == [""]
+    assert [part.label for part in slices_of(whole)] == [""]
     for _ in range(50):
-        assert len(parts_of(torch.randn(96, 64))) == 1
+        assert len(slices_of(torch.randn(96, 64))) == 1
     rows, columns, experts = whole.clone(), whole.clone(), torch.randn(4, 32, 32)
     rows[40:] *= 0.5
     columns[:, :16] *= 2
     experts[1] = 0
-    assert [part.label for part in parts_of(rows)] == ["[0:40]", "[40:96]"]
-    assert [part.label for part in parts_of(columns)] == ["[:, 0:16]", "[:, 16:64]"]
-    assert [part.label for part in parts_of(experts)] == ["[0:1]", "[1:2]", "[2:4]"]
-    assert parts_of(rows)[1].of(rows).shape == (56, 64)
+    assert [part.label for part in slices_of(rows)] == ["[0:40]", "[40:96]"]
+    assert [part.label for part in slices_of(columns)] == ["[:, 0:16]", "[:, 16:64]"]
+    assert [part.label for part in slices_of(experts)] == ["[0:1]", "[1:2]", "[2:4]"]
+    assert slices_of(rows)[1].of(rows).shape == (56, 64)
 
 
 def test_a_digest_is_of_the_draw_and_not_of_its_scale() -> None:
     torch.manual_seed(0)
     values = torch.randn(32, 8)
-    assert draw_digest(values) == draw_digest(values * 0.35) == draw_digest(values.double() * 1e-9)
-    assert draw_digest(values) != draw_digest(-values)
-    assert draw_digest(values) != draw_digest(values.T)
-    assert draw_digest(torch.ones(100)) is None
-    assert draw_digest(torch.zeros(100)) is None
-    assert draw_digest(values[:1]) is None
+    assert sign_hash(values) == sign_hash(values * 0.35) == sign_hash(values.double() * 1e-9)
+    assert sign_hash(values) != sign_hash(-values)
+    assert sign_hash(values) != sign_hash(values.T)
+    assert sign_hash(torch.ones(100)) is None
+    assert sign_hash(torch.zeros(100)) is None
+    assert sign_hash(values[:1]) is None
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def test_the_gate_is_the_exit_status() -> None:
     assert document("--gate", GPT2, "--rule", "gpt2")[0] == 0
     assert document("--gate", "warning", GPT2, "--rule", "gpt2")[0] == 0
     status, found = document(GPT2, "--rule", "gpt2", "--sigma", "0.04", "--gate", "warning")
-    assert (status, found["conformance"]["base"]["source"]) == (1, "--sigma")
+    assert (status, found["conformance"]["base"]["source"]) == (1, "the declared sigma")
     assert document(GPT2)[1]["conformance"]["rule"] == "gpt2"
 
 

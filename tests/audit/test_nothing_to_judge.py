@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from jsonschema import Draft4Validator
 
-from core.audit.conformance.judge import judge, judged_document
-from core.audit.conformance.kinds import MEANING, NO_VERDICT, NOTHING, VERDICTS, Finding, severity, verdict_of
 from core.audit.gate import findings_of, gate_fails, readable_conformance
 from core.audit.gate_golden import check_golden, golden_document
 from core.audit.gate_junit import junit_report
 from core.audit.gate_sarif import sarif_log
+from core.audit.initialization.findings import MEANING, NO_VERDICT, NOTHING, VERDICTS, Finding, severity, verdict_of
+from core.audit.initialization.judge import judge, judged_document
 from core.audit.run import audit
 from core.views.audit_report import audit_contents
 from core.views.audit_words import audit_paragraphs, conformance_sentence, conformance_severity, conformance_title

@@ -19,8 +19,8 @@ import pytest
 import torch
 from streamlit.testing.v1 import AppTest
 
-from core.audit.conformance.judge import judged_document
-from core.audit.conformance.source import source_of
+from core.audit.initialization.judge import judged_document
+from core.audit.initialization.rebuild import rebuilder_of
 from core.audit.run import audit
 from core.audit.target import family_task
 from core.audit.tasks import build_target
@@ -44,7 +44,7 @@ def made(family: str, rule: str) -> Document:
         task = {**family_task(family, 4, 32), "seed": 0, "dtype": "float32", "max_parameters": 2**24}
         target = build_target(task)
         result = audit(target.model, target.batch, facts=target.facts)
-        return judged_document(result, rule=rule, source=source_of(target.model))
+        return judged_document(result, rule=rule, source=rebuilder_of(target.model))
     finally:
         torch.set_rng_state(state)
 

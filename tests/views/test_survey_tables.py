@@ -9,7 +9,7 @@ from typing import Any
 import plotly.graph_objects as go
 import pytest
 
-from core.audit.conformance.kinds import MEANING
+from core.audit.initialization.findings import VERDICTS
 from core.audit.survey import COLUMNS
 from core.audit.survey_table import SHIPPED, shipped_survey
 from core.views.export import csv_text
@@ -113,7 +113,7 @@ def test_every_column_of_the_view_is_explained(rows: list[dict[str, Any]]) -> No
     named = " ".join(column_table()["in the file"])
     assert all(column in named for column in COLUMNS)
     assert all(meaning for _, meaning in TITLES.values())
-    assert set(kind_table(rows)["kind"]) <= {*MEANING, NOT_JUDGED}
+    assert set(kind_table(rows)["kind"]) <= {*VERDICTS, NOT_JUDGED}
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -21,7 +21,7 @@ Build = Callable[[int | None], nn.Module]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source:
+class Rebuilder:
     """Where a model comes from. `build(None)` gives it anew, `build(blocks)` at another depth if `deep`.
 
     `settings` is its configuration; `missing` are parameters that its stored files lack.
@@ -34,14 +34,14 @@ class Source:
     trained: bool | None = None
 
 
-def source_of(model: nn.Module) -> Source:
+def rebuilder_of(model: nn.Module) -> Rebuilder:
     """What a model object tells of its own origin: one with a configuration of transformers can be built again."""
     config, maker = getattr(model, "config", None), getattr(type(model), "_from_config", None)
     if config is None or not hasattr(config, "to_dict"):
-        return Source()
+        return Rebuilder()
     settings = config.to_dict()
     if maker is None:
-        return Source(settings=settings)
+        return Rebuilder(settings=settings)
 
     def build(blocks: int | None) -> nn.Module:
         current = config.to_dict()
@@ -53,11 +53,11 @@ def source_of(model: nn.Module) -> Source:
         made: nn.Module = maker(again, attn_implementation="eager", dtype=torch.float32)
         return made
 
-    return Source(build=build, deep=True, settings=settings)
+    return Rebuilder(build=build, deep=True, settings=settings)
 
 
 def deepened(settings: Mapping[str, Any], blocks: int) -> dict[str, Any]:
-    """The settings that set a configuration's depth to `blocks`, lists with an entry a block among them."""
+    """The settings that set a configuration's depth to `blocks`, lists with an entry per block among them."""
     depth = next((settings[key] for key in DEPTH_KEYS if isinstance(settings.get(key), int)), None)
     changed: dict[str, Any] = {}
     for key, value in small_settings(settings, blocks).items():
@@ -70,7 +70,7 @@ def deepened(settings: Mapping[str, Any], blocks: int) -> dict[str, Any]:
 
 
 def rebuilt(
-    source: Source, model: nn.Module, *, blocks: int | None = None, seed: int = 0, sentinel: bool = False
+    source: Rebuilder, model: nn.Module, *, blocks: int | None = None, seed: int = 0, sentinel: bool = False
 ) -> nn.Module | None:
     """The model built anew, None where that cannot be done; torch's generator is put back afterwards.
 

@@ -1,54 +1,51 @@
-"""Branches that add exactly zero: which of their parameters still learn, and which branches are dead."""
+"""Checks of branches that add exactly zero: which of their parameters still learn, and which branches are dead."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import torch
 
-from core.audit.conformance.intact import listed
-from core.audit.conformance.kinds import Finding
 from core.audit.discovery import Discovery, Site
 from core.audit.guard import undisturbed
+from core.audit.initialization import words
+from core.audit.initialization.findings import Finding
+from core.audit.initialization.measure import ModelStats
 from core.audit.loss import loss_of
 from core.audit.names import numbered
 from core.audit.proof import silent_blocks
 from core.audit.recorder import Replay
 
 
-def dead_branches(discovery: Discovery) -> list[Finding]:
-    """Zero branches of which no parameter has a gradient, and blocks that never write to the stream."""
-    findings = _silent(discovery)
-    silent = _zero_branches(discovery)
-    if not silent:
-        return findings
-    moving = _with_gradient(discovery)
+def zero_branches(discovery: Discovery, stats: ModelStats) -> Iterator[Finding]:
+    """Zero writers that learn or stay as they are, zero branches that never learn, and blocks that never write."""
+    silent = _silent(discovery)
+    if silent:
+        yield Finding(kind="dead-branch", parameters=tuple(silent), measured=0.0, sentence=words.silent(silent))
+    branches = _zero_branches(discovery)
+    zero = stats.zero
+    moving = _with_gradient(discovery) if branches or zero else frozenset()
+    dead = _dead(discovery, branches, moving)
+    if dead:
+        yield Finding(kind="dead-branch", parameters=tuple(dead), measured=0.0, sentence=words.dead(dead))
+    names = [name for name in dict.fromkeys(m.name for m in zero) if name not in (*silent, *dead)]
+    if names:
+        learning, still = ([n for n in names if (n in moving) == wanted] for wanted in (True, False))
+        sentence = words.zero(zero, learning, still)
+        yield Finding(kind="zero-by-construction", parameters=tuple(names), measured=0.0, sentence=sentence)
+
+
+def _dead(discovery: Discovery, branches: list[tuple[Site, int]], moving: frozenset[str]) -> list[str]:
+    """Names of zero branches of which no parameter has a gradient although their addition has one."""
     dead: list[str] = []
-    for site, number in silent:
+    for site, number in branches:
         names = discovery.names.of(branch_parameters(discovery, site, number))
         place = discovery.sites.index(site) + 1
         adjoint = discovery.adjoints[place] if place < len(discovery.adjoints) else None
         if names and adjoint is not None and bool((adjoint != 0).any()) and not moving & set(names):
             dead += names
-    if dead:
-        findings.append(
-            Finding(
-                kind="dead-branch",
-                parameters=tuple(dict.fromkeys(dead)),
-                measured=0.0,
-                sentence=(
-                    f"The branches of {listed(dict.fromkeys(dead))} add zero and none of their parameters has a "
-                    "gradient, so they can never learn; leave one factor of each branch nonzero."
-                ),
-            )
-        )
-    return findings
-
-
-def learning(discovery: Discovery, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Of these parameters, those with a gradient that is not zero."""
-    moving = _with_gradient(discovery)
-    return tuple(name for name in names if name in moving)
+    return list(dict.fromkeys(dead))
 
 
 def branch_parameters(discovery: Discovery, site: Site, number: int) -> list[torch.Tensor]:
@@ -95,24 +92,13 @@ def _zero_branches(discovery: Discovery) -> list[tuple[Site, int]]:
     return found
 
 
-def _silent(discovery: Discovery) -> list[Finding]:
-    names: list[str] = []
-    for problem in silent_blocks(discovery):
-        prefix = problem.split(" ", 1)[0]
-        names += [
-            name
-            for name in discovery.names.parameters
-            if any(f"{container}.{number}".lstrip(".") == prefix for container, number in numbered(name))
-        ]
-    if not names:
-        return []
+def _silent(discovery: Discovery) -> list[str]:
+    """Parameters of blocks that never write to the stream."""
+    blocks = set(silent_blocks(discovery))
     return [
-        Finding(
-            kind="dead-branch",
-            parameters=tuple(names),
-            measured=0.0,
-            sentence=f"The blocks of {listed(names)} never write to the stream; connect them or take them out.",
-        )
+        name
+        for name in discovery.names.parameters
+        if any(f"{container}.{number}" in blocks for container, number in numbered(name))
     ]
 
 

@@ -1,4 +1,4 @@
-"""Findings beside scale: memory never written, draws repeated, parameters that saving and loading change."""
+"""Checks beside scale: memory never written, draws repeated, parameters that saving and loading change."""
 
 from __future__ import annotations
 
@@ -7,58 +7,43 @@ import importlib
 import io
 import math
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import nn
 
-from core.audit.conformance.draws import repeated_draws, unstacked
-from core.audit.conformance.kinds import Finding
-from core.audit.conformance.rules import close
-from core.audit.conformance.source import LARGEST_REBUILD, Source, rebuilt
-from core.audit.conformance.spread import tolerance
+from core.audit.initialization import words
+from core.audit.initialization.factors import close
+from core.audit.initialization.findings import Finding
+from core.audit.initialization.rebuild import LARGEST_REBUILD, Rebuilder, rebuilt
+from core.audit.initialization.sign_hash import repeated_draws, unstacked
+from core.audit.initialization.weight_stats import tolerance
 from core.audit.names import ParameterNames
 
 # No initializer draws values as large or, but for zeros, as small.
 HUGE, TINY = 1e6, 1e-30
-SHOWN = 4
-RELOAD = "make saving write, and loading keep, every parameter as it is"
 
 
-def listed(names: Iterable[str]) -> str:
-    """The first names of many."""
-    every = list(names)
-    more = f" and {len(every) - SHOWN} more" if len(every) > SHOWN else ""
-    return ", ".join(every[:SHOWN]) + more
-
-
-def unwritten(model: nn.Module, marked: nn.Module | None, explained: frozenset[str] = frozenset()) -> list[Finding]:
+def uninitialized(
+    model: nn.Module, marked: nn.Module | None, explained: frozenset[str] = frozenset()
+) -> Iterator[Finding]:
     """Parameters that hold what no initializer left there: by a build in marked memory, and by their values.
 
     `explained` are names whose values another finding explains.
     """
-    never = [] if marked is None else [name for name, p in _parameters(marked).items() if bool(p.isnan().any())]
+    parameters = _parameters(model)
+    blank = [] if marked is None else [name for name, p in _parameters(marked).items() if bool(p.isnan().any())]
     # What the build leaves blank may hold anything now, zeros too.
-    names = _parameters(model)
-    odd = [name for name, p in names.items() if name not in explained and name not in never and _garbage(p)]
-    never = [name for name in never if name in names]
-    findings = []
-    if never:
-        sentence = (
-            f"{listed(never)} {_are(never)} never written: built in memory filled with NaN, the NaN is still there; "
-            "draw it in the initializer."
-        )
-        findings.append(Finding(kind="never-initialised", parameters=tuple(never), sentence=sentence))
+    odd = [n for n, p in parameters.items() if n not in explained and n not in blank and _garbage(p)]
+    blank = [name for name in blank if name in parameters]
+    if blank:
+        yield Finding(kind="never-initialised", parameters=tuple(blank), sentence=words.blank(blank))
     if odd:
-        worst = max(float(names[name].detach().abs().max()) for name in odd)
-        sentence = (
-            f"{listed(odd)} {_are(odd)} nonfinite, denormal or huge values that no initializer draws; look for memory "
-            "that is never written, or a standard deviation that divides by zero."
-        ).replace(f" {_are(odd)} nonfinite", " hold nonfinite" if len(odd) > 1 else " holds nonfinite")
-        findings.append(Finding(kind="never-initialised", parameters=tuple(odd), measured=worst, sentence=sentence))
-    return findings
+        largest = max(float(parameters[name].detach().abs().max()) for name in odd)
+        sentence = words.odd_values(odd)
+        yield Finding(kind="never-initialised", parameters=tuple(odd), measured=largest, sentence=sentence)
 
 
 def alike(model: nn.Module, again: nn.Module) -> bool:
@@ -78,100 +63,65 @@ def alike(model: nn.Module, again: nn.Module) -> bool:
     return True
 
 
-def duplicated(model: nn.Module) -> list[Finding]:
+def shared(model: nn.Module) -> Iterator[Finding]:
     """Parameters that hold one draw, a warning, and names that share one tensor, which is as intended."""
     names = ParameterNames(model)
-    findings = []
     memory: dict[tuple[int, int, int], list[str]] = {}
     for name, p in names.parameters.items():
         if p.numel():
             memory.setdefault((p.data_ptr(), p.numel(), p.element_size()), []).append(name)
+    groups = repeated_draws({first: names.parameters[first] for first, *_ in memory.values()})
+    if groups:
+        every = [name for group in groups for name in group]
+        yield Finding(
+            kind="duplicated",
+            parameters=tuple(dict.fromkeys(map(unstacked, every))),
+            measured=float(len(every) - len(groups)),
+            expected=0.0,
+            sentence=words.duplicated(groups),
+        )
     tied = {name: list(others) for name, others in names.aliases.items()}
     for first, *others in memory.values():
         if others:
             tied.setdefault(first, []).extend(others)
-    alone = {first: names.parameters[first] for first, *_ in memory.values()}
-    groups = repeated_draws(alone)
-    if groups:
-        every = [name for group in groups for name in group]
-        example = " = ".join(groups[0][:2])
-        findings.append(
-            Finding(
-                kind="duplicated",
-                parameters=tuple(dict.fromkeys(unstacked(name) for name in every)),
-                measured=float(len(every) - len(groups)),
-                expected=0.0,
-                sentence=(
-                    f"{len(every)} matrices hold {len(groups)} draws, up to a factor, as {example}; draw each of its "
-                    "own instead of copying or seeding again, or tie them if they are meant to be one."
-                ),
-            )
-        )
     if tied:
-        every = [name for first, others in tied.items() for name in (first, *others)]
-        pairs = "; ".join(f"{first} = {listed(others)}" for first, others in list(tied.items())[:SHOWN])
-        findings.append(
-            Finding(
-                kind="tied",
-                parameters=tuple(every),
-                sentence=f"One parameter under several names, counted once: {pairs}.",
-            )
-        )
-    return findings
+        together = [(first, *others) for first, others in tied.items()]
+        every = [name for group in together for name in group]
+        yield Finding(kind="tied", parameters=tuple(every), sentence=words.tied(together))
 
 
-def missing(source: Source) -> list[Finding]:
+def missing(source: Rebuilder) -> Iterator[Finding]:
     """Parameters that the stored files lack."""
-    if not source.missing:
-        return []
-    return [
-        Finding(
-            kind="missing-keys",
-            parameters=source.missing,
-            measured=float(len(source.missing)),
-            expected=0.0,
-            sentence=f"The stored file lacks {listed(source.missing)}, drawn anew at every load; save the whole model.",
-        )
-    ]
+    if source.missing:
+        yield _missing(source.missing, words.missing(source.missing))
 
 
-def reloaded(model: nn.Module, source: Source) -> list[Finding]:
+def _missing(names: tuple[str, ...], sentence: str) -> Finding:
+    return Finding(kind="missing-keys", parameters=names, measured=float(len(names)), expected=0.0, sentence=sentence)
+
+
+def reloaded(model: nn.Module, source: Rebuilder) -> Iterator[Finding]:
     """What a round trip through the model's own saving and loading changes."""
     if sum(parameter.numel() for parameter in model.parameters()) > LARGEST_REBUILD:
-        return []
-    if hasattr(model, "save_pretrained") and hasattr(type(model), "from_pretrained"):
-        again, lost = _pretrained(model)
-    else:
-        again, lost = _state_dict(model, source)
-    findings = [] if again is None else _changes(model, again, frozenset(lost))
-    if lost:
-        sentence = f"Saving the model leaves out {listed(lost)}, so loading cannot bring it back; {RELOAD}."
-        findings.append(
-            Finding(
-                kind="missing-keys", parameters=tuple(lost), measured=float(len(lost)), expected=0.0, sentence=sentence
+        return
+    own = hasattr(model, "save_pretrained") and hasattr(type(model), "from_pretrained")
+    again, lost = _pretrained(model) if own else _state_dict(model, source)
+    if again is not None:
+        before, after = _stored(model), _stored(again)
+        kept = {name: p for name, p in before.items() if name not in lost}
+        changed = [name for name, p in kept.items() if name not in after or not _same(p, after[name])]
+        ratios = (_ratio(before[name], after[name]) for name in changed if name in after)
+        measured = next((ratio for ratio in ratios if ratio is not None), None)
+        if changed:
+            yield Finding(
+                kind="changed-by-reload",
+                parameters=tuple(changed),
+                measured=measured,
+                expected=1.0,
+                sentence=words.changed(changed, None if measured is None else (changed[0], measured)),
             )
-        )
-    return findings
-
-
-def _changes(model: nn.Module, again: nn.Module, lost: frozenset[str]) -> list[Finding]:
-    before, after = _stored(model), _stored(again)
-    kept = {name: p for name, p in before.items() if name not in lost}
-    changed = [name for name, p in kept.items() if name not in after or not _same(p, after[name])]
-    if not changed:
-        return []
-    ratios = [_ratio(before[name], after[name]) for name in changed if name in after]
-    measured = next((ratio for ratio in ratios if ratio is not None), None)
-    by = "" if measured is None else f" ({changed[0]} to {measured:.4g} times its standard deviation)"
-    return [
-        Finding(
-            kind="changed-by-reload",
-            parameters=tuple(changed),
-            measured=measured,
-            expected=1.0,
-            sentence=f"Saving and loading changes {listed(changed)}{by}; {RELOAD}.",
-        )
-    ]
+    if lost:
+        yield _missing(tuple(lost), words.lost(lost))
 
 
 def _pretrained(model: Any) -> tuple[nn.Module | None, list[str]]:
@@ -208,7 +158,7 @@ def _quiet() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def _state_dict(model: nn.Module, source: Source) -> tuple[nn.Module | None, list[str]]:
+def _state_dict(model: nn.Module, source: Rebuilder) -> tuple[nn.Module | None, list[str]]:
     """Through torch's own state dictionary, into a second build, or into a copy whose parameters were overwritten."""
     try:
         stream = io.BytesIO()
@@ -257,7 +207,3 @@ def _garbage(parameter: torch.Tensor) -> bool:
         return True
     size = values.abs()
     return bool((size > HUGE).any()) or bool(((size > 0) & (size < TINY)).any())
-
-
-def _are(names: list[str]) -> str:
-    return "are" if len(names) > 1 else "is"

@@ -3,33 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
 # Ratios whose meaning under a count of additions is worth saying.
 FLAT = 0.1
-
-
-def profile_rows(
-    ratios: Mapping[str, Sequence[tuple[int, float]]],
-    levels: Mapping[str, float | None],
-    margins: Mapping[str, float],
-) -> list[dict[str, Any]]:
-    """One row a group of writers: the blocks, their ratios (null where infinite), and the shape in words.
-
-    `levels` is the ratio of a writer left at the base, None where no rule is declared; `margins` are sampling
-    tolerances, in log.
-    """
-    return [
-        {
-            "group": group,
-            "blocks": [block for block, _ in pairs],
-            "ratios": [ratio if math.isfinite(ratio) else None for _, ratio in pairs],
-            "shape": shape_of([ratio for _, ratio in pairs], bare=levels[group], margin=max(FLAT, margins[group])),
-        }
-        for group, pairs in ratios.items()
-    ]
 
 
 def shape_of(ratios: Sequence[float], *, bare: float | None = None, margin: float = FLAT) -> str:
@@ -38,6 +16,7 @@ def shape_of(ratios: Sequence[float], *, bare: float | None = None, margin: floa
     Ratios within `margin` of each other, in log, count as one level. `bare` is the ratio of a writer left at the base;
     without it the ratios are to the base itself.
     """
+    margin = max(FLAT, margin)
     if not ratios:
         return "no writers"
     if all(ratio == 0 for ratio in ratios):

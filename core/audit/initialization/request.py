@@ -17,7 +17,7 @@ AUTO = "auto"
 def checked_sigma(sigma: float | None) -> float | None:
     """A declared base standard deviation; refused unless positive and finite."""
     if sigma is not None and not 0 < sigma < math.inf:
-        raise AuditError(f"The base standard deviation {sigma!r} is not positive and finite; give --sigma 0.02, say.")
+        raise AuditError(f"The base standard deviation {sigma!r} is not positive and finite; declare 0.02, say.")
     return sigma
 
 

@@ -18,7 +18,7 @@ MOST_PARTS = 16
 
 
 @dataclass(frozen=True)
-class Part:
+class Slice:
     """A range `start:stop` along one axis; `label` writes it as an index, empty for a whole tensor."""
 
     axis: int
@@ -27,11 +27,11 @@ class Part:
     label: str
 
     def of(self, tensor: torch.Tensor) -> torch.Tensor:
-        """That part of `tensor`, as a view."""
+        """That slice of `tensor`, as a view."""
         return tensor.narrow(self.axis, self.start, self.stop - self.start)
 
 
-def parts_of(tensor: torch.Tensor) -> list[Part]:
+def slices_of(tensor: torch.Tensor) -> list[Slice]:
     """Maximal ranges along one axis whose standard deviations differ; one part where the tensor is of one kind."""
     values = tensor.detach()
     if values.dim() >= 2 and bool(values.isfinite().all()):
@@ -45,16 +45,16 @@ def parts_of(tensor: torch.Tensor) -> list[Part]:
                 best = (surety, axis, bounds)
         if best is not None and len(best[2]) <= MOST_PARTS:
             return _labelled(best[1], best[2], values.dim())
-    return [Part(0, 0, values.shape[0] if values.dim() else 1, "")]
+    return [Slice(0, 0, values.shape[0] if values.dim() else 1, "")]
 
 
-def _labelled(axis: int, bounds: list[int], axes: int) -> list[Part]:
+def _labelled(axis: int, bounds: list[int], axes: int) -> list[Slice]:
     parts = []
     for start, stop in pairwise(bounds):
         index = [":"] * axis + [f"{start}:{stop}"] + [":"] * (axes - axis - 1)
         while index[-1] == ":":
             index.pop()
-        parts.append(Part(axis, start, stop, f"[{', '.join(index)}]"))
+        parts.append(Slice(axis, start, stop, f"[{', '.join(index)}]"))
     return parts
 
 

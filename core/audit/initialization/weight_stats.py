@@ -21,7 +21,7 @@ _CHANCE = math.log(1e-9)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spread:
+class WeightStats:
     """Standard deviation, mean and count of a tensor's values; `largest` is the largest magnitude.
 
     `truncation` is the cut of a truncated normal in its own sigmas, `shrink` what the cut leaves of that sigma.
@@ -45,14 +45,16 @@ class Spread:
         return math.isfinite(self.std) and math.isfinite(self.largest)
 
 
-def spread_of(tensor: torch.Tensor) -> Spread:
+def weight_stats(tensor: torch.Tensor) -> WeightStats:
     """Measure a tensor, in float64."""
     values = tensor.detach().to(torch.float64).flatten()
     if not values.numel():
-        return Spread(std=0.0, mean=0.0, largest=0.0, count=0, distribution="unclear")
+        return WeightStats(std=0.0, mean=0.0, largest=0.0, count=0, distribution="unclear")
     deviation, mean = torch.std_mean(values, correction=0)
     largest, name = float(values.abs().max()), distribution(tensor)
-    found = Spread(std=float(deviation), mean=float(mean), largest=largest, count=values.numel(), distribution=name)
+    found = WeightStats(
+        std=float(deviation), mean=float(mean), largest=largest, count=values.numel(), distribution=name
+    )
     if found.finite and _orthogonal(tensor.detach()):
         return replace(found, distribution=ORTHOGONAL)
     cut = None if name in ("uniform", "zeros", "constant") or not found.finite else _truncation(found)
@@ -83,7 +85,7 @@ def tolerance(count: int, sigmas: float = SIGMAS) -> float:
     return max(FLOOR, abs(1.5 * math.log(low)), abs(1.5 * math.log(high)))
 
 
-def joint(*tolerances: float) -> float:
+def combined_tolerance(*tolerances: float) -> float:
     """The tolerance of a quotient of independent estimates."""
     return math.hypot(*tolerances)
 
@@ -102,7 +104,7 @@ def _orthogonal(tensor: torch.Tensor) -> bool:
     return float(cosines.square().mean().sqrt()) < NEAR / math.sqrt(rows.shape[1])
 
 
-def _truncation(found: Spread) -> float | None:
+def _truncation(found: WeightStats) -> float | None:
     """The cut, where the largest of that many normal values would not stay so small by chance."""
     if found.std <= 0:
         return None

@@ -1,21 +1,18 @@
-"""The matrices that write to the stream and those that read it, each with its spread and what the forward does to it.
-
-A matrix is measured as stored; what the forward multiplies it by, before, on or behind it, is its `forward` factor.
-"""
+"""Measure the matrices that write to the stream and those that read it, as stored and as the forward uses them."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
 
 from core.audit.branches import Branch, MatrixUse
-from core.audit.conformance.parts import parts_of
-from core.audit.conformance.spread import ORTHOGONAL, Spread, spread_of
 from core.audit.discovery import FEED_FORWARD, Discovery, Site
+from core.audit.initialization.slices import slices_of
+from core.audit.initialization.weight_stats import ORTHOGONAL, WeightStats, weight_stats
 from core.audit.measured import MeasuredBranch
 from core.audit.operations import ATTENTION, NONLINEAR
 from core.audit.recorder import tensors_of
@@ -26,11 +23,12 @@ CAST = 1e-2
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stored:
-    """One matrix, or a `part` of one, in use; `place` is the index of its addition, `branch` that of its branch there.
+class MatrixStats:
+    """One matrix in use, or one slice of a fused tensor.
 
-    `forward` multiplies the matrix relative to the shortcut. `hidden` tells that a norm stands between it and the
-    stream. `linear` tells of a reader that the branch is linear in it. `shape` is that of the whole parameter.
+    `place` is the index of its addition, `branch` that of its branch there. `shape` is the whole parameter's.
+    `forward` is the factor that the forward puts before, on or behind the matrix, relative to the shortcut. `hidden`:
+    a norm stands between it and the stream. `linear`: the branch is linear in what this reader gives.
     """
 
     name: str
@@ -43,33 +41,100 @@ class Stored:
     fan_in: int
     fan_out: int
     shape: tuple[int, ...]
-    spread: Spread
+    weights: WeightStats
     forward: float = 1.0
     hidden: bool = False
     linear: bool = False
 
     @property
     def role(self) -> Role:
-        """The role that a recipe's laws name for it; readers are told apart by no law that is used here."""
-        if not self.writes:
-            return "up" if self.kind == FEED_FORWARD else "query"
+        """The role that a recipe's laws name for a writer."""
         return "down" if self.kind == FEED_FORWARD else "output"
 
     @property
     def orthonormal(self) -> bool:
-        """Whether right angles alone, with no factor, gave it its standard deviation."""
-        length = self.spread.std * math.sqrt(max(self.fan_in, self.fan_out, *self.shape[-2:]))
-        return self.spread.distribution == ORTHOGONAL and abs(length - 1) < CAST
+        """Whether orthogonality alone, with no factor, gave it its standard deviation."""
+        length = self.weights.std * math.sqrt(max(self.fan_in, self.fan_out, *self.shape[-2:]))
+        return self.weights.distribution == ORTHOGONAL and abs(length - 1) < CAST
 
     @property
     def shown(self) -> str:
-        """The name with its part."""
+        """The name with its slice."""
         return self.name + self.part
 
     @property
     def group(self) -> str:
-        """The name with its numbers left out, and the part: what the blocks have in common."""
+        """The name with its numbers left out, and the slice: what the blocks have in common."""
         return re.sub(r"(?<![^.])\d+(?![^.])", "#", self.name) + self.part
+
+    @property
+    def where(self) -> tuple[int, int]:
+        """Its addition and branch."""
+        return self.place, self.branch
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelStats:
+    """Every writer and reader of one build, in forward order, each parameter or slice once.
+
+    `outside` holds the standard deviation of tables outside the blocks, by name, with their number of values.
+    """
+
+    blocks: int
+    width: int
+    writers: tuple[MatrixStats, ...]
+    readers: tuple[MatrixStats, ...]
+    outside: Mapping[str, tuple[float, int]]
+
+    @property
+    def visible(self) -> list[MatrixStats]:
+        """Writers whose scale reaches the stream: not zero, not hidden by a norm; infinite ones are among them."""
+        return [m for m in self.writers if not m.hidden and m.weights.std != 0 and m.forward != 0]
+
+    @property
+    def zero(self) -> list[MatrixStats]:
+        """Writers that are zero, or that the forward multiplies by zero."""
+        return [m for m in self.writers if m.weights.std == 0 or m.forward == 0]
+
+
+def usable(matrices: Iterable[MatrixStats]) -> list[MatrixStats]:
+    """Matrices whose standard deviation is positive and finite."""
+    return [m for m in matrices if m.weights.finite and m.weights.std > 0]
+
+
+def grouped(matrices: Iterable[MatrixStats]) -> list[list[MatrixStats]]:
+    """Matrices by what their blocks have in common, in order of first appearance."""
+    groups: dict[str, list[MatrixStats]] = {}
+    for matrix in matrices:
+        groups.setdefault(matrix.group, []).append(matrix)
+    return list(groups.values())
+
+
+def median(values: Iterable[float]) -> float:
+    """The median; of an even number the larger of the middle two, nan of none."""
+    ordered = sorted(values)
+    return ordered[len(ordered) // 2] if ordered else math.nan
+
+
+def measure(discovery: Discovery) -> ModelStats:
+    """Measure every writer and reader of a discovery; no writer is a reader too, but for slices of one tensor."""
+    written = list(_seen(discovery, "writers"))
+    names = {seen.name for seen in written}
+    read = [seen for seen in _seen(discovery, "readers") if seen.name not in names or _sliced(seen)]
+    both = names & {seen.name for seen in read}
+    writers = _measured(discovery, written, True, both)
+    taken = {m.shown for m in writers}
+    readers = [m for m in _measured(discovery, read, False, both) if m.shown not in taken]
+    inside = {m.name for m in (*writers, *readers)}
+    outside = {
+        name: (float(p.detach().double().std(correction=0)), p.numel())
+        for name, p in discovery.names.parameters.items()
+        if p.dim() == 2 and name not in inside and min(p.shape) > 1 and p.is_floating_point()
+    }
+    blocks = len({site.block for site in discovery.sites})
+    return ModelStats(
+        blocks=blocks, width=discovery.width, writers=tuple(writers), readers=tuple(readers), outside=outside
+    )
 
 
 @dataclass(frozen=True)
@@ -80,18 +145,6 @@ class _Seen:
     operand: torch.Tensor | None
     place: int
     branch: int
-
-
-def stored_matrices(discovery: Discovery) -> tuple[list[Stored], list[Stored]]:
-    """(writers, readers) in forward order, each parameter or part of one once; a writer is no reader too."""
-    written = list(_seen(discovery, "writers"))
-    names = {seen.name for seen in written}
-    read = [seen for seen in _seen(discovery, "readers") if seen.name not in names or _sliced(seen)]
-    both = names & {seen.name for seen in read}
-    writers = _measured(discovery, written, True, both)
-    taken = {(m.name, m.part) for m in writers}
-    readers = [m for m in _measured(discovery, read, False, both) if (m.name, m.part) not in taken]
-    return writers, readers
 
 
 def _seen(discovery: Discovery, which: str) -> Iterator[_Seen]:
@@ -124,8 +177,8 @@ def _sliced(seen: _Seen) -> bool:
     return operand.untyped_storage().data_ptr() == parameter.untyped_storage().data_ptr()
 
 
-def _measured(discovery: Discovery, found: list[_Seen], writes: bool, both: set[str]) -> list[Stored]:
-    matrices: dict[tuple[str, str], Stored] = {}
+def _measured(discovery: Discovery, found: Sequence[_Seen], writes: bool, both: set[str]) -> list[MatrixStats]:
+    matrices: dict[tuple[str, str], MatrixStats] = {}
     whole: set[str] = set()
     for seen in found:
         site = discovery.sites[seen.place]
@@ -135,18 +188,20 @@ def _measured(discovery: Discovery, found: list[_Seen], writes: bool, both: set[
             continue
         else:
             whole.add(seen.name)
-            parts = [(part.label, part.of(seen.parameter)) for part in parts_of(seen.parameter)]
+            parts = [(part.label, part.of(seen.parameter)) for part in slices_of(seen.parameter)]
         for label, tensor in parts:
-            matrix = _stored(discovery, seen, site, label, tensor, writes)
+            matrix = _matrix(discovery, seen, site, label, tensor, writes)
             matrices.setdefault((seen.name, label), matrix)
     return list(matrices.values())
 
 
-def _stored(discovery: Discovery, seen: _Seen, site: Site, label: str, tensor: torch.Tensor, writes: bool) -> Stored:
+def _matrix(
+    discovery: Discovery, seen: _Seen, site: Site, label: str, tensor: torch.Tensor, writes: bool
+) -> MatrixStats:
     use = seen.use
     assert use.fan_in is not None
     assert use.fan_out is not None
-    matrix = Stored(
+    matrix = MatrixStats(
         name=seen.name,
         part=label,
         block=site.block,
@@ -157,7 +212,7 @@ def _stored(discovery: Discovery, seen: _Seen, site: Site, label: str, tensor: t
         fan_in=use.fan_in,
         fan_out=use.fan_out,
         shape=tuple(seen.parameter.shape),
-        spread=spread_of(tensor),
+        weights=weight_stats(tensor),
     )
     branch = site.branches[seen.branch]
     if not writes:

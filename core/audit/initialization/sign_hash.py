@@ -49,7 +49,7 @@ class SharedDraws:
         )
 
 
-def draw_digest(tensor: torch.Tensor) -> str | None:
+def sign_hash(tensor: torch.Tensor) -> str | None:
     """Shape and signs of a drawn tensor as 16 hexadecimal digits; None for constants and for too few values."""
     values = tensor.detach()
     if values.numel() < FEWEST or not values.is_floating_point() or not bool(values.isfinite().all()):
@@ -62,15 +62,15 @@ def draw_digest(tensor: torch.Tensor) -> str | None:
     return digest.hexdigest()[:16]
 
 
-def draws_of(parameters: Mapping[str, torch.Tensor]) -> dict[str, str]:
+def sign_hashes(parameters: Mapping[str, torch.Tensor]) -> dict[str, str]:
     """The digests of all drawn parameters, by name, in order."""
-    found = {name: draw_digest(parameter) for name, parameter in parameters.items()}
+    found = {name: sign_hash(parameter) for name, parameter in parameters.items()}
     return {name: digest for name, digest in found.items() if digest is not None}
 
 
 def compare_draws(first: Mapping[str, torch.Tensor], second: Mapping[str, torch.Tensor]) -> SharedDraws:
-    """Whether two models' parameters are arms of one base draw, a positive factor a tensor apart."""
-    return compare_digests(draws_of(first), draws_of(second))
+    """Whether two models' parameters are arms of one base draw, apart by a positive factor per tensor."""
+    return compare_digests(sign_hashes(first), sign_hashes(second))
 
 
 def compare_digests(first: Mapping[str, str], second: Mapping[str, str]) -> SharedDraws:
@@ -97,7 +97,7 @@ def repeated_draws(parameters: Mapping[str, torch.Tensor]) -> list[tuple[str, ..
         for place, matrix in enumerate(parameter)
     }
     groups: dict[str, list[str]] = {}
-    for found in (draws_of(parameters), draws_of(stacked)):
+    for found in (sign_hashes(parameters), sign_hashes(stacked)):
         for name, digest in found.items():
             groups.setdefault(digest, []).append(name)
     # Copies of a stack hold copies of its matrices, which need no mention of their own.

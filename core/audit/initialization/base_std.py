@@ -1,0 +1,218 @@
+"""The standard deviation that matrices were drawn with before any depth rule: a constant, or a law of their fans."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any
+
+from core.audit.initialization.measure import MatrixStats, grouped, usable
+from core.audit.initialization.weight_stats import ORTHOGONAL, combined_tolerance, tolerance
+
+
+@dataclass(frozen=True)
+class FanLaw:
+    """What a base standard deviation is proportional to, as a function of (fan_in, fan_out)."""
+
+    formula: str
+    of: Callable[[int, int], float]
+
+
+CONSTANT = FanLaw("constant", lambda fan_in, fan_out: 1.0)
+FAN_IN = FanLaw("1/sqrt(fan_in)", lambda fan_in, fan_out: 1 / math.sqrt(fan_in))
+XAVIER = FanLaw("sqrt(2/(fan_in+fan_out))", lambda fan_in, fan_out: math.sqrt(2 / (fan_in + fan_out)))
+FAN_OUT = FanLaw("1/sqrt(fan_out)", lambda fan_in, fan_out: 1 / math.sqrt(fan_out))
+# The standard deviation of orthogonal rows or columns; no other draw follows it.
+LARGER_FAN = FanLaw("1/sqrt(max(fan_in, fan_out))", lambda fan_in, fan_out: 1 / math.sqrt(max(fan_in, fan_out)))
+# torch.nn.Linear's own, which stays where no initializer ran.
+TORCH = (FAN_IN, 1 / math.sqrt(3))
+# Constants in common use: LeCun, torch.nn.Linear's own, He, Xavier, and orthogonal.
+NAMED = ((FAN_IN, 1.0), TORCH, (FAN_IN, math.sqrt(2)), (XAVIER, 1.0), (LARGER_FAN, 1.0))
+TRANSPOSED = ((FAN_OUT, 1.0), (FAN_OUT, 1 / math.sqrt(3)))
+# A standard deviation that code writes down instead of reading its configuration.
+HARD_CODED = 0.02
+# How much worse, in chi-square, a named law may fit than a constant made to fit: 4.5 standard errors.
+WORSE = 20.0
+# Configurations name the standard deviation of their draws in these ways, and their language model in those.
+RANGE_KEYS = ("initializer_range", "init_std", "init_stddev", "initializer_std")
+PARTS = ("text_config", "decoder", "llm_config")
+
+
+class Origin(Enum):
+    """Where a base standard deviation comes from."""
+
+    DECLARED = "declared by the user"
+    CONFIGURED = "a key of the configuration"
+    POOLED = "the readers it was pooled from"
+    NAMED = "a law in common use"
+    WRITERS = "a law in common use that the writers are scaled from, and the readers are not"
+    DEPTHS = "what readers at two depths have in common"
+    OUTSIDE = "a table outside the blocks"
+    NOTHING = "nothing to read it from"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BaseStd:
+    """std = `constant` * `shrink` * law(fan_in, fan_out), where `shrink` is what truncation leaves of sigma.
+
+    `count` values stand behind the constant, 0 where it is exact; `agreeing` of `readers` lie on it. `named` tells
+    that the constant is one in common use. `key` is the configuration's key or the table's name; `beside` is the
+    readers' own base where the writers have another.
+    """
+
+    law: FanLaw
+    constant: float
+    origin: Origin
+    key: str = ""
+    count: int = 0
+    agreeing: int = 0
+    readers: int = 0
+    shrink: float = 1.0
+    named: bool = False
+    beside: BaseStd | None = None
+
+    def std(self, matrix: MatrixStats) -> float:
+        """The standard deviation of that matrix before any depth rule."""
+        return self.constant * self.shrink * self.law.of(matrix.fan_in, matrix.fan_out)
+
+    @property
+    def tolerance(self) -> float:
+        """Sampling tolerance of the constant, in log."""
+        return tolerance(self.count) if self.count else 0.0
+
+
+def declared_base(std: float, origin: Origin, readers: Sequence[MatrixStats], key: str = "") -> BaseStd:
+    """A constant base as declared; where the readers show it only after truncation, its shrink is taken along."""
+    base = BaseStd(law=CONSTANT, constant=std, origin=origin, key=key, readers=len(readers))
+    bases = [replace(base, shrink=shrink) for shrink in shrinks(readers)]
+    counted = [replace(one, agreeing=len(_agreeing(usable(readers), one))) for one in bases]
+    return max(counted, key=lambda one: one.agreeing)
+
+
+def configured_base(settings: Mapping[str, Any] | None, readers: Sequence[MatrixStats]) -> BaseStd | None:
+    """The base that a configuration declares; None where it names none."""
+    for key in RANGE_KEYS:
+        value = (settings or {}).get(key)
+        if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf:
+            return declared_base(float(value), Origin.CONFIGURED, readers, key)
+    inner = next((value for name in PARTS if isinstance(value := (settings or {}).get(name), Mapping)), None)
+    return None if inner is None else configured_base(inner, readers)
+
+
+def shrinks(readers: Sequence[MatrixStats]) -> tuple[float, ...]:
+    """What truncation may have left of the readers' sigma: all of it, or what their largest values tell."""
+    cut = [m.weights.shrink for m in usable(readers) if m.weights.truncation is not None]
+    return (1.0, sum(cut) / len(cut)) if cut else (1.0,)
+
+
+def named_bases(readers: Sequence[MatrixStats]) -> Iterator[BaseStd]:
+    """Every base in common use, as it is and as truncation leaves it."""
+    for law, constant in NAMED:
+        for shrink in shrinks(readers):
+            yield BaseStd(
+                law=law, constant=constant, origin=Origin.NAMED, readers=len(readers), shrink=shrink, named=True
+            )
+
+
+def pooled_base(readers: Sequence[MatrixStats]) -> BaseStd | None:
+    """The base that most readers lie on; None where there is none to read it from.
+
+    Of laws that fit as many readers one with a constant in common use is preferred, for it is not met by accident;
+    then a plain constant.
+    """
+    known = usable(readers)
+    if not known:
+        return None
+    fits = {law: _cluster(known, law) for law in (CONSTANT, FAN_IN, XAVIER, LARGER_FAN) if _possible(known, law)}
+    most = max(len(cluster) for cluster in fits.values())
+    for usual in named_bases(readers):
+        agreeing = _agreeing(known, usual) if usual.law in fits else []
+        if len(agreeing) < most:
+            continue
+        if _misfit(agreeing, usual) <= _misfit(agreeing, _pooled(CONSTANT, agreeing, readers)) + WORSE:
+            return replace(usual, origin=Origin.POOLED, agreeing=len(agreeing))
+    law = next(law for law in fits if len(fits[law]) == most)
+    return _pooled(law, fits[law], readers)
+
+
+def other_laws(readers: Sequence[MatrixStats], base: BaseStd) -> Iterator[BaseStd]:
+    """Laws of the fans that the readers of a constant base lie on as well, for all of them read the width.
+
+    None where the constant is one that code writes down.
+    """
+    if base.law != CONSTANT or any(
+        abs(math.log(base.constant / (HARD_CODED * shrink))) <= base.tolerance for shrink in shrinks(readers)
+    ):
+        return
+    known = usable(readers)
+    for law in (FAN_IN, XAVIER, FAN_OUT, LARGER_FAN):
+        cluster = _cluster(known, law) if _possible(known, law) else []
+        if len(cluster) >= base.agreeing:
+            yield _pooled(law, cluster, readers)
+
+
+def transposed(readers: Sequence[MatrixStats]) -> BaseStd | None:
+    """The base where every reader is drawn by its fan_out with a constant in common use; else None."""
+    known = usable(readers)
+    cluster = _cluster(known, FAN_OUT) if known else []
+    if not cluster or len(cluster) < len(known):
+        return None
+    base = _pooled(FAN_OUT, cluster, readers)
+    usual = any(abs(math.log(base.constant / constant)) <= base.tolerance for _, constant in TRANSPOSED)
+    return replace(base, named=True) if usual else None
+
+
+def _possible(known: Sequence[MatrixStats], law: FanLaw) -> bool:
+    return law != LARGER_FAN or all(m.weights.distribution == ORTHOGONAL for m in known)
+
+
+def _pooled(law: FanLaw, cluster: Sequence[MatrixStats], readers: Sequence[MatrixStats]) -> BaseStd:
+    count = sum(m.weights.count for m in cluster)
+    power = sum(m.weights.count * (m.weights.std / law.of(m.fan_in, m.fan_out)) ** 2 for m in cluster)
+    return BaseStd(
+        law=law,
+        constant=math.sqrt(power / count),
+        origin=Origin.POOLED,
+        count=count,
+        agreeing=len(cluster),
+        readers=len(readers),
+    )
+
+
+def _misfit(readers: Sequence[MatrixStats], base: BaseStd) -> float:
+    """Chi-square of the logarithms: the variance of that of a standard deviation of n normal values is 1 / 2n."""
+    return sum(2 * m.weights.count * math.log(m.weights.std / base.std(m)) ** 2 for m in readers)
+
+
+def _agreeing(known: Sequence[MatrixStats], base: BaseStd) -> list[MatrixStats]:
+    return [m for m in known if abs(math.log(m.weights.std / base.std(m))) <= tolerance(m.weights.count)]
+
+
+def _cluster(known: Sequence[MatrixStats], law: FanLaw) -> list[MatrixStats]:
+    """The largest set of readers that lie on one constant; of sets as large, that with the larger constant."""
+    units = sorted(_units(known, law), key=lambda unit: unit[0])
+    best: list[MatrixStats] = []
+    for start, (low, first, _) in enumerate(units):
+        here: list[MatrixStats] = []
+        for value, count, members in units[start:]:
+            if math.log(value / low) > combined_tolerance(tolerance(first), tolerance(count)):
+                break
+            here += members
+        if len(here) >= len(best):
+            best = here
+    return best
+
+
+def _units(known: Sequence[MatrixStats], law: FanLaw) -> Iterator[tuple[float, int, list[MatrixStats]]]:
+    """(constant, values behind it, readers): readers of one group together where they agree, else each alone.
+
+    Pooled over the blocks a constant is known better than from any one matrix.
+    """
+    for members in grouped(known):
+        pooled = _pooled(law, members, members)
+        together = len(_agreeing(members, pooled)) == len(members)
+        for unit in [members] if together else [[m] for m in members]:
+            own = _pooled(law, unit, unit)
+            yield own.constant, own.count, unit

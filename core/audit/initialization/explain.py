@@ -1,0 +1,261 @@
+"""Explain the standard deviations of groups of writers: as asked, unscaled, by another law, by another fan."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
+from itertools import combinations
+
+from core.audit.initialization.base_std import CONSTANT, FAN_IN, FAN_OUT, HARD_CODED, NAMED, BaseStd, Origin
+from core.audit.initialization.factors import Factors, close
+from core.audit.initialization.laws import (
+    CATALOGUE,
+    KNOWN_MISTAKES,
+    KnownLaw,
+    LayerIndex,
+    Rule,
+    Stages,
+    equal_stages,
+    named_stages,
+)
+from core.audit.initialization.measure import MatrixStats
+
+
+class Cause(Enum):
+    """What a group of writers follows."""
+
+    AS_ASKED = "what the rule asks"
+    UNSCALED = "the base"
+    TWICE_IN_FORWARD = "the rule, and the forward's factor again"
+    TWICE = "the rule two times over"
+    DEPTH_LAW = "another depth law"
+    CONSTANT = "a factor that is no known law's"
+    OTHER_FAN = "another fan than its own"
+    OWN_FAN = "its own fan where the base counts none"
+    OTHER_BASE = "the rule on another base"
+    UNKNOWN = "nothing known"
+
+
+class FanKind(Enum):
+    """What code takes for a matrix's fan_in."""
+
+    WIDTH = "the width"
+    FAN_OUT = "its fan_out"
+    SUM = "fan_in + fan_out"
+    CONVOLUTION = "the fans of a convolution"
+    AXES = "a product of axes"
+
+
+@dataclass(frozen=True)
+class Fan:
+    """A fan in the place of fan_in; `axes` are those of a product of axes."""
+
+    kind: FanKind
+    axes: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Constants:
+    """One factor for all writers, to two digits, at each depth (None where there is none); `same` at all of them."""
+
+    values: tuple[float | None, ...]
+    blocks: tuple[int, ...]
+    same: bool
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """A cause with what it needs to be told: the law, the fan, the base, or the constants."""
+
+    cause: Cause
+    payload: KnownLaw | Fan | BaseStd | Constants | None = None
+
+
+FactorOf = Callable[[Factors, MatrixStats], float]
+# Ways to cut the blocks into stages at each depth: by name, or None, then into stages of equal size.
+StagesOf = Mapping[int, Sequence[Stages | None]]
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """An explanation with the factor it predicts; of several that fit, the one of least `length` is taken."""
+
+    explanation: Explanation
+    length: int
+    factor: FactorOf
+
+
+@dataclass(frozen=True)
+class Explained:
+    """Writers at the first depth with one explanation."""
+
+    explanation: Explanation
+    writers: tuple[MatrixStats, ...]
+
+    @property
+    def cause(self) -> Cause:
+        """The cause alone."""
+        return self.explanation.cause
+
+
+def explain(depths: Sequence[Factors], rule: Rule, groups: Sequence[Sequence[MatrixStats]]) -> tuple[Explained, ...]:
+    """Give each group the explanation that fits all of it at every depth; failing that, one to each writer.
+
+    Of several that fit, what the rule asks comes first, then the one that explains most groups, then the shortest.
+    """
+    first = depths[0]
+    stages = {d.blocks: [named_stages(d.stats.writers), *equal_stages(d.blocks)] for d in depths}
+    fitting = [
+        [
+            h
+            for h in _hypotheses(first, rule, group, stages)
+            if all(d.fits(d.alike(group), partial(h.factor, d)) for d in depths)
+        ]
+        for group in groups
+    ]
+    shared = [hypothesis.explanation for found in fitting for hypothesis in found]
+    explained: list[Explained] = []
+    left: list[MatrixStats] = []
+    for group, found in zip(groups, fitting, strict=True):
+        if found:
+            best = min(
+                found,
+                key=lambda h: (h.explanation.cause is not Cause.AS_ASKED, -shared.count(h.explanation), h.length),
+            )
+            explained.append(Explained(best.explanation, tuple(group)))
+            continue
+        # Writers that one constant fits are alike: what each meets by itself is sampling error.
+        even = _constant(depths, group).cause is Cause.CONSTANT
+        apart = [] if even else _one_by_one(first, rule, group, stages)
+        explained += apart
+        left += [] if apart else group
+    return (*explained, *_unexplained(depths, left))
+
+
+def _one_by_one(first: Factors, rule: Rule, group: Sequence[MatrixStats], stages: StagesOf) -> list[Explained]:
+    """Writers of one group by what explains each; none where that says no more than many things at once."""
+    causes = (Cause.AS_ASKED, Cause.UNSCALED, Cause.TWICE, Cause.TWICE_IN_FORWARD, Cause.DEPTH_LAW)
+    known = [h for h in _hypotheses(first, rule, group, stages) if h.explanation.cause in causes]
+    apart: dict[Explanation, list[MatrixStats]] = {}
+    for writer in group:
+        fitting = [h for h in known if first.meets(writer, h.factor(first, writer))]
+        best = min(fitting, key=lambda h: h.length, default=None)
+        apart.setdefault(best.explanation if best else Explanation(Cause.UNKNOWN), []).append(writer)
+    # One explanation for all that does not hold at another depth is none.
+    if len(apart) == 1 or len(apart) > max(2, len(group) // 2):
+        return []
+    return [Explained(why, tuple(members)) for why, members in apart.items()]
+
+
+def _unexplained(depths: Sequence[Factors], writers: Sequence[MatrixStats]) -> list[Explained]:
+    """What nothing known explains: one constant factor for all where there is one, else one for each group."""
+    together = _constant(depths, writers) if writers else None
+    if together is not None and together.cause is Cause.CONSTANT:
+        return [Explained(together, tuple(writers))]
+    groups = {m.group: tuple(other for other in writers if other.group == m.group) for m in writers}
+    return [Explained(_constant(depths, own), own) for own in groups.values()]
+
+
+def _constant(depths: Sequence[Factors], group: Sequence[MatrixStats]) -> Explanation:
+    """The constant factor of a group where there is one, and whether two depths have the same."""
+    found: list[float] = []
+    for depth in depths:
+        writers = depth.alike(group)
+        constant = writers[0].forward if depth.carried(writers) else depth.deviation(writers, [1.0] * len(writers))
+        found.append(constant if math.isfinite(constant) and depth.fits(writers, constant) else math.nan)
+    if math.isnan(found[0]):
+        return Explanation(Cause.UNKNOWN)
+    margin = sum(depth.margin(*depth.alike(group)) for depth in depths)
+    same = len(found) > 1 and all(close(one, found[0], margin) for one in found[1:])
+    values = tuple(None if math.isnan(value) else float(f"{value:.2g}") for value in found)
+    return Explanation(Cause.CONSTANT, Constants(values, tuple(depth.blocks for depth in depths), same))
+
+
+def _hypotheses(first: Factors, rule: Rule, group: Sequence[MatrixStats], stages: StagesOf) -> Iterator[Hypothesis]:
+    """Everything a group may follow; where standard deviations follow fans, a wrong fan is shorter than a depth law."""
+    yield Hypothesis(Explanation(Cause.AS_ASKED), 0, lambda f, m: f.asked(rule, m))
+    yield Hypothesis(
+        Explanation(Cause.TWICE_IN_FORWARD),
+        1,
+        lambda f, m: f.asked(rule, m) * m.forward if m.forward != 1 else math.nan,
+    )
+    yield Hypothesis(Explanation(Cause.UNSCALED), 2, lambda f, m: 1.0 if m.forward == 1 else math.nan)
+    yield Hypothesis(Explanation(Cause.TWICE), 3, lambda f, m: f.asked(rule, m) ** 2)
+    yield from _depth_laws(first, stages)
+    yield from _fans(first, rule, group[0])
+    yield from _other_bases(first, rule)
+
+
+def _depth_laws(first: Factors, stages: StagesOf) -> Iterator[Hypothesis]:
+    """Other depth laws. Stages that no name tells of are the longest, for some size of stage often fits."""
+    for length, laws in ((5, CATALOGUE), (6, KNOWN_MISTAKES)):
+        for law in laws:
+            # Number 0 is the stages by name, the others are those of equal size.
+            for number in range(len(stages[first.blocks])) if law.by_stage else (None,):
+                factor = partial(_by_layer, law, stages, number)
+                yield Hypothesis(Explanation(Cause.DEPTH_LAW, law), 9 if number else length, factor)
+
+
+def _by_layer(law: KnownLaw, stages: StagesOf, number: int | None, factors: Factors, matrix: MatrixStats) -> float:
+    """The law's factor, in the stages of that number; nan where a depth has no such stages."""
+    ways = stages[factors.blocks]
+    way = {} if number is None else ways[number] if number < len(ways) else None
+    if way is None:
+        return math.nan
+    stage, inner = way.get(matrix.block, (factors.blocks, matrix.block))
+    return law.factor(LayerIndex(matrix.block, factors.blocks, stage, inner))
+
+
+def other_fans(matrix: MatrixStats, width: int) -> dict[Fan, tuple[int, int]]:
+    """What code takes for a matrix's (fan_in, fan_out); those with its own fan_in are left out."""
+    fan_in, fan_out = matrix.fan_in, matrix.fan_out
+    found = {
+        Fan(FanKind.WIDTH): (width, fan_out),
+        Fan(FanKind.FAN_OUT): (fan_out, fan_in),
+        Fan(FanKind.SUM): (fan_in + fan_out, fan_in + fan_out),
+    }
+    if len(matrix.shape) > 2:
+        # A tensor of matrices, taken for a convolution's or for one matrix; a matrix alone has no such products.
+        first, second, *rest = matrix.shape
+        found[Fan(FanKind.CONVOLUTION)] = (second * math.prod(rest), first * math.prod(rest))
+        for size in range(2, len(matrix.shape) + 1):
+            for axes in combinations(range(len(matrix.shape)), size):
+                found[Fan(FanKind.AXES, axes)] = (math.prod(matrix.shape[axis] for axis in axes), fan_out)
+    return {fan: fans for fan, fans in found.items() if fans[0] != fan_in}
+
+
+def fan_factor(factors: Factors, matrix: MatrixStats, fan: Fan) -> float:
+    """The standard deviation by another fan over that by its own, by the base's law; nan where it has no such fan."""
+    fans = other_fans(matrix, factors.stats.width).get(fan)
+    law = FAN_IN if factors.base.law in (CONSTANT, FAN_OUT) else factors.base.law
+    return math.nan if fans is None else law.of(*fans) / law.of(matrix.fan_in, matrix.fan_out)
+
+
+def _fans(first: Factors, rule: Rule, example: MatrixStats) -> Iterator[Hypothesis]:
+    constant = first.base.law == CONSTANT
+    for fan in other_fans(example, first.stats.width):
+        why = Explanation(Cause.OTHER_FAN, fan)
+        yield Hypothesis(why, 7 if constant else 4, partial(_by_fan, rule, fan, 1))
+        if constant and fan.kind in (FanKind.WIDTH, FanKind.FAN_OUT):
+            # The law does not ask for a fan, and the matrix was drawn by its own all the same.
+            yield Hypothesis(Explanation(Cause.OWN_FAN, fan), 7, partial(_by_fan, rule, fan, -1))
+
+
+def _by_fan(rule: Rule, fan: Fan, exponent: int, factors: Factors, matrix: MatrixStats) -> float:
+    return factors.asked(rule, matrix) * math.pow(fan_factor(factors, matrix, fan), exponent)
+
+
+def _other_bases(first: Factors, rule: Rule) -> Iterator[Hypothesis]:
+    """The rule on a base in common use, or on the readers' own, where another constant is declared."""
+    if first.base.count or first.base.law != CONSTANT:
+        return
+    bases = [BaseStd(law=law, constant=value, origin=Origin.NAMED) for law, value in ((CONSTANT, HARD_CODED), *NAMED)]
+    for base in [*bases, *([first.pooled] if first.pooled is not None else [])]:
+        yield Hypothesis(Explanation(Cause.OTHER_BASE, base), 8, partial(_by_base, rule, base))
+
+
+def _by_base(rule: Rule, base: BaseStd, factors: Factors, matrix: MatrixStats) -> float:
+    return factors.asked(rule, matrix) * base.std(matrix) / factors.base.std(matrix)

@@ -1,0 +1,110 @@
+"""The factors that a build's matrices have over one base standard deviation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from core.audit.initialization.base_std import BaseStd
+from core.audit.initialization.laws import Rule
+from core.audit.initialization.measure import MatrixStats, ModelStats
+from core.audit.initialization.weight_stats import combined_tolerance, tolerance
+
+# A division by zero at the first block is caught by code in many ways; none of them leaves less than this.
+NOT_SMALL = 0.9
+# Forward coefficients are exact but for the rounding of their own type, at worst bfloat16.
+FORWARD_MARGIN = 4e-3
+
+
+@dataclass(frozen=True)
+class Factors:
+    """One build beside a base. `pooled` is the base that its readers show, None where they show none."""
+
+    stats: ModelStats
+    base: BaseStd
+    pooled: BaseStd | None = None
+
+    @property
+    def blocks(self) -> int:
+        """The depth of the build."""
+        return self.stats.blocks
+
+    @property
+    def visible(self) -> list[MatrixStats]:
+        """Writers whose scale reaches the stream."""
+        return self.stats.visible
+
+    def on(self, base: BaseStd) -> Factors:
+        """The same measurements beside another base."""
+        return replace(self, base=base)
+
+    def stored(self, matrix: MatrixStats) -> float:
+        """Standard deviation over the base's."""
+        return matrix.weights.std / self.base.std(matrix)
+
+    def effective(self, matrix: MatrixStats) -> float:
+        """The stored factor times the forward's."""
+        factor = self.stored(matrix) * matrix.forward
+        return factor if math.isfinite(factor) else math.inf
+
+    def asked(self, rule: Rule, matrix: MatrixStats) -> float:
+        """The factor that a rule asks of a writer, forward included."""
+        return rule.stored(matrix, self.stats, self.base) * rule.forward(matrix.block, self.blocks)
+
+    def margin(self, *matrices: MatrixStats) -> float:
+        """Sampling tolerance of the pooled factor of matrices, in log."""
+        return combined_tolerance(tolerance(sum(m.weights.count for m in matrices)), self.base.tolerance)
+
+    def meets(self, matrix: MatrixStats, factor: float) -> bool:
+        """Whether a writer's effective factor is `factor`; an infinite one is met by any that is not small."""
+        if factor == math.inf:
+            return self.effective(matrix) >= NOT_SMALL
+        return close(self.effective(matrix), factor, self.margin(matrix))
+
+    def deviation(self, matrices: Sequence[MatrixStats], wanted: Sequence[float]) -> float:
+        """Pooled standard deviation of the matrices over what the factors ask of them; nan of none."""
+        count = sum(m.weights.count for m in matrices)
+        if not count:
+            return math.nan
+        power = sum(m.weights.count * (self.effective(m) / f) ** 2 for m, f in zip(matrices, wanted, strict=True))
+        return math.sqrt(power / count)
+
+    def fits(self, matrices: Sequence[MatrixStats], factor: Callable[[MatrixStats], float] | float) -> bool:
+        """Whether every matrix meets its factor, and all of them together do; no matrices do."""
+        wanted = [factor(m) if callable(factor) else factor for m in matrices]
+        if not wanted:
+            return True
+        if self.carried(matrices):
+            return all(close(m.forward, f, FORWARD_MARGIN) for m, f in zip(matrices, wanted, strict=True))
+        if not all(self.meets(m, f) for m, f in zip(matrices, wanted, strict=True)):
+            return False
+        if any(f <= 0 or not math.isfinite(f) for f in wanted):
+            return True
+        return close(self.deviation(matrices, wanted), 1.0, self.margin(*matrices))
+
+    def carried(self, matrices: Sequence[MatrixStats]) -> bool:
+        """Whether matrices are stored at the base, so that the forward's factor is all there is, known exactly."""
+        forward = [m.forward for m in matrices]
+        if 0 in forward or all(factor == 1 for factor in forward):
+            return False
+        each = all(close(self.stored(m), 1.0, self.margin(m)) for m in matrices)
+        return each and close(self.deviation(matrices, forward), 1.0, self.margin(*matrices))
+
+    def ratio(self, rule: Rule | None, matrices: Sequence[MatrixStats]) -> float:
+        """Pooled factor of writers over what the rule asks, over the base without a rule; infinite where one is."""
+        wanted = [1.0 if rule is None else self.asked(rule, m) for m in matrices]
+        infinite = rule is not None and any(math.isinf(self.effective(m)) for m in matrices)
+        return math.inf if infinite or any(f <= 0 for f in wanted) else self.deviation(matrices, wanted)
+
+    def alike(self, group: Sequence[MatrixStats]) -> list[MatrixStats]:
+        """The visible writers of the same groups in this build."""
+        names = {m.group for m in group}
+        return [m for m in self.visible if m.group in names]
+
+
+def close(one: float, two: float, margin: float) -> bool:
+    """Whether two positive factors agree within a margin of their logarithms."""
+    if one <= 0 or two <= 0 or not (math.isfinite(one) and math.isfinite(two)):
+        return one == two
+    return abs(math.log(one / two)) <= margin

@@ -1,0 +1,105 @@
+"""The kinds of findings, worst first, and one finding."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Severity = Literal["error", "warning", "info"]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of finding: its name in documents, how bad it is, and what it means."""
+
+    name: str
+    severity: Severity
+    meaning: str
+
+
+# The order is that of the contract: a verdict is the first of its findings' kinds.
+KINDS = (
+    Kind("absent", "error", "No writer is scaled as declared"),
+    Kind("partial", "error", "Some writers are scaled as declared and others are not"),
+    Kind("on-reader", "error", "A matrix that reads the stream is scaled in place of, or beside, the writer"),
+    Kind("on-everything", "error", "Readers and writers are all scaled"),
+    Kind("twice", "error", "A branch is scaled more than once"),
+    Kind("depth-convention", "error", "Writers are scaled by another depth than the declared one"),
+    Kind("wrong-fan-in", "error", "A matrix is scaled by a fan-in that is not its own"),
+    Kind("changed-by-reload", "error", "Saving and loading changes parameters"),
+    Kind("never-initialised", "error", "Memory that no initializer ever wrote"),
+    Kind("missing-keys", "error", "Parameters that the stored file lacks"),
+    Kind("mixed-depth", "warning", "Writers follow several depth conventions side by side"),
+    Kind("dead-branch", "warning", "A branch that adds nothing and can learn nothing"),
+    Kind("duplicated", "warning", "Two parameters hold the same draw"),
+    Kind("range-ignored", "warning", "Matrices that do not follow the declared base standard deviation"),
+    Kind("invisible-after-norm", "warning", "A norm on the branch output hides the writer's scale from the stream"),
+    Kind("applied", "info", "The declared rule is met"),
+    Kind("zero-by-construction", "info", "Branches that add exactly zero at the start"),
+    Kind("no-rule-declared", "info", "No depth rule is declared or recognized"),
+    Kind("tied", "info", "One parameter under several names"),
+)
+# A verdict without a finding of its own: where nothing that was found says anything of a writer's scale.
+NOTHING = "nothing-to-judge"
+# Facts about parameters, not about their scale; they are findings and never the verdict.
+NO_VERDICT = ("tied",)
+MEANING = {kind.name: kind.meaning for kind in KINDS}
+VERDICTS = {**MEANING, NOTHING: "No rule could be judged on any writer"}
+ORDER = {kind.name: place for place, kind in enumerate(KINDS)}
+_SEVERITY: dict[str, Severity] = {kind.name: kind.severity for kind in KINDS}
+_WORST: tuple[Severity, ...] = ("error", "warning", "info")
+
+
+def severity(name: str) -> Severity:
+    """The severity of a kind or a verdict: `error`, `warning` or `info`."""
+    return _SEVERITY.get(name, "info")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One fact about an initialization. `measured` and `expected` are ratios to the declared standard deviation where
+    the kind is about scale; the sentence says what to change.
+
+    `guessed` marks a comparison with a rule that nobody declared, which is a warning at most.
+    """
+
+    kind: str
+    sentence: str
+    parameters: tuple[str, ...] = ()
+    measured: float | None = None
+    expected: float | None = None
+    guessed: bool = False
+
+    @property
+    def severity(self) -> Severity:
+        """The severity of its kind; a warning in place of an error where the rule was guessed."""
+        found = severity(self.kind)
+        return "warning" if self.guessed and found == "error" else found
+
+    def row(self) -> dict[str, Any]:
+        """The finding as a row of the document; a value that is not finite is null."""
+        return {
+            "kind": self.kind,
+            "severity": self.severity,
+            "parameters": list(self.parameters),
+            "measured": finite(self.measured),
+            "expected": finite(self.expected),
+            "sentence": self.sentence,
+        }
+
+
+def ordered(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Worst first; findings of one kind keep their order."""
+    return tuple(sorted(findings, key=lambda finding: (_WORST.index(finding.severity), ORDER[finding.kind])))
+
+
+def verdict_of(findings: Iterable[Finding]) -> str:
+    """The kind of the worst finding that judges an initialization, `nothing-to-judge` where there is none."""
+    return next((found.kind for found in ordered(findings) if found.kind not in NO_VERDICT), NOTHING)
+
+
+def finite(value: float | None) -> float | None:
+    """A number as JSON has it: None for what is not finite."""
+    return value if value is not None and math.isfinite(value) else None

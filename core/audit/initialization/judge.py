@@ -1,0 +1,170 @@
+"""Judge a model's initialization: measure, resolve, check; then correct it and write the document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import nn
+
+from core.audit.discovery import discover
+from core.audit.guard import undisturbed
+from core.audit.initialization.checks_integrity import alike, missing, reloaded, shared, uninitialized
+from core.audit.initialization.checks_scale import CHECKS
+from core.audit.initialization.checks_zero import zero_branches
+from core.audit.initialization.corrected import Corrected, correct
+from core.audit.initialization.document import conformance_document, matrix_rows, twin_document
+from core.audit.initialization.findings import Finding, ordered, verdict_of
+from core.audit.initialization.laws import declared_rule
+from core.audit.initialization.measure import ModelStats, measure
+from core.audit.initialization.rebuild import Rebuilder, rebuilder_of, rebuilt
+from core.audit.initialization.request import AUTO, checked_sigma
+from core.audit.initialization.resolution import Resolution
+from core.audit.initialization.resolve import resolve
+from core.audit.initialization.sign_hash import sign_hashes
+from core.audit.initialization.stream_notes import stream_notes
+from core.audit.recorder import DEFAULT_BYTES
+from core.audit.result import AuditResult
+from core.health.band import DEFAULT_BAND, Band
+
+# Beyond this many blocks the second depth is half the first, not twice.
+DEEP = 8
+TRAINED = "The weights are trained, so they say nothing of their initialization."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judgement:
+    """What an audit says of an initialization. `resolution` is None where nothing could be measured."""
+
+    rule: str | None
+    findings: tuple[Finding, ...]
+    resolution: Resolution | None = None
+    corrected: Corrected | None = None
+    notes: tuple[str, ...] = ()
+    hashes: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def verdict(self) -> str:
+        """The kind of the worst finding that judges the initialization, `nothing-to-judge` where there is none."""
+        return verdict_of(self.findings)
+
+    def document(self) -> dict[str, Any]:
+        """The conformance part of the document."""
+        return conformance_document(self.rule, self.findings, self.resolution, self.notes)
+
+
+def judged_document(
+    result: AuditResult,
+    *,
+    rule: str = AUTO,
+    sigma: float | None = None,
+    source: Rebuilder | None = None,
+    band: Band = DEFAULT_BAND,
+) -> dict[str, Any]:
+    """The whole audit document, conformance and corrected model included."""
+    judgement = judge(result, rule=rule, sigma=sigma, source=source)
+    found, matrices = judgement.resolution, None
+    if found is not None:
+        stats = found.first.stats
+        matrices = (
+            matrix_rows(found, stats.writers, judgement.hashes),
+            matrix_rows(found, stats.readers, judgement.hashes),
+        )
+    return result.document(
+        band,
+        matrices=matrices,
+        conformance=judgement.document(),
+        twin=twin_document(judgement.corrected, band),
+    )
+
+
+def judge(
+    result: AuditResult,
+    *,
+    rule: str = AUTO,
+    sigma: float | None = None,
+    source: Rebuilder | None = None,
+    with_twin: bool = True,
+) -> Judgement:
+    """Judge an audited model against a declared rule, or the one that most of its writers meet.
+
+    `sigma` is the base standard deviation where it is declared. `source` builds the model again; None asks the model
+    itself. Raises `AuditError` or `RecipeError` for a rule or a sigma that cannot be judged by.
+    """
+    sigma = checked_sigma(sigma)
+    model = result.discovery.guard.model
+    source = source or rebuilder_of(model)
+    declared = declared_rule(rule, max(1, len({site.block for site in result.discovery.sites})))
+    whole = [*missing(source), *shared(model), *reloaded(model, source)]
+    if source.trained if source.trained is not None else result.facts.trained:
+        name = declared.name if declared else None
+        return _judgement(name, [*whole, _no_rule(TRAINED)], notes=[TRAINED])
+    marked = rebuilt(source, model, sentinel=True)
+    same = marked is not None and alike(model, marked)
+    stats = _stats(result, source, deep=same)
+    notes = _notes(stats, changed=marked is not None and not same)
+    marked = marked if same else None
+    if not stats:
+        note = f"No writer was found, so no scale can be judged: {result.identity.reason}"
+        return _judgement(None, [*whole, *uninitialized(model, marked), _no_rule(note)], notes=[note])
+    found = resolve(stats, declared, sigma=sigma, settings=source.settings)
+    return _judgement(
+        found.rule.name if found.rule else None,
+        [*_checked(result, found, marked), *whole],
+        resolution=found,
+        corrected=correct(result, found) if with_twin else None,
+        notes=[*notes, *stream_notes(result)],
+        hashes=sign_hashes(result.discovery.names.parameters),
+    )
+
+
+def _checked(result: AuditResult, found: Resolution, marked: nn.Module | None) -> Iterator[Finding]:
+    """Findings about scale, about memory that they do not explain, and about branches that add zero."""
+    scale = [finding for check in CHECKS for finding in check(found)]
+    explained = frozenset(name for f in scale if f.kind == "depth-convention" for name in f.parameters)
+    yield from scale
+    yield from uninitialized(result.discovery.guard.model, marked, explained)
+    yield from zero_branches(result.discovery, found.first.stats)
+
+
+def _judgement(rule: str | None, findings: Iterable[Finding], *, notes: Sequence[str], **more: Any) -> Judgement:
+    return Judgement(rule=rule, findings=ordered(findings), notes=tuple(notes), **more)
+
+
+def _no_rule(sentence: str) -> Finding:
+    return Finding(kind="no-rule-declared", sentence=sentence)
+
+
+def _notes(stats: Sequence[ModelStats], *, changed: bool) -> list[str]:
+    notes = []
+    if len(stats) == 1:
+        notes.append(f"Judged at {stats[0].blocks} blocks alone, where a depth law can be met by coincidence.")
+    if changed:
+        notes.append("The model is not as its source builds it anew, so it is judged by what it holds.")
+    return notes
+
+
+def _stats(result: AuditResult, source: Rebuilder, *, deep: bool) -> list[ModelStats]:
+    """The model as it is and, where it can be built, at another depth; empty where no writer was found."""
+    first = measure(result.discovery)
+    if not first.writers:
+        return []
+    again = None
+    if deep and source.deep:
+        blocks = 2 * first.blocks if first.blocks <= DEEP else first.blocks // 2
+        again = _at_depth(result, source, blocks)
+    return [first, again] if again is not None and again.blocks != first.blocks else [first]
+
+
+def _at_depth(result: AuditResult, source: Rebuilder, blocks: int) -> ModelStats | None:
+    model = rebuilt(source, result.discovery.guard.model, blocks=blocks)
+    if model is None:
+        return None
+    try:
+        with undisturbed(model) as guard:
+            stats = measure(discover(guard, result.discovery.inputs, max_bytes=DEFAULT_BYTES))
+    except Exception:
+        # Another depth is a bonus; a model that fails at it is judged at its own.
+        return None
+    return stats if stats.writers else None

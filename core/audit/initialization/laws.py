@@ -1,0 +1,178 @@
+"""What recipes ask of matrices, and every depth law that writers may follow instead: the catalogue's and mistakes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from core.audit.initialization.base_std import BaseStd
+from core.audit.initialization.measure import MatrixStats, ModelStats
+from core.audit.initialization.request import checked_rule
+from core.audit.names import numbered
+from core.decoder.graph import DepthLaw
+from core.decoder.law import Law, Matrix
+from core.decoder.parameters import BLOCK_MATRICES, WRITERS
+from core.decoder.recipe_type import Recipe
+from core.decoder.recipes import CONTROL, RECIPES
+from core.errors import AuditError
+
+READERS = tuple(role for role in BLOCK_MATRICES if role not in WRITERS)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A recipe read as factors: `stored` on a matrix, `forward` on a contribution relative to the shortcut.
+
+    `guessed` tells that nobody declared it.
+    """
+
+    recipe: Recipe
+    guessed: bool = False
+
+    @property
+    def name(self) -> str:
+        """The recipe's name."""
+        return self.recipe.name
+
+    @property
+    def scales(self) -> bool:
+        """Whether it is more than the control."""
+        return self.recipe.name != CONTROL
+
+    @property
+    def formula(self) -> str:
+        """The law on writers, or that of the forward, in words."""
+        law, branch = self.recipe.laws.get("down"), self.recipe.topology.branch
+        return law.formula if law is not None else branch.formula if branch is not None else "1"
+
+    @property
+    def absolute(self) -> bool:
+        """Whether it sets the writers' standard deviation itself, whatever the base is."""
+        law = self.recipe.laws.get("down")
+        return law is not None and len({law.coefficient(Matrix(0, 2, 1, 1, 1, std)) for std in (1.0, 2.0)}) > 1
+
+    def stored(self, matrix: MatrixStats, stats: ModelStats, base: BaseStd) -> float:
+        """The factor of a writer's standard deviation."""
+        return _coefficient(self.recipe.laws.get(matrix.role), matrix, stats, base)
+
+    def forward(self, block: int, blocks: int) -> float:
+        """The factor of the forward."""
+        branch, shortcut = self.recipe.topology.branch, self.recipe.topology.shortcut
+        factor = 1.0 if branch is None else branch(block, blocks)
+        return factor / (shortcut(block, blocks) if isinstance(shortcut, DepthLaw) else 1.0)
+
+    def readers(self, matrix: MatrixStats, stats: ModelStats, base: BaseStd) -> tuple[float, ...]:
+        """The factors that a reader may have; several where the recipe tells readers apart and the audit does not."""
+        return tuple({_coefficient(self.recipe.laws.get(role), matrix, stats, base) for role in READERS})
+
+
+def _coefficient(law: Law | None, matrix: MatrixStats, stats: ModelStats, base: BaseStd) -> float:
+    if law is None:
+        return 1.0
+    return law.coefficient(
+        Matrix(matrix.block, stats.blocks, matrix.fan_in, matrix.fan_out, stats.width, base.std(matrix))
+    )
+
+
+def declared_rule(name: str, blocks: int) -> Rule | None:
+    """The rule of that name at a depth, None for `auto`; refuses what a model's weights cannot show."""
+    chosen = checked_rule(name)
+    if chosen is None:
+        return None
+    if blocks < chosen.minimum_blocks:
+        raise AuditError(
+            f"The rule {chosen.name} needs at least {chosen.minimum_blocks} blocks; this model has {blocks}."
+        )
+    return Rule(chosen)
+
+
+def recognized_rules(blocks: int) -> list[Rule]:
+    """The rules that `auto` tries, the most common first."""
+    known = [recipe for recipe in RECIPES if recipe.auto_order is not None and recipe.minimum_blocks <= blocks]
+    return [Rule(recipe, guessed=True) for recipe in sorted(known, key=lambda recipe: recipe.auto_order or 0)]
+
+
+@dataclass(frozen=True)
+class LayerIndex:
+    """Where a writer stands: block `block` of `blocks`, and in its stage block `inner` of `stage`."""
+
+    block: int
+    blocks: int
+    stage: int
+    inner: int
+
+
+@dataclass(frozen=True)
+class KnownLaw:
+    """A factor by layer index, and what it counts; `by_stage` tells that it counts within stages."""
+
+    formula: str
+    counted: str
+    factor: Callable[[LayerIndex], float]
+    by_stage: bool = False
+
+
+def _from_catalogue(recipe: Recipe) -> KnownLaw:
+    law = recipe.laws["down"]
+    return KnownLaw(
+        law.formula, recipe.counted or "", lambda at: law.coefficient(Matrix(at.block, at.blocks, 1, 1, 1, 1.0))
+    )
+
+
+def _root(formula: str, counted: str, count: Callable[[LayerIndex], int], *, by_stage: bool = False) -> KnownLaw:
+    return KnownLaw(formula, counted, lambda at: count(at) ** -0.5 if count(at) > 0 else math.inf, by_stage)
+
+
+_FROM_ZERO = "blocks are counted up from 0, which makes the first infinite"
+_ANEW = "the block's index is counted anew"
+CATALOGUE = tuple(_from_catalogue(recipe) for recipe in RECIPES if recipe.counted is not None)
+KNOWN_MISTAKES = (
+    _root("(2l)^(-1/2)", _FROM_ZERO, lambda at: 2 * at.block),
+    _root("l^(-1/2)", _FROM_ZERO, lambda at: at.block),
+    _root("(2S)^(-1/2)", "the depth of a stage is counted, not that of the whole model",
+          lambda at: 2 * at.stage, by_stage=True),
+    _root("S^(-1/2)", "the depth of a stage is counted, one addition a block", lambda at: at.stage, by_stage=True),
+    _root("(2(s+1))^(-1/2)", f"{_ANEW} in every stage", lambda at: 2 * (at.inner + 1), by_stage=True),
+    _root("(s+1)^(-1/2)", f"{_ANEW} in every stage, one addition a block", lambda at: at.inner + 1, by_stage=True),
+    _root("(2s)^(-1/2)", f"{_ANEW} from 0 in every stage", lambda at: 2 * at.inner, by_stage=True),
+    _root("s^(-1/2)", f"{_ANEW} from 0 in every stage", lambda at: at.inner, by_stage=True),
+    _root("(2(L-l))^(-1/2)", "blocks are counted down from the last", lambda at: 2 * (at.blocks - at.block)),
+    _root("(L-l)^(-1/2)", "blocks are counted down from the last, one addition a block",
+          lambda at: at.blocks - at.block),
+    _root("(2(L-1))^(-1/2)", "one block less than there is is counted", lambda at: 2 * (at.blocks - 1)),
+    _root("(L+1)^(-1/2)", "one block more than there is is counted, one addition a block", lambda at: at.blocks + 1),
+    _root("(3L)^(-1/2)", "three additions a block are counted", lambda at: 3 * at.blocks),
+    _root("(4L)^(-1/2)", "four additions a block are counted", lambda at: 4 * at.blocks),
+    KnownLaw("L^(-1)", "the depth is not under a root", lambda at: 1 / at.blocks),
+    KnownLaw("(2L)^(-1)", "the number of additions is not under a root", lambda at: 1 / (2 * at.blocks)),
+    KnownLaw("L^(-1/4)", "a fourth root of the depth is taken", lambda at: at.blocks**-0.25),
+    KnownLaw("(2L)^(-1/4)", "a fourth root of the additions is taken", lambda at: (2 * at.blocks) ** -0.25),
+)  # fmt: skip
+
+# Block -> (blocks of its stage, its index in it).
+Stages = dict[int, tuple[int, int]]
+
+
+def named_stages(writers: Sequence[MatrixStats]) -> Stages | None:
+    """Stages by names: blocks that stand in several containers, or in a numbered container of numbered ones."""
+    names = [(m.block, numbered(m.name)) for m in writers]
+    if not all(pairs for _, pairs in names):
+        return None
+    blocks = {block for block, _ in names}
+    # The outer number is a stage's where it changes less often than the blocks do.
+    nested = len({pairs[0] for _, pairs in names}) < len(blocks)
+    containers: dict[str, dict[int, None]] = {}
+    for block, pairs in names:
+        container = pairs[1][0] if len(pairs) > 1 and nested else pairs[0][0]
+        containers.setdefault(container, {})[block] = None
+    if len(containers) < 2 or sum(map(len, containers.values())) != len(blocks):
+        return None
+    return {block: (len(members), inner) for members in containers.values() for inner, block in enumerate(members)}
+
+
+def equal_stages(blocks: int) -> Iterator[Stages]:
+    """Every way to cut the blocks into stages of one size, the largest first."""
+    for size in range(blocks // 2, 1, -1):
+        if blocks % size == 0:
+            yield {block: (size, block % size) for block in range(blocks)}

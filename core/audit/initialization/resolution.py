@@ -1,0 +1,116 @@
+"""What a model is judged against: the rule, the base, one explanation per group, and how long that is to say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from core.audit.initialization.base_std import Origin
+from core.audit.initialization.explain import Cause, Explained
+from core.audit.initialization.factors import Factors, close
+from core.audit.initialization.laws import Rule
+from core.audit.initialization.measure import MatrixStats, grouped, usable
+
+# Description lengths: a constant made to fit costs more than one in common use or a guessed rule.
+FREE_CONSTANT, NAMED_CONSTANT, GUESS, REMARK, EXPLANATION = 8, 2, 3, 2, 4
+
+
+class Remark(Enum):
+    """What the base says beside the writers' factors."""
+
+    NONE = "nothing"
+    EVERYTHING = "every reader is scaled as the writers are"
+    BY_FAN_OUT = "every reader is drawn by its fan_out"
+    UNUSED_RANGE = "no matrix follows the configured standard deviation"
+
+
+@dataclass(frozen=True)
+class Resolution:
+    """The build at each depth on its base, the first depth first; the rule, None where none is declared or met.
+
+    `explained` gives an explanation to every visible writer; `scaled_readers` carry the factor of their own branch's
+    writer although the rule leaves readers alone.
+    """
+
+    depths: tuple[Factors, ...]
+    rule: Rule | None
+    remark: Remark = Remark.NONE
+    explained: tuple[Explained, ...] = ()
+    scaled_readers: tuple[MatrixStats, ...] = ()
+
+    @property
+    def first(self) -> Factors:
+        """The audited build itself."""
+        return self.depths[0]
+
+    @property
+    def guessed(self) -> bool:
+        """Whether the rule is one that nobody declared."""
+        return self.rule is not None and self.rule.guessed
+
+    @property
+    def everything(self) -> bool:
+        """Whether all writers meet the rule and all readers carry its factor too."""
+        readers = usable(self.first.stats.readers)
+        met = all(found.cause is Cause.AS_ASKED for found in self.explained)
+        return met and len(self.scaled_readers) == len(readers) > 1
+
+    def beside_readers(self, *, bare: bool) -> list[MatrixStats]:
+        """Writers of branches with a scaled reader: those left at the base, or else the others."""
+        places = set() if self.everything else {m.where for m in self.scaled_readers}
+        return [
+            m
+            for found in self.explained
+            if (found.cause is Cause.UNSCALED) == bare
+            for m in found.writers
+            if m.where in places
+        ]
+
+    @property
+    def unsettled(self) -> tuple[Explained, ...]:
+        """The explanations without the writers that a finding about readers speaks of."""
+        if self.everything:
+            return ()
+        gone = {m.shown for bare in (True, False) for m in self.beside_readers(bare=bare)}
+        kept = [replace(e, writers=tuple(m for m in e.writers if m.shown not in gone)) for e in self.explained]
+        return tuple(found for found in kept if found.writers)
+
+    @property
+    def length(self) -> int:
+        """The description length: what must be said to arrive at the measured standard deviations."""
+        base = self.first.base
+        named = base.named or base.origin is Origin.OUTSIDE
+        total = NAMED_CONSTANT if named else FREE_CONSTANT if base.count else 0
+        total += NAMED_CONSTANT if base.beside is not None else 0
+        total += FREE_CONSTANT if self._moving_base() else 0
+        total += GUESS if self.guessed else 0
+        total += REMARK if self.remark in (Remark.EVERYTHING, Remark.BY_FAN_OUT) else 0
+        return total + self._writers_length() + self._readers_length()
+
+    def _moving_base(self) -> bool:
+        """Whether two depths need two constants that nothing explains."""
+        if self.remark is Remark.EVERYTHING or len(self.depths) < 2:
+            return False
+        one, two = self.first.base, self.depths[1].base
+        margin = one.tolerance + two.tolerance
+        return one.law == two.law and not close(one.constant, two.constant, margin + 1e-9)
+
+    def _writers_length(self) -> int:
+        groups = grouped(self.first.visible)
+        if self.rule is None:
+            away = sum(1 for group in groups if not all(d.fits(d.alike(group), 1.0) for d in self.depths))
+            return FREE_CONSTANT * away + EXPLANATION * (away < len(groups))
+        unknown = sum(1 for found in self.explained if found.cause in (Cause.CONSTANT, Cause.UNKNOWN))
+        return EXPLANATION * (len({found.explanation for found in self.explained}) + unknown * len(groups))
+
+    def _readers_length(self) -> int:
+        if self.remark is Remark.EVERYTHING or self.first.base.beside is not None:
+            return 0
+        scaled = {m.shown for m in self.scaled_readers}
+        away = {m.group for m in usable(self.first.stats.readers) if m.shown not in scaled and not self._at_base(m)}
+        return EXPLANATION * (len(away) + bool(scaled))
+
+    def _at_base(self, reader: MatrixStats) -> bool:
+        first, rule = self.first, self.rule
+        allowed = (1.0,) if rule is None else (1.0, *rule.readers(reader, first.stats, first.base))
+        return any(close(first.stored(reader), factor, first.margin(reader)) for factor in allowed)

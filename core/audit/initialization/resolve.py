@@ -1,0 +1,238 @@
+"""Resolve what a model is judged against: the rule, the base standard deviation, and one explanation per group."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from core.audit.initialization.base_std import (
+    CONSTANT,
+    TORCH,
+    BaseStd,
+    Origin,
+    configured_base,
+    declared_base,
+    named_bases,
+    other_laws,
+    pooled_base,
+    shrinks,
+    transposed,
+)
+from core.audit.initialization.explain import explain
+from core.audit.initialization.factors import FORWARD_MARGIN, Factors, close
+from core.audit.initialization.laws import READERS, Rule, recognized_rules
+from core.audit.initialization.measure import MatrixStats, ModelStats, grouped, usable
+from core.audit.initialization.resolution import Remark, Resolution
+
+# `auto` takes a rule that at least this share of the visible writers meets.
+MOST = 0.5 - 1e-9
+# An embedding of torch's own, which says nothing of the matrices beside it.
+UNIT = 0.01
+
+
+def resolve(
+    stats: Sequence[ModelStats],
+    declared: Rule | None,
+    *,
+    sigma: float | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> Resolution:
+    """The shortest description of a model at every depth that it was built at.
+
+    The base is `sigma`, else the configuration's, else one that readers or writers show; a configured one that
+    nothing follows is replaced by the readers'. Of descriptions as short the first is taken.
+    """
+    rules = [declared] if declared is not None else recognized_rules(stats[0].blocks)
+    depths = [_read(one, sigma, settings) for one in stats]
+    remark = Remark.NONE
+    if _unused(depths[0], rules):
+        depths = [depth.on(depth.pooled) if depth.pooled is not None else depth for depth in depths]
+        remark = Remark.UNUSED_RANGE
+    every = [depths, *_other_bases(depths, rules)]
+    found = [_resolution(one, declared or _recognized(one), remark) for one in every]
+    if depths[0].base.count:
+        found += _by_fan_out(depths, declared)
+        # Of many rules and bases one is soon met by chance, so that a guess tries the first alone.
+        found += [case for rule in rules[:1] for case in _readers_scaled(depths, rule)]
+    return min(found, key=lambda resolution: resolution.length)
+
+
+def _read(stats: ModelStats, sigma: float | None, settings: Mapping[str, Any] | None) -> Factors:
+    """The base to begin with, beside the one that the readers show."""
+    readers = stats.readers
+    pooled = pooled_base(readers or stats.writers)
+    if sigma is not None:
+        base: BaseStd | None = declared_base(sigma, Origin.DECLARED, readers)
+    else:
+        base = configured_base(settings, readers) or pooled
+    return Factors(stats, base or declared_base(1.0, Origin.NOTHING, readers), pooled)
+
+
+def _resolution(depths: Sequence[Factors], rule: Rule | None, remark: Remark = Remark.NONE) -> Resolution:
+    if rule is None:
+        return Resolution(tuple(depths), None, remark)
+    explained = explain(depths, rule, grouped(depths[0].visible))
+    return Resolution(tuple(depths), rule, remark, explained, tuple(scaled_readers(depths[0], rule)))
+
+
+def scaled_readers(first: Factors, rule: Rule) -> Iterator[MatrixStats]:
+    """Readers that carry the factor of their own branch's writer, where the rule leaves readers alone."""
+    for matrix in usable(first.stats.readers):
+        writer = next((m for m in first.stats.writers if m.where == matrix.where), None)
+        if writer is None or matrix.orthonormal:
+            continue
+        factor, margin = first.stored(matrix), first.margin(matrix)
+        allowed = rule.readers(matrix, first.stats, first.base)
+        if close(factor, first.asked(rule, writer), margin) and not any(close(factor, f, margin) for f in allowed):
+            yield matrix
+
+
+def _recognized(depths: Sequence[Factors]) -> Rule | None:
+    """The rule that most writers meet at every depth; None where none is met by half of them."""
+    least = min(depth.blocks for depth in depths)
+    shares = [
+        (min(_share(depth, rule) for depth in depths), rule)
+        for rule in recognized_rules(depths[0].blocks)
+        if least >= rule.recipe.minimum_blocks and _readers_meet(depths[0], rule)
+    ]
+    best = max((share for share, _ in shares), default=0.0)
+    return next((rule for share, rule in shares if share >= max(MOST, best - 1e-9)), None)
+
+
+def _share(factors: Factors, rule: Rule) -> float:
+    """Share of the visible writers that meet a rule, one group at a time where a group meets it as a whole."""
+    writers = factors.visible
+    met = sum(_meeting(factors, rule, group) for group in grouped(writers))
+    return met / len(writers) if writers else 0.0
+
+
+def _meeting(factors: Factors, rule: Rule, group: Sequence[MatrixStats]) -> int:
+    """How many of a group count as meeting a rule: all, or some where the others were left at the base.
+
+    A group that is at the base as a whole meets no rule, however wide its tolerance is.
+    """
+    asked = partial(factors.asked, rule)
+    if rule.scales and factors.fits(group, 1.0):
+        return 0
+    # A rule of the forward is met by the forward; one of weights may be met by either.
+    forward = [(m.forward, rule.forward(m.block, factors.blocks)) for m in group]
+    if any(wanted != 1 and not close(has, wanted, FORWARD_MARGIN) for has, wanted in forward):
+        return 0
+    if factors.fits(group, asked):
+        return len(group)
+    meeting = [m for m in group if factors.meets(m, asked(m))]
+    others = [m for m in group if m not in meeting]
+    apart = bool(meeting and others) and factors.fits(meeting, asked) and factors.fits(others, 1.0)
+    return len(meeting) if apart else 0
+
+
+def _readers_meet(factors: Factors, rule: Rule) -> bool:
+    """Whether readers meet a rule that scales them; rules that leave them alone are not asked."""
+    wanted = [(m, rule.readers(m, factors.stats, factors.base)) for m in usable(factors.stats.readers)]
+    asked = [(m, allowed) for m, allowed in wanted if any(factor != 1.0 for factor in allowed)]
+    met = all(any(close(factors.stored(m), f, factors.margin(m)) for f in allowed) for m, allowed in asked)
+    return met and (bool(asked) or not any(role in rule.recipe.laws for role in READERS))
+
+
+def _unused(first: Factors, rules: Sequence[Rule]) -> bool:
+    """Whether no matrix follows a configured standard deviation, by itself or with the rule's factor."""
+    if first.base.origin is not Origin.CONFIGURED or first.base.agreeing or first.pooled is None:
+        return False
+    return not any(
+        first.meets(m, 1.0) or any(first.meets(m, first.asked(rule, m)) for rule in rules) for m in first.visible
+    )
+
+
+def _other_bases(depths: Sequence[Factors], rules: Sequence[Rule]) -> Iterator[list[Factors]]:
+    """Other bases that the same readers lie on, or that the writers alone are scaled from."""
+    first = depths[0]
+    for base in other_laws(first.stats.readers, first.base) if first.base.count else ():
+        own = [next((o for o in other_laws(d.stats.readers, d.base) if o.law == base.law), base) for d in depths]
+        yield [depth.on(one) for depth, one in zip(depths, own, strict=True)]
+    if first.base.origin is Origin.DECLARED or (first.base.law, first.base.constant) != TORCH:
+        return
+    # Readers are as torch draws them; writers that are at that base too are unscaled and nothing else.
+    if any(first.fits(group, 1.0) for group in grouped(first.visible)):
+        return
+    for usual in named_bases(first.stats.writers):
+        base = replace(usual, origin=Origin.WRITERS, readers=first.base.readers, beside=first.base)
+        moved = [depth.on(base) for depth in depths]
+        if any(min(_share(depth, rule) for depth in moved) >= MOST for rule in rules):
+            yield moved
+            return
+
+
+def _by_fan_out(depths: Sequence[Factors], declared: Rule | None) -> Iterator[Resolution]:
+    """The reading that every reader was drawn by its fan_out."""
+    base = transposed(depths[0].stats.readers)
+    if base is not None:
+        moved = [depth.on(transposed(depth.stats.readers) or base) for depth in depths]
+        yield _resolution(moved, declared or _recognized(moved), Remark.BY_FAN_OUT)
+
+
+def _readers_scaled(depths: Sequence[Factors], rule: Rule) -> Iterator[Resolution]:
+    """The readings that all or most readers are scaled as writers should be, so that the pooled base is too small."""
+    first = depths[0]
+    factor = _one_factor(first, rule)
+    if factor is None or rule.absolute:
+        return
+    readers = usable(first.stats.readers)
+    for base in _larger_bases(depths, rule, factor):
+        moved = first.on(base)
+        if all(_at(moved, group, factor) for group in (readers, *grouped(readers), *grouped(first.visible))):
+            larger = [depth.on(base) if depth.base.count else depth for depth in depths]
+            yield _resolution(larger, rule, Remark.EVERYTHING)
+            return
+    raised = []
+    for depth in depths:
+        own = _one_factor(depth, rule)
+        raised.append(depth if own is None else depth.on(replace(depth.base, constant=depth.base.constant / own)))
+    # Some readers are left at the larger base, and a guessed rule is met on it.
+    met = not rule.guessed or _share(raised[0], rule) >= MOST
+    if met and any(_at(first, group, 1 / factor) for group in grouped(readers)):
+        yield _resolution(raised, rule)
+
+
+def _at(factors: Factors, group: Sequence[MatrixStats], factor: float) -> bool:
+    """Whether stored matrices have one factor, each and all together."""
+    count = sum(m.weights.count for m in group)
+    pooled = math.sqrt(sum(m.weights.count * factors.stored(m) ** 2 for m in group) / count)
+    each = all(close(factors.stored(m), factor, factors.margin(m)) for m in group)
+    return each and close(pooled, factor, factors.margin(*group))
+
+
+def _larger_bases(depths: Sequence[Factors], rule: Rule, factor: float) -> Iterator[BaseStd]:
+    """Bases that the readers' pooled one would be `factor` times: by two depths, by name, by tables outside.
+
+    Readers of two depths decide alone; without them a guessed rule has nothing but names to be sure by.
+    """
+    first, readers = depths[0], depths[0].stats.readers
+    pooled = first.base
+    if len(depths) > 1 and depths[1].base.law == pooled.law:
+        other = _one_factor(depths[1], rule)
+        margin = pooled.tolerance + depths[1].base.tolerance
+        if other is None or close(other, factor, margin):
+            return
+        if close(depths[1].base.constant / pooled.constant, other / factor, margin):
+            yield replace(pooled, constant=pooled.constant / factor, origin=Origin.DEPTHS)
+        return
+    yield from (base for base in named_bases(readers) if base.constant == 1.0 or not rule.guessed)
+    for name, (std, count) in () if rule.guessed else first.stats.outside.items():
+        if abs(std - 1) > UNIT and std > 0:
+            base = BaseStd(
+                law=CONSTANT, constant=std, origin=Origin.OUTSIDE, key=name, count=count, readers=len(readers)
+            )
+            yield from (replace(base, shrink=shrink) for shrink in shrinks(readers))
+
+
+def _one_factor(factors: Factors, rule: Rule) -> float | None:
+    """The one factor that a rule asks of every writer; None where it asks for several, or for none."""
+    # Rounded, for a law may compute the same factor in two ways.
+    found = {round(factors.asked(rule, m), 12) for m in factors.visible}
+    if len(found) != 1:
+        return None
+    (factor,) = found
+    return factor if 0 < factor < math.inf and not close(factor, 1.0, 0.05) else None

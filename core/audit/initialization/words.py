@@ -1,0 +1,127 @@
+"""The sentences about bases, names and everything beside scale: one function per kind of finding.
+
+What is said is decided elsewhere, from values; nothing reads a sentence again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from core.audit.initialization.base_std import CONSTANT, BaseStd, Origin
+from core.audit.initialization.measure import MatrixStats, grouped
+
+SHOWN = 4
+RELOAD = "make saving write, and loading keep, every parameter as it is"
+
+
+def listed(names: Iterable[str]) -> str:
+    """The first names of many."""
+    every = list(names)
+    return ", ".join(every[:SHOWN]) + (f" and {len(every) - SHOWN} more" if len(every) > SHOWN else "")
+
+
+def shown(matrices: Sequence[MatrixStats]) -> str:
+    """Sequence[MatrixStats] by name: one name per group, with its count."""
+    groups = grouped(matrices)
+    return listed(group[0].shown if len(group) == 1 else f"{group[0].group} ({len(group)})" for group in groups)
+
+
+def base_source(base: BaseStd) -> str:
+    """Where a base comes from."""
+    share = "all readers" if base.agreeing == base.readers else f"{base.agreeing} of {base.readers} readers"
+    usual = base.law.formula if base.constant == 1.0 else f"{base.constant:.4g} times {base.law.formula}"
+    usual += "" if base.shrink == 1.0 else ", truncated"
+    pooled = f"the pooled std of {share}" + ("" if base.law == CONSTANT else f", by {base.law.formula}")
+    beside = base_source(base.beside) if base.beside else ""
+    return {
+        Origin.DECLARED: "the declared sigma",
+        Origin.CONFIGURED: base.key,
+        Origin.POOLED: f"{pooled}; {usual} exactly" if base.named else pooled,
+        Origin.NAMED: usual,
+        Origin.WRITERS: f"{usual}, which the writers are scaled from; the readers are at {beside}",
+        Origin.DEPTHS: "what readers at two depths have in common",
+        Origin.OUTSIDE: f"the std of {base.key}",
+        Origin.NOTHING: "nothing to read it from, so 1",
+    }[base.origin]
+
+
+def zero(matrices: Sequence[MatrixStats], moving: Sequence[str], still: Sequence[str]) -> str:
+    """zero-by-construction; which of the writers learn at the start."""
+    gated = any(m.weights.std != 0 for m in matrices)
+    how = "stand behind a forward coefficient of 0" if gated else "are zeros"
+    told = f" {listed(moving)} {'has' if len(moving) == 1 else 'have'} a gradient." if moving else ""
+    told += f" {listed(still)} {'has' if len(still) == 1 else 'have'} none at the start." if still else ""
+    return f"{shown(matrices)} {how}, so their branches add nothing at the start; nothing is to change.{told}"
+
+
+def blank(names: Sequence[str]) -> str:
+    """never-initialised, by a build in marked memory."""
+    return (
+        f"{listed(names)} {'are' if len(names) > 1 else 'is'} never written: built in memory filled with NaN, the NaN "
+        "is still there; draw it in the initializer."
+    )
+
+
+def odd_values(names: Sequence[str]) -> str:
+    """never-initialised, by values."""
+    return (
+        f"{listed(names)} {'hold' if len(names) > 1 else 'holds'} nonfinite, denormal or huge values that no "
+        "initializer draws; look for memory that is never written, or a standard deviation that divides by zero."
+    )
+
+
+def duplicated(groups: Sequence[Sequence[str]]) -> str:
+    """duplicated."""
+    return (
+        f"{sum(map(len, groups))} matrices hold {len(groups)} draws, up to a factor, as {' = '.join(groups[0][:2])}; "
+        "draw each of its own instead of copying or seeding again, or tie them if they are meant to be one."
+    )
+
+
+def tied(groups: Sequence[Sequence[str]]) -> str:
+    """tied."""
+    pairs = "; ".join(f"{first} = {listed(others)}" for first, *others in groups[:SHOWN])
+    return f"One parameter under several names, counted once: {pairs}."
+
+
+def missing(names: Sequence[str]) -> str:
+    """missing-keys, in stored files."""
+    return f"The stored file lacks {listed(names)}, drawn anew at every load; save the whole model."
+
+
+def lost(names: Sequence[str]) -> str:
+    """missing-keys, in what the model saves."""
+    return f"Saving the model leaves out {listed(names)}, so loading cannot bring it back; {RELOAD}."
+
+
+def changed(names: Sequence[str], ratio: tuple[str, float] | None) -> str:
+    """changed-by-reload."""
+    by = "" if ratio is None else f" ({ratio[0]} to {ratio[1]:.4g} times its standard deviation)"
+    return f"Saving and loading changes {listed(names)}{by}; {RELOAD}."
+
+
+def silent(names: Sequence[str]) -> str:
+    """dead-branch, of blocks."""
+    return f"The blocks of {listed(names)} never write to the stream; connect them or take them out."
+
+
+def dead(names: Sequence[str]) -> str:
+    """dead-branch, of branches that add zero."""
+    return (
+        f"The branches of {listed(names)} add zero and none of their parameters has a gradient, so they can never "
+        "learn; leave one factor of each branch nonzero."
+    )
+
+
+def not_pre_norm(stream: str, cosine: float | None) -> str:
+    """A note on a stream whose size a norm sets."""
+    told = "" if cosine is None else f"; the last state's cosine with the input is {cosine:.2f}"
+    return f"The stream is no pre-norm one: {stream}{told}. The norm, not the writers, sets its size."
+
+
+def small_branch(label: str, size: float) -> str:
+    """A note on a norm in the regime of its epsilon."""
+    return (
+        f"The norm on the branch output brings {label} to {size:.2f} of full size: its epsilon is not small beside so "
+        "small a branch (or its gain is below 1), and the writer's scale shows through in part."
+    )

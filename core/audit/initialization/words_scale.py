@@ -1,0 +1,215 @@
+"""The sentences about scale: one function per kind of finding, from a resolution."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from core.audit.initialization.base_std import CONSTANT, BaseStd, Origin
+from core.audit.initialization.explain import Cause, Constants, Explanation, Fan, FanKind, other_fans
+from core.audit.initialization.factors import Factors
+from core.audit.initialization.laws import KnownLaw, Rule
+from core.audit.initialization.measure import MatrixStats, grouped, median
+from core.audit.initialization.resolution import Resolution
+from core.audit.initialization.words import SHOWN, base_source, shown
+
+Matrices = Sequence[MatrixStats]
+
+
+def fan_name(fan: Fan) -> str:
+    """A fan in words."""
+    return " times ".join(f"axis {axis}" for axis in fan.axes) if fan.kind is FanKind.AXES else fan.kind.value
+
+
+def hidden(matrices: Matrices, factor: float) -> str:
+    """invisible-after-norm."""
+    return (
+        f"A norm stands on the branch output, so the factor {factor:.4g} of {shown(matrices)} does not reach "
+        "the stream; scale that norm's gain or the contribution instead, or declare no rule."
+    )
+
+
+def applied(rule: Rule, depths: Sequence[int], *, forward: bool) -> str:
+    """applied."""
+    how = "; the forward's coefficients carry part or all of it" if forward else ""
+    at = " and ".join(map(str, depths))
+    return f"Every writer meets {rule.name}, {rule.formula}, at {at} blocks{how}; nothing is to change."
+
+
+def everything(readers: Matrices, factor: float) -> str:
+    """on-everything."""
+    return (
+        f"All {len(readers)} readers ({len(grouped(readers))} a block) carry the writers' factor {factor:.4g} too, and "
+        f"attention logits shrink to its square, {factor * factor:.2g} of their size; scale the writers alone and draw "
+        "the readers at the base standard deviation."
+    )
+
+
+def on_reader(rule: Rule, readers: Matrices, writers: Matrices, factor: float, *, bare: bool) -> str:
+    """on-reader: in place of writers that are `bare`, or beside them."""
+    if not bare:
+        return (
+            f"{shown(readers)} read the stream and carry the factor {factor:.4g} beside their writers "
+            f"{shown(writers)}; draw them at the base standard deviation."
+        )
+    tell = (
+        " The branch is linear in these matrices, so the activations equal those of the right model to rounding and "
+        "cannot tell the two apart: only the weights, and the gradients, do."
+    )
+    return (
+        f"The factor {factor:.4g} of {rule.name} stands on {shown(readers)}, which read the stream, and not on "
+        f"the writers {shown(writers)}; scale the writers and draw the readers at the base."
+        + (tell if all(m.linear for m in readers) else "")
+    )
+
+
+def twice_by_reader(readers: Matrices, product: float, wanted: float) -> str:
+    """twice, on a reader and a writer of one branch."""
+    return (
+        f"Reader and writer of the same branch are both scaled, so where the branch is linear in both it is "
+        f"{product:.4g} of unscaled instead of {wanted:.4g}; take the factor off {shown(readers)}."
+    )
+
+
+def writers_away(found: Resolution, why: Explanation, writers: Matrices, kind: str) -> str:
+    """The findings about writers that do not meet the rule, by what they follow instead."""
+    rule, first = found.rule, found.first
+    assert rule is not None
+    ratio = first.ratio(rule, writers)
+    if why.cause is Cause.UNSCALED:
+        return _unscaled(found, rule, writers, alone=kind == "absent")
+    if why.cause in (Cause.TWICE, Cause.TWICE_IN_FORWARD):
+        return _twice(first, rule, writers, in_forward=why.cause is Cause.TWICE_IN_FORWARD)
+    if isinstance(why.payload, KnownLaw):
+        return _depth_law(rule, why.payload, writers, ratio, first.blocks)
+    if isinstance(why.payload, Constants):
+        return _constant(rule, why.payload, writers, ratio)
+    if isinstance(why.payload, Fan):
+        size = other_fans(writers[0], first.stats.width)[why.payload][0]
+        return _writer_fan(rule, why.payload, size, writers, ratio, own=why.cause is Cause.OWN_FAN)
+    if isinstance(why.payload, BaseStd):
+        return _writer_range(writers, why.payload, first.base)
+    return (
+        f"{shown(writers)} follow no depth law that is known here, {ratio:.2f} times {rule.name} over all; set them to "
+        f"{rule.formula}."
+    )
+
+
+def _unscaled(found: Resolution, rule: Rule, writers: Matrices, *, alone: bool) -> str:
+    """absent, or partial where other writers are scaled."""
+    off = f"{found.first.ratio(rule, writers):.2f} times what {rule.name} asks at {found.first.blocks} blocks"
+    for depth in found.depths[1:]:
+        off += f", {depth.ratio(rule, depth.alike(writers)):.2f} at {depth.blocks} blocks"
+    if alone:
+        return f"No writer is scaled: all {len(writers)} stand at {off}; multiply them by {rule.formula}."
+    return (
+        f"{shown(writers)} stand at the base, {off}, while other writers are scaled; multiply them by {rule.formula} "
+        "too."
+    )
+
+
+def _twice(first: Factors, rule: Rule, writers: Matrices, *, in_forward: bool) -> str:
+    """twice, in weights and forward, or in the weights alone."""
+    forward = median(m.forward for m in writers)
+    again = f", and the forward multiplies the same contributions by {forward:.4g} again"
+    effective, wanted = median(map(first.effective, writers)), median(first.asked(rule, m) for m in writers)
+    return (
+        f"The stored writers {shown(writers)} carry {rule.formula}{again if in_forward else ' two times over'}: the "
+        f"branch is {effective:.4g} of unscaled instead of {wanted:.4g}; keep one of the two."
+    )
+
+
+def _height(ratio: float) -> str:
+    return "an infinite ratio in the first block" if math.isinf(ratio) else f"{ratio:.2f} times the declared value"
+
+
+def _depth_law(rule: Rule, law: KnownLaw, writers: Matrices, ratio: float, blocks: int) -> str:
+    """depth-convention or mixed-depth."""
+    counted = "blocks counted from 1" if math.isinf(ratio) else f"the whole depth L = {blocks}"
+    use = f"use {rule.formula} with {counted}" if rule.scales else "draw them at the base"
+    return f"{shown(writers)} follow {law.formula}: {law.counted}, {_height(ratio)} at {blocks} blocks; {use}."
+
+
+def _constant(rule: Rule, found: Constants, writers: Matrices, ratio: float) -> str:
+    """depth-convention or partial, by a factor that is no known law's."""
+    blocks, told = found.blocks[0], f"a factor of {found.values[0]:.2g} in every block"
+    if found.same:
+        told += f", the same at {found.blocks[1]} blocks: the depth is not counted at all"
+    elif len(found.values) > 1 and found.values[1] is not None:
+        told += f", and {found.values[1]:.2g} at {found.blocks[1]} blocks"
+    additions = ""
+    if rule.recipe.counts is not None and ratio > 0:
+        count = blocks * (2 if rule.recipe.counts == "additions" else 1) / ratio**2
+        additions = f", as if {count:.3g} {rule.recipe.counts} were counted"
+    return (
+        f"{shown(writers)} carry {told}, {_height(ratio)}{additions}; {rule.name} asks for {rule.formula} with "
+        f"L = {blocks}."
+    )
+
+
+def _writer_fan(rule: Rule, fan: Fan, size: int, writers: Matrices, ratio: float, *, own: bool) -> str:
+    """wrong-fan-in of writers: another fan of that `size`, or their own where the rule counts another."""
+    fan_in = writers[0].fan_in
+    what = (
+        f"are scaled by their fan_in, {fan_in}, where {rule.name} counts {size}"
+        if own
+        else f"are scaled by {fan_name(fan)}, {size}, where their fan_in is {fan_in}"
+    )
+    return (
+        f"{shown(writers)} {what}: {ratio:.2f} times the declared value; divide by the square root of "
+        f"{size if own else fan_in}."
+    )
+
+
+def _writer_range(writers: Matrices, other: BaseStd, base: BaseStd) -> str:
+    """range-ignored, by writers that are scaled from another base."""
+    own = ", the readers' own," if other.origin is Origin.POOLED else ""
+    value = f"{other.constant:.4g}{own}"
+    if not own and other.law != CONSTANT:
+        value += f" times {other.law.formula}"
+    return (
+        f"{shown(writers)} are scaled from a base of {value} instead of {base.constant:.4g} ({base_source(base)}); "
+        "draw them from the declared base."
+    )
+
+
+def reader_fan(fan: Fan, size: int, matrices: Matrices, factor: float) -> str:
+    """wrong-fan-in of matrices without a depth rule."""
+    return (
+        f"{shown(matrices)} are drawn by {fan_name(fan)} ({size} for {matrices[0].shown}) where the fan_in is "
+        f"{matrices[0].fan_in}: {factor:.2f} times their standard deviation; draw them by their own fan_in."
+    )
+
+
+def unused_range(std: float) -> str:
+    """range-ignored, by every matrix."""
+    return (
+        f"No matrix follows the configured standard deviation; the readers stand at {std:.4g}, which is judged by "
+        "instead: draw every matrix from the configuration's value."
+    )
+
+
+def reader_range(readers: Matrices, std: float, base: BaseStd) -> str:
+    """range-ignored, by readers."""
+    return (
+        f"{shown(readers)} stand at {std:.4g} where {base_source(base)} declares {base.constant:.4g}; draw them from "
+        "the declared value."
+    )
+
+
+def no_rule(depths: Sequence[Factors]) -> str:
+    """no-rule-declared, with the factors that the forward has at each depth."""
+    values = [_forward(depth.stats.writers) for depth in depths]
+    carried = ""
+    if values[0]:
+        again = "".join(f"; at {d.blocks} blocks by {v}" for d, v in zip(depths[1:], values[1:], strict=True))
+        carried = f" The forward multiplies contributions by {values[0]}, which counts as scaling{again}."
+    return (
+        f"No depth rule is declared, and no known one is met by half of the {len(depths[0].stats.writers)} writers; "
+        f"declare one to have it checked.{carried}"
+    )
+
+
+def _forward(writers: Matrices) -> str:
+    found = sorted({round(m.forward, 6) for m in writers if m.forward != 1})
+    return ", ".join(format(value, ".4g") for value in found[:SHOWN])
