@@ -13,7 +13,7 @@ from core.audit.recorder import DEFAULT_BYTES
 from core.audit.result import AuditResult, ModelFacts, observed
 from core.audit.tape import tape_of
 from core.errors import AuditError, shown
-from core.health.observe import Observation
+from core.health.observation import Observation
 
 
 def audit(

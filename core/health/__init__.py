@@ -19,8 +19,8 @@ __all__ = expose(
     {
         "core.health.band": ("Band", "DEFAULT_BAND", "classify", "parse_band"),
         "core.health.request": ("ObserveRequest",),
-        "core.health.valid_rms": ("valid_rms",),
-        "core.health.observe": ("Observation", "observe", "measure"),
+        "core.health.rms": ("valid_rms",),
+        "core.health.observation": ("Observation", "observe", "measure"),
         "core.health.arms": ("Arm", "observe_arms"),
         "core.health.document": ("arm_document",),
         "core.health.report": ("observe_document", "built_run", "restored_document"),

@@ -9,7 +9,7 @@ from functools import lru_cache
 from core.decoder.base_draw import Distribution
 from core.decoder.config import DecoderConfig
 from core.decoder.parameters import layout
-from core.decoder.recipes import recipe
+from core.recipes.catalogue import recipe
 from core.sweep.canonical import canonical_json, engine_version
 from core.sweep.grid import Setting, SweepGrid
 

@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 import plotly.graph_objects as go
 
-from core.decoder.recipe_type import JOINT
-from core.decoder.recipes import CONTROL, DEFAULT, RECIPES
+from core.recipes.catalogue import CONTROL, DEFAULT, RECIPES
+from core.recipes.recipe import JOINT
 
 Theme = Literal["light", "dark"]
 

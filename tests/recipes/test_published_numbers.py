@@ -13,18 +13,18 @@ import numpy as np
 import pytest
 import torch
 
+from core.construction.drawn_weights import DrawnWeights
 from core.decoder.base_draw import BaseDraw, Distribution
 from core.decoder.batch import Batch
 from core.decoder.config import DecoderConfig
-from core.decoder.forward import forward
+from core.decoder.forward_pass import forward
 from core.decoder.graph import DepthLaw, Topology
-from core.decoder.law import absolute
 from core.decoder.parameters import BLOCK_MATRICES
-from core.decoder.recipe_type import Recipe
-from core.decoder.recipes import recipe
 from core.decoder.tape import Tape
-from core.decoder.weights import DrawnWeights
 from core.health.arms import observe_arms
+from core.recipes.catalogue import recipe
+from core.recipes.law import absolute
+from core.recipes.recipe import Recipe
 
 pytestmark = pytest.mark.heavy
 

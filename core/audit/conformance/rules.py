@@ -9,11 +9,11 @@ from core.audit.conformance.base import Base
 from core.audit.conformance.matrices import Stored
 from core.audit.conformance.request import checked_rule
 from core.decoder.graph import DepthLaw
-from core.decoder.law import Matrix
 from core.decoder.parameters import BLOCK_MATRICES, WRITERS
-from core.decoder.recipe_type import Recipe
-from core.decoder.recipes import CONTROL, recipe
 from core.errors import AuditError
+from core.recipes.catalogue import CONTROL, recipe
+from core.recipes.law import Matrix
+from core.recipes.recipe import Recipe
 
 # Recognized where nothing is declared: rules that scale writers, or their contribution, by the depth alone.
 RECOGNIZED = (

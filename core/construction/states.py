@@ -1,0 +1,218 @@
+"""From a fresh draw to a finished decoder, in states that cannot be mixed up.
+
+`prepare` draws without moving the caller's generator, `complete` applies a recipe once and then commits the
+generator, `restore` takes stored values exactly as they are, without draws or scaling.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+
+from core.construction.drawn_weights import Transform
+from core.construction.record import ConstructionRecord, Shortcuts
+from core.decoder.base_draw import XAVIER, BaseDraw, Distribution
+from core.decoder.batch import Batch
+from core.decoder.config import Budget, DecoderConfig
+from core.decoder.parameters import layout
+from core.decoder.profile import Scalars, measured_shortcuts
+from core.decoder.splitmix64 import FloatArray, SplitMix64
+from core.decoder.tape import recording
+from core.decoder.weights import StoredWeights
+from core.errors import AlreadyConsumed, LayoutError, ModifiedFreshParameter, NonfiniteValues, NotFresh, RecipeError
+from core.recipes.catalogue import recipe
+from core.recipes.recipe import Recipe, selected
+
+Parameters = Mapping[str, torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """A finished decoder: named binary64 leaves in layout order. `source` tells how it came to be."""
+
+    parameters: Parameters = field(repr=False)
+    record: ConstructionRecord
+    source: Literal["initialized", "restored"]
+
+    @property
+    def config(self) -> DecoderConfig:
+        """Its sizes."""
+        return self.record.config
+
+    def arrays(self) -> dict[str, FloatArray]:
+        """The stored values by name, sharing memory with the leaves."""
+        return {name: leaf.detach().numpy() for name, leaf in self.parameters.items()}
+
+
+@dataclass(frozen=True)
+class Fresh:
+    """A request for fresh parameters; the only source that initialization accepts."""
+
+    config: DecoderConfig
+    budget: Budget = field(default_factory=Budget)
+    distribution: Distribution = XAVIER
+
+
+class FreshInitialization:
+    """Base parameters drawn on a trial generator; consumed by `complete` or `drop`."""
+
+    @recording()
+    def __init__(self, request: Fresh, generator: SplitMix64) -> None:
+        self.config = request.config
+        request.budget.check(self.config, layout(self.config).parameters)
+        self._caller, self._trial = generator, generator.clone()
+        self._draw = BaseDraw(self.config, [self._trial.state], request.distribution)
+        self.parameters: dict[str, torch.Tensor] | None = _leaves(self._draw)
+        self._trial.skip(self._draw.layout.draws)
+        self._marks = {name: _mark(leaf) for name, leaf in self.parameters.items()}
+
+    @classmethod
+    def prepare(cls, request: Fresh, generator: SplitMix64) -> FreshInitialization:
+        """Check the budget, then draw; the caller's generator stays where it is."""
+        return cls(request, generator)
+
+    def drop(self) -> None:
+        """Give the base parameters up; the caller's generator is unchanged."""
+        self.parameters = None
+
+    @recording()
+    def control(self) -> Decoder:
+        """An unscaled copy of this very base draw, without further draws and without committing the generator."""
+        base = self._fresh_parameters()
+        copies = {name: leaf.detach().clone().requires_grad_() for name, leaf in base.items()}
+        return Decoder(copies, self._record(recipe("unscaled")), "initialized")
+
+    @recording()
+    def complete(self, chosen: Recipe | str = "depth-scaled", batch: Batch | None = None) -> Decoder:
+        """Apply a recipe's laws once and commit the generator; a coefficient of 1 hands the very leaf on.
+
+        Refuses another layout, and parameters that changed or carry a nonzero gradient since `prepare`, before anything
+        is selected or transformed.
+        A recipe with a profile step measures its shortcuts on `batch`.
+        """
+        chosen = recipe(chosen) if isinstance(chosen, str) else chosen
+        graph = chosen.graph(self.config)
+        if chosen.profile is not None and batch is None:
+            raise RecipeError(f"The recipe {chosen.name} measures its shortcuts on a batch; give one.")
+        base = self._fresh_parameters()
+        check_layout(self.config, base)
+        for name, leaf in base.items():
+            if _mark(leaf) != self._marks[name] or (leaf.grad is not None and bool((leaf.grad != 0).any())):
+                raise ModifiedFreshParameter(
+                    f"The parameter {name} changed or carries a gradient since it was drawn; prepare again."
+                )
+        stored = {}
+        for spec in self._draw.layout:
+            transform = Transform.of(chosen, spec, spec.block or 0, self.config, self._draw.distribution)
+            leaf = base[spec.name]
+            if transform != Transform():
+                leaf = torch.from_numpy(transform(leaf.detach().numpy())).requires_grad_()
+            stored[spec.name] = leaf
+        shortcuts = None
+        if chosen.profile is not None and batch is not None:
+            arrays = {name: leaf.detach().numpy() for name, leaf in stored.items()}
+            measured = measured_shortcuts(
+                graph, lambda scalars: StoredWeights(self.config, [arrays], scalars=scalars), batch
+            )
+            shortcuts = shortcut_record(measured, 0)
+        decoder = Decoder(stored, self._record(chosen, shortcuts), "initialized")
+        self.parameters = None
+        self._caller.commit(self._trial)
+        return decoder
+
+    def _fresh_parameters(self) -> dict[str, torch.Tensor]:
+        if self.parameters is None:
+            raise AlreadyConsumed("This preparation was completed or dropped; prepare again.")
+        return self.parameters
+
+    def _record(self, chosen: Recipe, shortcuts: Shortcuts | None = None) -> ConstructionRecord:
+        return construction_record(self._draw, chosen, shortcuts)
+
+
+def shortcut_record(measured: Scalars, member: int) -> Shortcuts:
+    """One member's measured shortcuts as plain numbers."""
+    return tuple({key: float(values[member]) for key, values in block.items()} for block in measured)
+
+
+def construction_record(
+    draw: BaseDraw, chosen: Recipe, shortcuts: Shortcuts | None = None, seed_index: int = 0
+) -> ConstructionRecord:
+    """The record of `chosen` on one seed of a base draw, from the laws alone; no array is made."""
+    names, transforms = [], []
+    for spec in draw.layout:
+        if selected(chosen, spec):
+            names.append(spec.name)
+            transforms.append(Transform.of(chosen, spec, spec.block or 0, draw.config, draw.distribution))
+    plain = {transform.coefficient for transform in transforms if transform.normalize is None}
+    common = len(plain) == 1 and all(transform.normalize is None for transform in transforms)
+    return ConstructionRecord(
+        config=draw.config,
+        recipe=chosen.name,
+        base_initializer_id=draw.distribution.name,
+        factor=plain.pop() if common else None,
+        initial_rng_state=draw.seeds[seed_index],
+        final_rng_state=draw.final_states()[seed_index],
+        selected_names=tuple(names),
+        transformed_tensors=sum(transform != Transform() for transform in transforms),
+        shortcuts=shortcuts,
+    )
+
+
+def initialize_depth_scaled(source: Fresh | Decoder, generator: SplitMix64) -> Decoder:
+    """Prepare and complete the depth-scaled recipe; only `Fresh` is accepted, before any draw."""
+    if not isinstance(source, Fresh):
+        state = getattr(source, "source", type(source).__name__)
+        raise NotFresh(
+            f"This decoder is already {state}; its weights carry their scale, so only a fresh one is scaled."
+        )
+    return FreshInitialization.prepare(source, generator).complete("depth-scaled")
+
+
+@recording()
+def restore(record: ConstructionRecord, parameters: Mapping[str, torch.Tensor]) -> Decoder:
+    """A decoder with exactly the given values: no draws, no scaling.
+
+    Refuses names, order or shapes that are not the record's layout, and values that are not finite.
+    """
+    check_layout(record.config, parameters)
+    for name, values in parameters.items():
+        if not bool(torch.isfinite(values).all()):
+            raise NonfiniteValues(f"The stored values of {name} are not all finite; restore from an intact file.")
+    leaves = {name: values.detach().clone().requires_grad_() for name, values in parameters.items()}
+    return Decoder(leaves, record, "restored")
+
+
+def check_layout(config: DecoderConfig, parameters: Mapping[str, torch.Tensor]) -> None:
+    """Refuse parameters whose names, order or shapes are not those of `config`, before any is read by its name."""
+    expected = layout(config)
+    if len(parameters) != expected.tensors:
+        raise LayoutError(f"There are {len(parameters)} parameters where this decoder has {expected.tensors}.")
+    for spec, (name, values) in zip(expected, parameters.items(), strict=True):
+        if spec.name != name:
+            raise LayoutError(f"The parameter {name[:80]!r} stands where {spec.name} belongs.")
+        if tuple(values.shape) != spec.shape:
+            raise LayoutError(f"{name} has shape {list(values.shape)}; this decoder needs {list(spec.shape)}.")
+
+
+def _leaves(draw: BaseDraw) -> dict[str, torch.Tensor]:
+    parts = [(draw.layout.stem, draw.stem())]
+    parts += [(draw.layout.block(block), draw.block(block)) for block in range(draw.config.blocks)]
+    parts.append((draw.layout.tail, draw.tail()))
+    leaves = {}
+    for specs, drawn in parts:
+        for spec in specs:
+            if spec.fill == "drawn":
+                leaf = torch.from_numpy(drawn[spec.key][0].copy())
+            else:
+                leaf = torch.full(spec.shape, 1.0 if spec.fill == "ones" else 0.0, dtype=torch.float64)
+            leaves[spec.name] = leaf.requires_grad_()
+    return leaves
+
+
+def _mark(leaf: torch.Tensor) -> tuple[int, bytes]:
+    """Version and digest: one catches writes that torch sees, the other writes through shared memory."""
+    return leaf._version, hashlib.blake2b(leaf.detach().numpy().tobytes(), digest_size=16).digest()
