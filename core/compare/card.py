@@ -13,8 +13,6 @@ from core.decoder.graph import DepthLaw
 from core.decoder.parameters import layout
 from core.errors import RecipeError
 from core.recipes.catalogue import RECIPES, recipe
-from core.recipes.constants import constants_at
-from core.recipes.notes import note
 from core.recipes.recipe import Recipe, selected
 
 FORWARD_LAWS = {
@@ -91,7 +89,6 @@ def card(name: str, config: DecoderConfig | None = None, distribution: Distribut
     stored = () if refusal else tuple(_stored_laws(chosen, config, distribution))
     forward = () if refusal else tuple(_forward_laws(chosen, config))
     equations = () if chosen.refusal else tuple(graph_equations(chosen.topology))
-    words = note(chosen.name)
     return Card(
         name=chosen.name,
         title=chosen.title,
@@ -101,14 +98,14 @@ def card(name: str, config: DecoderConfig | None = None, distribution: Distribut
         equations=equations,
         stored=stored,
         forward=forward,
-        constants=constants_at(chosen.name, config.blocks, config.width),
+        constants=dict(chosen.constants(config.blocks, config.width)),
         selects=tuple(law.pattern for law in stored),
         selected_tensors=sum(law.tensors for law in stored),
         profile=chosen.profile is not None,
         counts=chosen.counts,
-        state=words.state,
-        assumes=words.assumes,
-        traps=words.traps,
+        state=chosen.state,
+        assumes=chosen.assumes,
+        traps=chosen.traps,
         source=chosen.source,
         evidence=chosen.evidence,
         refusal=refusal,

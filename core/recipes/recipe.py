@@ -1,9 +1,9 @@
-"""A depth recipe: a topology, a law a role and an optional profile step; and the combination of several."""
+"""A depth recipe: every fact of it, and the combination of several."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import reduce
 from operator import mul
 from typing import Literal
@@ -16,6 +16,23 @@ from core.recipes.law import Law, Matrix
 
 Evidence = Literal["paper", "implementation read", "derived here"]
 JOINT = "+"
+OUTSIDE: tuple[Role, ...] = ("token_embedding", "position_embedding", "head")
+PRE_NORM_STACK = "A pre-norm stack: each branch reads a normalized copy, so the stream alone carries the scale."
+
+
+@dataclass(frozen=True)
+class Growth:
+    """Exponents of a ratio in the depth L, derived by arithmetic: the largest activation ratio, the input's adjoint."""
+
+    activation: float
+    reason: str
+    adjoint: float | None = None
+
+
+INDEPENDENT = Growth(0.5, "2L independent additions of equal variance: the stream's RMS grows with their root")
+CONSTANT_SUM = Growth(0.0, "the variances of all additions sum to a constant at every depth")
+NORMALIZED = Growth(0.0, "every state is normalized")
+SILENT = Growth(0.0, "every addition is zero, so every ratio is exactly 1", adjoint=0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +42,14 @@ class Recipe:
     `counts` says what its depth law counts, L blocks or 2L additions, where that makes a difference. `needs` are
     decoder options without which it has no definition. `refusal` is the reason why it does not run on a decoder-only
     stack, if it does not. `parts` names what a combination is made of.
+
+    `assumes`, `state` (what the method stores or learns beyond the base decoder) and `traps` (in public code) are
+    sentences for its card; `constants` are the published ones at (blocks, width). `growth` is None where no law is
+    derived. `look` is its place among the recipes with a colour each, which are compared unless others are chosen.
+
+    `auto_order` is its place among the rules that an audit looks for where none is declared, the most common first;
+    None where it is not looked for. `counted` says what the law on its writers counts, for a model that follows it
+    in place of another.
     """
 
     name: str
@@ -39,6 +64,14 @@ class Recipe:
     needs: Mapping[str, str] = field(default_factory=dict)
     refusal: str | None = None
     parts: tuple[str, ...] = ()
+    assumes: tuple[str, ...] = ()
+    state: tuple[str, ...] = ()
+    traps: tuple[str, ...] = ()
+    constants: Callable[[int, int], Mapping[str, float]] = lambda blocks, width: {}
+    growth: Growth | None = None
+    look: int | None = None
+    auto_order: int | None = None
+    counted: str | None = None
 
     def graph(self, config: DecoderConfig) -> Graph:
         """The topology written out for `config`; refuses a recipe that does not apply to it."""
@@ -74,6 +107,11 @@ class Recipe:
         return self.topology != PRE_NORM or self.profile is not None or self.refusal is not None
 
 
+def on(roles: tuple[Role, ...], law: Law) -> dict[Role, Law]:
+    """One law on several roles."""
+    return dict.fromkeys(roles, law)
+
+
 def selected(chosen: Recipe, spec: ParameterSpec) -> bool:
     """Whether the recipe's law names this parameter, whatever the coefficient turns out to be."""
     return spec.role in chosen.laws
@@ -98,13 +136,19 @@ def combination(parts: Sequence[Recipe]) -> Recipe:
     for part in kept:
         for role, law in part.laws.items():
             laws.setdefault(role, []).append(law)
-    return replace(
-        kept[0],
+    return Recipe(
         name=JOINT.join(part.name for part in kept),
         title=" with ".join(part.title for part in kept),
         source="; ".join(part.source for part in kept),
         evidence="derived here",
         laws={role: reduce(mul, found) for role, found in laws.items()},
-        counts=None,
+        topology=kept[0].topology,
+        profile=kept[0].profile,
+        minimum_blocks=kept[0].minimum_blocks,
+        needs=kept[0].needs,
+        refusal=kept[0].refusal,
         parts=tuple(part.name for part in kept),
+        assumes=tuple(dict.fromkeys(line for part in kept for line in part.assumes)),
+        state=tuple(dict.fromkeys(line for part in kept for line in part.state)),
+        traps=tuple(dict.fromkeys(line for part in kept for line in part.traps)),
     )

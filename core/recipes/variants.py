@@ -6,14 +6,14 @@ Laws are those of this project's stream: a relative factor acts on the base draw
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 
 from core.decoder.parameters import BLOCK_MATRICES, WRITERS, Role
 from core.recipes.catalogue import recipe
-from core.recipes.law import Law, absolute, power
-from core.recipes.recipe import Recipe
+from core.recipes.law import HALF, L, Law, absolute, d, fan_in, l, relative
+from core.recipes.recipe import OUTSIDE, Recipe, on
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,31 +34,19 @@ class Variant:
     def as_recipe(self) -> Recipe:
         """The variant as a recipe on the declared recipe's graph, to be observed beside it."""
         declared = recipe(self.recipe)
-        return Recipe(
+        return replace(
+            declared,
             name=self.name,
             title=f"{declared.title} in {self.code_base}",
             source=self.place,
             evidence="implementation read",
             laws=self.laws,
-            topology=declared.topology,
-            profile=declared.profile,
-            minimum_blocks=declared.minimum_blocks,
-            needs=declared.needs,
         )
 
 
-def _on(roles: tuple[Role, ...], law: Law) -> dict[Role, Law]:
-    return dict.fromkeys(roles, law)
-
-
 _READERS: tuple[Role, ...] = ("query", "key", "value", "gate", "up")
-_TABLES: tuple[Role, ...] = ("token_embedding", "position_embedding", "head")
-_ADDITIONS = power("(2L)^(-1/2)", lambda m: 2 * m.blocks)
-_INDEXED = power("(2(l+1))^(-1/2)", lambda m: 2 * (m.block + 1))
-_GLOBAL = power("(2(L+1))^(-1/2)", lambda m: 2 * (m.blocks + 1))
-_SMALL = absolute("std sqrt(2 / (5 d))", lambda m: math.sqrt(2 / (5 * m.width)))
-_WIDTH = absolute("std d^(-1/2)", lambda m: 1 / math.sqrt(m.width))
-_BETA = power("(8L)^(-1/4)", lambda m: 8 * m.blocks, -0.25)
+_WRITER = {name: recipe(name).laws["down"] for name in ("gpt2", "block-indexed", "lingua-global", "deepnorm", "fixup")}
+_SMALL = recipe("wang").laws["head"]
 
 VARIANTS: tuple[Variant, ...] = (
     Variant(
@@ -77,7 +65,7 @@ VARIANTS: tuple[Variant, ...] = (
         recipe="gpt2",
         says="scaled_init_method_normal, sigma/sqrt(2 L) in its comment",
         does="takes multiplier 1 on hybrid stacks: L^(-1/2)",
-        laws=_on(WRITERS, power("L^(-1/2)", lambda m: m.blocks)),
+        laws=on(WRITERS, recipe("depth-scaled").laws["down"]),
     ),
     Variant(
         name="modded-nanogpt-attention",
@@ -86,7 +74,7 @@ VARIANTS: tuple[Variant, ...] = (
         recipe="gpt2",
         says="the scale of GPT-2's residual projections, without a special initialization",
         does="multiplies attention by (2L)^(-1/2) in the forward and leaves the feed-forward part alone",
-        laws={"output": _ADDITIONS},
+        laws={"output": _WRITER["gpt2"]},
     ),
     Variant(
         name="gated-up-for-down",
@@ -95,7 +83,7 @@ VARIANTS: tuple[Variant, ...] = (
         recipe="gpt2",
         says="the projections that end a branch are scaled",
         does="scales w3, the up projection of a gated feed-forward, in place of down",
-        laws=_on(("output", "up"), _ADDITIONS),
+        laws=on(("output", "up"), _WRITER["gpt2"]),
     ),
     Variant(
         name="lingua-off-by-one",
@@ -104,7 +92,7 @@ VARIANTS: tuple[Variant, ...] = (
         recipe="gpt2",
         says="std is divided by sqrt(2*n_layers), in its comment",
         does="divides by sqrt(2 (L + 1))",
-        laws=_on(WRITERS, _GLOBAL),
+        laws=on(WRITERS, _WRITER["lingua-global"]),
     ),
     Variant(
         name="lingua-every-matrix",
@@ -113,7 +101,7 @@ VARIANTS: tuple[Variant, ...] = (
         recipe="lingua-global",
         says="a depth factor on the residual projections",
         does="divides query, key, value, gate and up by the factor too",
-        laws=_on(BLOCK_MATRICES, _GLOBAL),
+        laws=on(BLOCK_MATRICES, _WRITER["lingua-global"]),
     ),
     Variant(
         name="torchtitan-depth-init",
@@ -122,7 +110,7 @@ VARIANTS: tuple[Variant, ...] = (
         recipe="block-indexed",
         says="depth_init, 0.02/sqrt(2 (layer_id + 1)) for residual projections",
         does="gives the same to w3, the up projection: the feed-forward branch is scaled twice",
-        laws=_on((*WRITERS, "up"), _INDEXED),
+        laws=on((*WRITERS, "up"), _WRITER["block-indexed"]),
     ),
     Variant(
         name="olmo-mitchell",
@@ -132,8 +120,8 @@ VARIANTS: tuple[Variant, ...] = (
         says="mitchell initialization",
         does="takes the root of each writer's own fan-in and d^(-1/2) elsewhere, truncated at three sigma",
         laws={
-            **_on((*_TABLES, *_READERS), _WIDTH),
-            **_on(WRITERS, absolute("std (2 fan_in (l+1))^(-1/2)", lambda m: (2 * m.fan_in * (m.block + 1)) ** -0.5)),
+            **on((*OUTSIDE, *_READERS), absolute(d**-HALF)),
+            **on(WRITERS, absolute((2 * (l + 1) * fan_in) ** -HALF)),
         },
     ),
     Variant(
@@ -144,8 +132,8 @@ VARIANTS: tuple[Variant, ...] = (
         says="GPT-NeoX weight initialization",
         does="sets writers to 1/(L sqrt(d)), half of GPT-NeoX",
         laws={
-            **_on((*_TABLES, *_READERS), _SMALL),
-            **_on(WRITERS, absolute("std 1 / (L sqrt(d))", lambda m: 1 / (m.blocks * math.sqrt(m.width)))),
+            **on((*OUTSIDE, *_READERS), _SMALL),
+            **on(WRITERS, absolute(1 / (L * d**HALF))),
         },
     ),
     Variant(
@@ -155,7 +143,7 @@ VARIANTS: tuple[Variant, ...] = (
         recipe="deepnorm",
         says="DeepNorm's gain on feed-forward weights, value and output",
         does="selects by the names fc1, fc2, out_proj and v_proj, and leaves the gate at gain 1",
-        laws=_on(("value", "output", "up", "down"), _BETA),
+        laws=on(("value", "output", "up", "down"), _WRITER["deepnorm"]),
     ),
     Variant(
         name="fixup-four-layer-attention",
@@ -165,9 +153,9 @@ VARIANTS: tuple[Variant, ...] = (
         says="L^(-1/(2m-2)) for the m layers of a branch",
         does="counts m = 4 layers in attention: query, key and value times (2L)^(-1/6)",
         laws={
-            **_on(("gate", "up"), _ADDITIONS),
-            **_on(("query", "key", "value"), power("(2L)^(-1/6)", lambda m: 2 * m.blocks, -1 / 6)),
-            **_on(WRITERS, Law("0", lambda _: 0.0)),
+            **on(("gate", "up"), _WRITER["gpt2"]),
+            **on(("query", "key", "value"), relative((2 * L) ** Fraction(-1, 6))),
+            **on(WRITERS, _WRITER["fixup"]),
         },
     ),
 )  # fmt: skip

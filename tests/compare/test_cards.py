@@ -16,7 +16,6 @@ from core.decoder.config import DecoderConfig
 from core.decoder.parameters import layout
 from core.errors import RecipeError
 from core.recipes.catalogue import RECIPES, recipe
-from core.recipes.notes import NOTES, note
 from core.recipes.recipe import Recipe, selected
 
 RUNNABLE = [known for known in RECIPES if known.refusal is None]
@@ -51,12 +50,6 @@ class TestCards:
         assert found.graph
         assert (found.refusal is None) == (known.refusal is None)
         json.dumps(found.document(), allow_nan=False)
-
-    def test_notes_speak_of_known_recipes(self) -> None:
-        assert set(NOTES) <= {known.name for known in RECIPES}
-
-    def test_a_recipe_without_a_note_still_has_a_card(self) -> None:
-        assert note("not yet written") == type(note("gpt2"))()
 
     def test_the_cards_stand_in_the_order_of_the_recipes(self) -> None:
         assert [found.name for found in cards(DecoderConfig(blocks=2))] == [known.name for known in RECIPES]
