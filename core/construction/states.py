@@ -7,24 +7,27 @@ generator, `restore` takes stored values exactly as they are, without draws or s
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+import numpy as np
 import torch
 
-from core.construction.drawn_weights import Transform
+from core.construction.drawn_weights import UNCHANGED, Transform
 from core.construction.record import ConstructionRecord, Shortcuts
 from core.decoder.base_draw import XAVIER, BaseDraw, Distribution
 from core.decoder.batch import Batch
 from core.decoder.config import Budget, DecoderConfig
+from core.decoder.graph import Graph
 from core.decoder.parameters import layout
-from core.decoder.profile import Scalars, measured_shortcuts
+from core.decoder.profile import measured_shortcuts
 from core.decoder.splitmix64 import FloatArray, SplitMix64
 from core.decoder.tape import recording
 from core.decoder.weights import StoredWeights
-from core.errors import AlreadyConsumed, LayoutError, ModifiedFreshParameter, NonfiniteValues, NotFresh, RecipeError
-from core.recipes.catalogue import recipe
+from core.errors import ConstructionError, LayoutError, RecipeError
+from core.recipes.catalogue import CONTROL, DEFAULT, recipe
 from core.recipes.recipe import Recipe, selected
 
 Parameters = Mapping[str, torch.Tensor]
@@ -58,16 +61,14 @@ class Fresh:
 
 
 class FreshInitialization:
-    """Base parameters drawn on a trial generator; consumed by `complete` or `drop`."""
+    """Base parameters, drawn while the caller's generator stays where it is; consumed by `complete` or `drop`."""
 
     @recording()
     def __init__(self, request: Fresh, generator: SplitMix64) -> None:
-        self.config = request.config
+        self.config, self._generator = request.config, generator
         request.budget.check(self.config, layout(self.config).parameters)
-        self._caller, self._trial = generator, generator.clone()
-        self._draw = BaseDraw(self.config, [self._trial.state], request.distribution)
+        self._draw = BaseDraw(self.config, [generator.state], request.distribution)
         self.parameters: dict[str, torch.Tensor] | None = _leaves(self._draw)
-        self._trial.skip(self._draw.layout.draws)
         self._marks = {name: _mark(leaf) for name, leaf in self.parameters.items()}
 
     @classmethod
@@ -82,12 +83,11 @@ class FreshInitialization:
     @recording()
     def control(self) -> Decoder:
         """An unscaled copy of this very base draw, without further draws and without committing the generator."""
-        base = self._fresh_parameters()
-        copies = {name: leaf.detach().clone().requires_grad_() for name, leaf in base.items()}
-        return Decoder(copies, self._record(recipe("unscaled")), "initialized")
+        copies = {name: leaf.detach().clone().requires_grad_() for name, leaf in self._fresh_parameters().items()}
+        return Decoder(copies, construction_record(self._draw, recipe(CONTROL)), "initialized")
 
     @recording()
-    def complete(self, chosen: Recipe | str = "depth-scaled", batch: Batch | None = None) -> Decoder:
+    def complete(self, chosen: Recipe | str = DEFAULT, batch: Batch | None = None) -> Decoder:
         """Apply a recipe's laws once and commit the generator; a coefficient of 1 hands the very leaf on.
 
         Refuses another layout, and parameters that changed or carry a nonzero gradient since `prepare`, before anything
@@ -102,62 +102,47 @@ class FreshInitialization:
         check_layout(self.config, base)
         for name, leaf in base.items():
             if _mark(leaf) != self._marks[name] or (leaf.grad is not None and bool((leaf.grad != 0).any())):
-                raise ModifiedFreshParameter(
+                raise ConstructionError(
                     f"The parameter {name} changed or carries a gradient since it was drawn; prepare again."
                 )
-        stored = {}
+        stored = dict(base)
         for spec in self._draw.layout:
             transform = Transform.of(chosen, spec, spec.block or 0, self.config, self._draw.distribution)
-            leaf = base[spec.name]
-            if transform != Transform():
-                leaf = torch.from_numpy(transform(leaf.detach().numpy())).requires_grad_()
-            stored[spec.name] = leaf
-        shortcuts = None
-        if chosen.profile is not None and batch is not None:
-            arrays = {name: leaf.detach().numpy() for name, leaf in stored.items()}
-            measured = measured_shortcuts(
-                graph, lambda scalars: StoredWeights(self.config, [arrays], scalars=scalars), batch
-            )
-            shortcuts = shortcut_record(measured, 0)
-        decoder = Decoder(stored, self._record(chosen, shortcuts), "initialized")
+            if transform != UNCHANGED:
+                values = transform(base[spec.name].detach().numpy())
+                stored[spec.name] = torch.from_numpy(values).requires_grad_()
+        shortcuts = None if chosen.profile is None or batch is None else _measured(graph, self.config, stored, batch)
         self.parameters = None
-        self._caller.commit(self._trial)
-        return decoder
+        self._generator.commit(SplitMix64(*self._draw.final_states()))
+        return Decoder(stored, construction_record(self._draw, chosen, shortcuts), "initialized")
 
     def _fresh_parameters(self) -> dict[str, torch.Tensor]:
         if self.parameters is None:
-            raise AlreadyConsumed("This preparation was completed or dropped; prepare again.")
+            raise ConstructionError("This preparation was completed or dropped; prepare again.")
         return self.parameters
 
-    def _record(self, chosen: Recipe, shortcuts: Shortcuts | None = None) -> ConstructionRecord:
-        return construction_record(self._draw, chosen, shortcuts)
+
+def _measured(graph: Graph, config: DecoderConfig, stored: Parameters, batch: Batch) -> Shortcuts:
+    """The profile step's shortcuts on finished parameters, as plain numbers."""
+    arrays = {name: leaf.detach().numpy() for name, leaf in stored.items()}
+    measured = measured_shortcuts(graph, lambda scalars: StoredWeights(config, [arrays], scalars=scalars), batch)
+    return tuple({key: float(value) for key, value in block.items()} for block in measured)
 
 
-def shortcut_record(measured: Scalars, member: int) -> Shortcuts:
-    """One member's measured shortcuts as plain numbers."""
-    return tuple({key: float(values[member]) for key, values in block.items()} for block in measured)
-
-
-def construction_record(
-    draw: BaseDraw, chosen: Recipe, shortcuts: Shortcuts | None = None, seed_index: int = 0
-) -> ConstructionRecord:
-    """The record of `chosen` on one seed of a base draw, from the laws alone; no array is made."""
-    names, transforms = [], []
-    for spec in draw.layout:
-        if selected(chosen, spec):
-            names.append(spec.name)
-            transforms.append(Transform.of(chosen, spec, spec.block or 0, draw.config, draw.distribution))
-    plain = {transform.coefficient for transform in transforms if transform.normalize is None}
-    common = len(plain) == 1 and all(transform.normalize is None for transform in transforms)
+def construction_record(draw: BaseDraw, chosen: Recipe, shortcuts: Shortcuts | None = None) -> ConstructionRecord:
+    """The record of `chosen` on the first seed of a base draw, from the laws alone; no array is made."""
+    specs = [spec for spec in draw.layout if selected(chosen, spec)]
+    transforms = [Transform.of(chosen, spec, spec.block or 0, draw.config, draw.distribution) for spec in specs]
+    common, *others = {*transforms} or [None]
     return ConstructionRecord(
         config=draw.config,
         recipe=chosen.name,
         base_initializer_id=draw.distribution.name,
-        factor=plain.pop() if common else None,
-        initial_rng_state=draw.seeds[seed_index],
-        final_rng_state=draw.final_states()[seed_index],
-        selected_names=tuple(names),
-        transformed_tensors=sum(transform != Transform() for transform in transforms),
+        factor=common.coefficient if common and not others and common.normalize is None else None,
+        initial_rng_state=draw.seeds[0],
+        final_rng_state=draw.final_states()[0],
+        selected_names=tuple(spec.name for spec in specs),
+        transformed_tensors=sum(transform != UNCHANGED for transform in transforms),
         shortcuts=shortcuts,
     )
 
@@ -166,10 +151,10 @@ def initialize_depth_scaled(source: Fresh | Decoder, generator: SplitMix64) -> D
     """Prepare and complete the depth-scaled recipe; only `Fresh` is accepted, before any draw."""
     if not isinstance(source, Fresh):
         state = getattr(source, "source", type(source).__name__)
-        raise NotFresh(
+        raise ConstructionError(
             f"This decoder is already {state}; its weights carry their scale, so only a fresh one is scaled."
         )
-    return FreshInitialization.prepare(source, generator).complete("depth-scaled")
+    return FreshInitialization.prepare(source, generator).complete()
 
 
 @recording()
@@ -181,7 +166,7 @@ def restore(record: ConstructionRecord, parameters: Mapping[str, torch.Tensor]) 
     check_layout(record.config, parameters)
     for name, values in parameters.items():
         if not bool(torch.isfinite(values).all()):
-            raise NonfiniteValues(f"The stored values of {name} are not all finite; restore from an intact file.")
+            raise ConstructionError(f"The stored values of {name} are not all finite; restore from an intact file.")
     leaves = {name: values.detach().clone().requires_grad_() for name, values in parameters.items()}
     return Decoder(leaves, record, "restored")
 
@@ -199,17 +184,14 @@ def check_layout(config: DecoderConfig, parameters: Mapping[str, torch.Tensor]) 
 
 
 def _leaves(draw: BaseDraw) -> dict[str, torch.Tensor]:
-    parts = [(draw.layout.stem, draw.stem())]
-    parts += [(draw.layout.block(block), draw.block(block)) for block in range(draw.config.blocks)]
-    parts.append((draw.layout.tail, draw.tail()))
+    sizes = draw.layout
+    blocks = ((sizes.block(block), draw.block(block)) for block in range(draw.config.blocks))
     leaves = {}
-    for specs, drawn in parts:
+    for specs, drawn in itertools.chain([(sizes.stem, draw.stem())], blocks, [(sizes.tail, draw.tail())]):
         for spec in specs:
-            if spec.fill == "drawn":
-                leaf = torch.from_numpy(drawn[spec.key][0].copy())
-            else:
-                leaf = torch.full(spec.shape, 1.0 if spec.fill == "ones" else 0.0, dtype=torch.float64)
-            leaves[spec.name] = leaf.requires_grad_()
+            fill = 1.0 if spec.fill == "ones" else 0.0
+            values = drawn[spec.key][0].copy() if spec.draws else np.full(spec.shape, fill)
+            leaves[spec.name] = torch.from_numpy(values).requires_grad_()
     return leaves
 
 

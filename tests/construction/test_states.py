@@ -18,16 +18,14 @@ from core.decoder.config import Budget, DecoderConfig
 from core.decoder.parameters import layout
 from core.decoder.splitmix64 import INCREMENT, MASK, SplitMix64
 from core.errors import (
-    AlreadyConsumed,
     BudgetError,
+    ConstructionError,
     LayoutError,
-    ModifiedFreshParameter,
-    NonfiniteValues,
-    NotFresh,
     RecipeError,
     ZeroDepth,
 )
-from core.recipes.catalogue import depth_factor, recipe
+from core.recipes.catalogue import recipe
+from core.recipes.law import depth_factor
 from tests.oracles.plain_weights import Sizes, plain_base_draw, plain_recipe_weights
 from tests.support import batch_of
 
@@ -96,7 +94,7 @@ class TestDropAndComplete:
         fresh.drop()
         assert generator.state == SEED
         for use in (fresh.complete, fresh.control):
-            with pytest.raises(AlreadyConsumed, match="completed or dropped"):
+            with pytest.raises(ConstructionError, match="completed or dropped"):
                 use()
         again = FreshInitialization.prepare(Fresh(CONFIG), generator).complete()
         assert same(again, completed())
@@ -114,7 +112,7 @@ class TestDropAndComplete:
         fresh.complete()
         state = generator.state
         for use in (fresh.complete, fresh.control):
-            with pytest.raises(AlreadyConsumed):
+            with pytest.raises(ConstructionError):
                 use()
         fresh.drop()
         assert generator.state == state
@@ -223,7 +221,7 @@ class TestModifiedParameters:
         fresh, generator = prepared()
         assert fresh.parameters is not None
         change(fresh.parameters[name])
-        with pytest.raises(ModifiedFreshParameter, match=rf"{name} changed or carries a gradient"):
+        with pytest.raises(ConstructionError, match=rf"{name} changed or carries a gradient"):
             fresh.complete(kind)
         assert generator.state == SEED
 
@@ -265,7 +263,7 @@ class TestFreshOnly:
         if source == "restored":
             decoder = restore(decoder.record, decoder.parameters)
         generator = SplitMix64(SEED)
-        with pytest.raises(NotFresh, match=f"already {source}"):
+        with pytest.raises(ConstructionError, match=f"already {source}"):
             initialize_depth_scaled(decoder, generator)
         assert generator.state == SEED
 
@@ -304,7 +302,7 @@ class TestRestore:
         decoder = completed()
         values = {name: leaf.detach().clone() for name, leaf in decoder.parameters.items()}
         values["blocks.0.ffn.up.weight"][1, 2] = value
-        with pytest.raises(NonfiniteValues, match=r"blocks.0.ffn.up.weight are not all finite"):
+        with pytest.raises(ConstructionError, match=r"blocks.0.ffn.up.weight are not all finite"):
             restore(decoder.record, values)
 
     @pytest.mark.parametrize("kind", ["missing", "extra", "transposed", "renamed", "reordered"])

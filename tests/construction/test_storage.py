@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save_file
 
 from core.construction.storage import load_run, save_run
 from core.decoder.config import Budget, DecoderConfig
-from core.errors import BudgetError, DepthscopeError, LayoutError, NonfiniteValues, StorageError
+from core.errors import BudgetError, ConstructionError, DepthscopeError, LayoutError, StorageError
 from core.health.report import built_run, observe_document, restored_document
 from core.health.request import ObserveRequest
 from tests.support import PACKED, batch_of
@@ -198,7 +198,7 @@ class TestBrokenFolders:
     @pytest.mark.parametrize("value", [math.nan, math.inf])
     def test_nonfinite_weights(self, folder: Path, value: float) -> None:
         self.edited(folder, lambda tensors: tensors[WRITER].view(-1)[3:4].fill_(value))
-        with pytest.raises(NonfiniteValues, match=f"{WRITER} are not all finite"):
+        with pytest.raises(ConstructionError, match=f"{WRITER} are not all finite"):
             load_run(folder)
 
     def test_weights_of_another_decoder(self, folder: Path, tmp_path: Path) -> None:

@@ -24,7 +24,8 @@ from core.lab.plan import plan_document
 from core.lab.presets import LAPTOP, PRESETS
 from core.lab.synthetic import synthetic_classifiers
 from core.lab.worked_values import worked_values
-from core.recipes.catalogue import depth_factor, recipe
+from core.recipes.catalogue import recipe
+from core.recipes.law import depth_factor
 from core.views import lab_figures, lab_tables
 from core.views.block_figure import block_figure, writer_table, writer_view
 from core.views.figures import contribution_figure
