@@ -3,9 +3,9 @@
 A public name loads its module when it is first read, so sizes, batches, draws and recipes are at hand without torch.
 """
 
-from core.lazy import expose
+from core.lazy import public
 
-__all__ = expose(
+__getattr__, __dir__, __all__ = public(
     __name__,
     {
         "core.decoder.config": ("DecoderConfig", "Budget"),

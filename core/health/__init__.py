@@ -12,9 +12,9 @@
 stands in `core.audit`. A public name loads its module when it is first read, so the band and requests need no torch.
 """
 
-from core.lazy import expose
+from core.lazy import public
 
-__all__ = expose(
+__getattr__, __dir__, __all__ = public(
     __name__,
     {
         "core.health.band": ("Band", "DEFAULT_BAND", "classify", "parse_band"),
