@@ -13,7 +13,7 @@ from core.decoder.graph import DepthLaw
 from core.decoder.parameters import layout
 from core.errors import RecipeError
 from core.recipes.catalogue import RECIPES, recipe
-from core.recipes.recipe import Recipe, selected
+from core.recipes.recipe import Recipe
 
 FORWARD_LAWS = {
     "shortcut": "shortcut coefficient",
@@ -143,7 +143,7 @@ def _law_in_words(chosen: Recipe) -> str:
 def _stored_laws(chosen: Recipe, config: DecoderConfig, distribution: Distribution) -> Iterator[StoredLaw]:
     parts = layout(config)
     for spec in (*parts.stem, *parts.block_template, *parts.tail):
-        if not selected(chosen, spec):
+        if spec.role not in chosen.laws:
             continue
         law, in_block = chosen.laws[spec.role], "{b}" in spec.name
         std = distribution.base_std(spec)

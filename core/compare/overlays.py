@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 import numpy as np
 import pandas as pd
@@ -15,8 +16,8 @@ import pandas as pd
 from core.compare.comparison import Comparison
 from core.decoder.base_draw import Distribution
 from core.decoder.config import DecoderConfig
-from core.decoder.graph import Graph, Norm
-from core.decoder.parameters import WRITERS, layout
+from core.decoder.graph import Addition, Graph, Norm
+from core.decoder.parameters import WRITERS, Role, layout
 from core.decoder.splitmix64 import FloatArray
 from core.health.columns import OBSERVED
 from core.health.observation import Observation
@@ -49,14 +50,14 @@ class _Member:
         values: FloatArray = self.observation.activation_rms[self.index]
         return values
 
-    def by_site(self) -> dict[int, list[tuple[float, float, float]]]:
-        """Contribution RMS, stream RMS and cosine of every branch, by the site after it."""
-        found: dict[int, list[tuple[float, float, float]]] = {}
-        for c in self.observation.contributions:
-            cosine = float(c.cosine[self.index])
-            row = (float(c.contribution_rms[self.index]), float(c.stream_rms[self.index]), np.nan_to_num(cosine))
-            found.setdefault(c.site, []).append(row)
-        return found
+    def additions(self) -> list[tuple[Addition, list[tuple[float, float, float]]]]:
+        """Every addition with contribution RMS, stream RMS and cosine of its branches."""
+        i = self.index
+        found = [
+            [(float(c.contribution_rms[i]), float(c.stream_rms[i]), np.nan_to_num(float(c.cosine[i]))) for c in group]
+            for _, group in groupby(self.observation.contributions, key=lambda c: c.site)
+        ]
+        return list(zip((addition for block in self.graph.blocks for addition in block), found, strict=True))
 
 
 def site_overlay_table(comparison: Comparison) -> pd.DataFrame:
@@ -129,9 +130,8 @@ def _accounted(member: _Member, *, covariance: bool) -> FloatArray:
     For one branch an addition the latter is an identity; of two parallel branches the product between them is missing.
     """
     squares = [float(member.states[0]) ** 2]
-    shortcuts = [float(addition.shortcut) for block in member.graph.blocks for addition in block]
-    for (_, branches), shortcut in zip(sorted(member.by_site().items()), shortcuts, strict=True):
-        total = branches[0][1] ** 2 if covariance else shortcut**2 * squares[-1]
+    for addition, branches in member.additions():
+        total = branches[0][1] ** 2 if covariance else float(addition.shortcut) ** 2 * squares[-1]
         for gained, stream, cosine in branches:
             total += gained**2 + (2 * cosine * gained * stream if covariance else 0.0)
         squares.append(total)
@@ -140,29 +140,23 @@ def _accounted(member: _Member, *, covariance: bool) -> FloatArray:
 
 def _square_root(chosen: Recipe, config: DecoderConfig, distribution: Distribution, member: _Member) -> FloatArray:
     """A_0^2 plus the first block's branch mean squares once a block, each by its own block's writer coefficient."""
-    found = [branches for _, branches in sorted(member.by_site().items())]
-    kinds = [branch.kind for addition in member.graph.blocks[0] for branch in addition.branches]
-    first = [gained for branches in found[: len(member.graph.blocks[0])] for gained, _, _ in branches]
-    scales = {kind: _writer_scales(chosen, config, distribution, kind) for kind in kinds}
+    first = [gained for _, found in member.additions()[: len(member.graph.blocks[0])] for gained, _, _ in found]
+    scales = [_writer_scales(chosen, config, distribution, role) for role in WRITERS]
     squares = [float(member.states[0]) ** 2]
     for block, additions in enumerate(member.graph.blocks):
-        position = 0
+        # The branches of a block stand in the order of the writers, attention first.
+        sizes = (size * scale[block] for size, scale in zip(first, scales, strict=True))
         for addition in additions:
-            total = squares[-1]
-            for branch in addition.branches:
-                scale = scales[branch.kind]
-                ratio = scale[block] / scale[0] if scale[0] else 0.0
-                total += (first[position] * ratio) ** 2
-                position += 1
-            squares.append(total)
+            squares.append(sum((next(sizes) ** 2 for _ in addition.branches), start=squares[-1]))
     return np.sqrt(squares)
 
 
-def _writer_scales(chosen: Recipe, config: DecoderConfig, distribution: Distribution, kind: str) -> Sequence[float]:
-    role = WRITERS[0] if kind == "attention" else WRITERS[1]
+def _writer_scales(chosen: Recipe, config: DecoderConfig, distribution: Distribution, role: Role) -> list[float]:
+    """The coefficient on a writer in every block over that in the first, 0 where that is 0."""
     (spec,) = (spec for spec in layout(config).block_template if spec.role == role)
     std = distribution.base_std(spec)
-    return [chosen.coefficient(spec, block, config, std) for block in range(config.blocks)]
+    found = [chosen.coefficient(spec, block, config, std) for block in range(config.blocks)]
+    return [scale / found[0] if found[0] else 0.0 for scale in found]
 
 
 def _has_unit_branches(graph: Graph) -> bool:

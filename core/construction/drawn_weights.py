@@ -29,7 +29,7 @@ class Transform:
         cls, recipe: Recipe, spec: ParameterSpec, block: int, config: DecoderConfig, distribution: Distribution
     ) -> Transform:
         """The transform of `spec` of block `block` (0 outside blocks) under `recipe`."""
-        law = recipe.law(spec.role)
+        law = recipe.laws.get(spec.role)
         if law is None:
             return UNCHANGED
         return cls(recipe.coefficient(spec, block, config, distribution.base_std(spec)), law.normalize)

@@ -28,7 +28,7 @@ from core.decoder.tape import recording
 from core.decoder.weights import StoredWeights
 from core.errors import ConstructionError, LayoutError, RecipeError
 from core.recipes.catalogue import CONTROL, DEFAULT, recipe
-from core.recipes.recipe import Recipe, selected
+from core.recipes.recipe import Recipe
 
 Parameters = Mapping[str, torch.Tensor]
 
@@ -131,7 +131,7 @@ def _measured(graph: Graph, config: DecoderConfig, stored: Parameters, batch: Ba
 
 def construction_record(draw: BaseDraw, chosen: Recipe, shortcuts: Shortcuts | None = None) -> ConstructionRecord:
     """The record of `chosen` on the first seed of a base draw, from the laws alone; no array is made."""
-    specs = [spec for spec in draw.layout if selected(chosen, spec)]
+    specs = [spec for spec in draw.layout if spec.role in chosen.laws]
     transforms = [Transform.of(chosen, spec, spec.block or 0, draw.config, draw.distribution) for spec in specs]
     common, *others = {*transforms} or [None]
     return ConstructionRecord(

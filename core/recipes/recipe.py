@@ -89,10 +89,6 @@ class Recipe:
                 )
         return self.topology.build(config)
 
-    def law(self, role: Role) -> Law | None:
-        """The law on a role, None where the base draw is kept."""
-        return self.laws.get(role)
-
     def coefficient(self, spec: ParameterSpec, block: int, config: DecoderConfig, base_std: float) -> float:
         """The coefficient on one parameter; exactly 1 where no law applies. `base_std` is the draw's own."""
         law = self.laws.get(spec.role)
@@ -110,11 +106,6 @@ class Recipe:
 def on(roles: tuple[Role, ...], law: Law) -> dict[Role, Law]:
     """One law on several roles."""
     return dict.fromkeys(roles, law)
-
-
-def selected(chosen: Recipe, spec: ParameterSpec) -> bool:
-    """Whether the recipe's law names this parameter, whatever the coefficient turns out to be."""
-    return spec.role in chosen.laws
 
 
 def combination(parts: Sequence[Recipe]) -> Recipe:

@@ -16,7 +16,7 @@ from core.decoder.config import DecoderConfig
 from core.decoder.parameters import layout
 from core.errors import RecipeError
 from core.recipes.catalogue import RECIPES, recipe
-from core.recipes.recipe import Recipe, selected
+from core.recipes.recipe import Recipe
 
 RUNNABLE = [known for known in RECIPES if known.refusal is None]
 # Written from the published graphs: A attention, M feed-forward, N the decoder's own norm.
@@ -81,7 +81,7 @@ class TestCards:
     @pytest.mark.parametrize("known", RUNNABLE, ids=lambda known: known.name)
     def test_selection_is_the_constructions(self, known: Recipe) -> None:
         config = DecoderConfig(blocks=3)
-        count = sum(selected(known, spec) for spec in layout(config))
+        count = sum(spec.role in known.laws for spec in layout(config))
         found = card(known.name, config)
         assert found.selected_tensors == count
         assert len(found.selects) == len(set(found.selects))
