@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from core.recipes.catalogue import RECIPES
+
 ROOT = Path(__file__).parents[1]
 # From the ground up; a package imports its own floor and the ones below it, and no two packages each other.
 FLOORS = (
@@ -119,6 +121,15 @@ def test_no_two_modules_import_each_other() -> None:
         found |= {alias.name for node in top if isinstance(node, ast.Import) for alias in node.names}
         graph[module_of(path)] = {name for name in found if name in names}
     assert list(TopologicalSorter(graph).static_order())
+
+
+def test_the_engine_knows_no_recipe_by_name() -> None:
+    """A new recipe is one entry of the catalogue: what draws, transforms and runs a decoder reads its data alone."""
+    names = {known.name for known in RECIPES}
+    for folder in ("decoder", "construction"):
+        for path in (ROOT / "core" / folder).rglob("*.py"):
+            constants = {node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant)}
+            assert not names & constants, path
 
 
 def test_views_read_tables_and_hold_no_tensor() -> None:

@@ -42,8 +42,8 @@ def growth_rows(results: Results) -> Iterator[Row]:
             for quantity in GROWING:
                 yield {**_fit(results, arm, start, quantity), **extra}
                 law = recipe(arm.recipe).growth
-                exponent = law and (law.activation if quantity == GROWING[0] else law.adjoint)
-                if law is not None and exponent is not None:
+                exponent = None if law is None else law.activation if quantity == GROWING[0] else law.adjoint
+                if law and exponent is not None:
                     yield {**_row(arm, quantity, DERIVED, exponent, note=law.reason), **extra}
 
 
