@@ -113,79 +113,18 @@ class BandError(DepthscopeError):
 
 
 class InitializationError(DepthscopeError):
-    """Base of the refusals of a single parameter or a named collection."""
+    """A parameter or a named collection that cannot be.
 
+    `fault` names the rule, such as "zero fan_in"; `facts` hold what it is about, such as the index of a byte.
+    """
 
-class FanTypeError(InitializationError):
-    """A fan that is not an unsigned 64-bit integer."""
-
-
-class EmptyName(InitializationError):
-    """A parameter without a name."""
-
-
-class EmptyNameSegment(InitializationError):
-    """Two dots in a row, or a dot at an end; `index` is the byte."""
-
-    def __init__(self, index: int) -> None:
-        self.index = index
-        super().__init__(
-            f"The parameter name has an empty segment at byte {index}; put a letter, digit or underscore "
-            "on both sides of every dot."
-        )
-
-
-class InvalidNameCharacter(InitializationError):
-    """A byte outside lowercase ASCII letters, digits, underscore and dot."""
-
-    def __init__(self, index: int, byte: int) -> None:
-        self.index = index
-        self.byte = byte
-        super().__init__(
-            f"The parameter name has byte 0x{byte:02x} at byte {index}; use lowercase ASCII letters, digits, "
-            "underscores and dots."
-        )
-
-
-class ZeroFanIn(InitializationError):
-    """A matrix without input rows."""
-
-
-class ZeroFanOut(InitializationError):
-    """A matrix without output columns."""
-
-
-class FanSumOverflow(InitializationError):
-    """fan_in + fan_out passes the unsigned 64-bit limit."""
-
-
-class ShapeProductOverflow(InitializationError):
-    """fan_in * fan_out passes the unsigned 64-bit limit."""
-
-
-class AllocationFailed(InitializationError):
-    """A matrix that this machine's memory cannot hold."""
-
-
-class NonfiniteValues(InitializationError):
-    """Parameter values handed in by hand that are not all finite."""
-
-
-class DuplicateName(InitializationError):
-    """A name that stands twice in one collection."""
-
-    def __init__(self, name: str, first: int, repeated: int) -> None:
-        self.name = name
-        self.first = first
-        self.repeated = repeated
-        super().__init__(
-            f"The parameter name {name!r} stands first at index {first} and again at index {repeated}; "
-            "give each parameter its own name."
-        )
+    def __init__(self, sentence: str, fault: str = "", **facts: int | str) -> None:
+        super().__init__(sentence)
+        self.fault, self.facts = fault, facts
 
 
 class ConstructionError(DepthscopeError):
-    """Base of the refusals between a fresh draw and a finished decoder."""
+    """Parameters that are not a fresh draw or not those of the decoder, or a preparation that is used up."""
 
 
 class ZeroDepth(ConstructionError):
@@ -194,18 +133,6 @@ class ZeroDepth(ConstructionError):
 
 class LayoutError(ConstructionError):
     """Parameters whose names, order or shapes are not those of the decoder."""
-
-
-class ModifiedFreshParameter(ConstructionError):
-    """A prepared parameter that changed, or carries a gradient, before completion."""
-
-
-class NotFresh(ConstructionError):
-    """Fresh initialization asked of a decoder that is already initialized or restored."""
-
-
-class AlreadyConsumed(ConstructionError):
-    """A preparation that was completed or dropped before."""
 
 
 class StorageError(DepthscopeError):

@@ -1,42 +1,24 @@
-"""Packages whose public names load their module only when first read."""
+"""Packages whose public names load their module only when they are read (PEP 562)."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from types import ModuleType
 from typing import Any
 
 
-class LazyPackage(ModuleType):
-    """A package with public names from its own and other modules; none of them is imported before it is read.
+def public(
+    package: str, names: Mapping[str, Sequence[str]]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """`__getattr__`, `__dir__` and `__all__` of `package`, where `names` lists the public names of each module.
 
-    A public name wins over a submodule of the same name, whichever is imported first.
+    No public name may be that of a submodule, which would hide it once it is imported.
     """
-
-    _homes: Mapping[str, str]
-
-    def __getattr__(self, name: str) -> Any:
-        if name not in self._homes:
-            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-        value = getattr(import_module(self._homes[name]), name)
-        setattr(self, name, value)
-        return value
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        # The import system binds a submodule as an attribute of its package after loading it.
-        if not (isinstance(value, ModuleType) and name in self._homes):
-            super().__setattr__(name, value)
-
-    def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *self._homes})
-
-
-def expose(package: str, names: Mapping[str, Sequence[str]]) -> list[str]:
-    """Make `package` lazy: `names` lists the public names of each module. Returns all of them, for `__all__`."""
     homes = {name: module for module, group in names.items() for name in group}
-    module = sys.modules[package]
-    module.__class__ = LazyPackage
-    vars(module)["_homes"] = homes
-    return list(homes)
+
+    def load(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_module(homes[name]), name)
+
+    return load, lambda: sorted(homes), list(homes)

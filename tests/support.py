@@ -17,10 +17,10 @@ from core.cli import run
 from core.decoder.base_draw import BaseDraw
 from core.decoder.batch import Batch
 from core.decoder.config import DecoderConfig
-from core.decoder.recipes import recipe
 from core.errors import DepthscopeError
 from core.health.arms import observe_arms
-from core.health.observe import Observation
+from core.health.observation import Observation
+from core.recipes.catalogue import recipe
 
 Rows = Sequence[tuple[Any, ...]]
 # Far above what linear work needs and far below what quadratic work would take on inputs of full size.

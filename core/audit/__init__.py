@@ -10,9 +10,9 @@
 `observe_module` is the short form for a training script. The model runs in evaluation mode and is left as found.
 """
 
-from core.lazy import expose
+from core.lazy import public
 
-__all__ = expose(
+__getattr__, __dir__, __all__ = public(
     __name__,
     {
         "core.audit.run": ("audit", "observe_module"),

@@ -20,8 +20,8 @@ from core.decoder.tape import Tape
 from core.errors import DepthscopeError
 from core.health.band import DEFAULT_BAND, Band
 from core.health.document import arm_document
-from core.health.observe import Observation, measure
-from core.health.valid_rms import valid_rms
+from core.health.observation import Observation, measure
+from core.health.rms import valid_rms
 
 SCHEMA = "depthscope.audit/1"
 Document = dict[str, Any]

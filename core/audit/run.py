@@ -28,7 +28,7 @@ from core.errors import (
     raised_by_core,
     shown,
 )
-from core.health.observe import Observation
+from core.health.observation import Observation
 
 
 def audit(

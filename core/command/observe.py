@@ -105,7 +105,7 @@ def _check_outputs(options: dict[str, Any]) -> None:
         {"--batch": options["batch_file"]},
     )
     if options["save"] is not None:
-        from core.decoder.record import check_run_folder
+        from core.construction.record import check_run_folder
 
         check_run_folder(options["save"])
     if options["csv_folder"] is not None:
@@ -131,7 +131,7 @@ def _observed(request: ObserveRequest) -> dict[str, Any]:
 
 def _save(request: ObserveRequest, folder: str) -> None:
     """Draw both arms again, whole this time, and save them: an observation holds no finished decoder."""
-    from core.decoder.storage import save_run
+    from core.construction.storage import save_run
     from core.health.report import built_run
 
     run = built_run(request)
@@ -140,8 +140,8 @@ def _save(request: ObserveRequest, folder: str) -> None:
 
 def _warn_of_combination(request: ObserveRequest) -> None:
     """Say on standard error what `recipes` says of a combination, where measuring its parts takes seconds only."""
-    from core.decoder.recipes import recipe
     from core.health.estimate import estimate
+    from core.recipes.catalogue import recipe
 
     parts = recipe(request.recipe).parts
     if not parts:
@@ -154,7 +154,7 @@ def _warn_of_combination(request: ObserveRequest) -> None:
             err=True,
         )
         return
-    from core.recipes.combinations import combination_report
+    from core.compare.combinations import combination_report
 
     for warning in combination_report(request).warnings:
         click.echo(f"warning: {warning.sentence}", err=True)
@@ -164,14 +164,14 @@ def _restored(context: click.Context, options: dict[str, Any], batch: Any, band:
     beside = opt.given(context, (*SIZE_NAMES, "config_file", "seed", "recipe", "dtype", "save"))
     if beside:
         raise ConfigError(f"--restore brings its own sizes and weights; leave {beside[0]} out.")
-    from core.decoder.record import read_record
+    from core.construction.record import read_record
     from core.health.request import checked_names
 
     checked_names("float64", options["device"])
     record, _ = read_record(options["restore"], budget)
     batch.check(record.config)
     opt.use_threads(layout(record.config).parameters)
-    from core.decoder.storage import load_run
+    from core.construction.storage import load_run
     from core.health.report import restored_document
 
     with progress() as told:

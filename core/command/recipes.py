@@ -9,8 +9,8 @@ import click
 from core.command import options as opt
 from core.command.exports import check_exports, emit_with_tables, export_options, recipe_tables
 from core.decoder.parameters import layout
-from core.decoder.recipes import recipe
 from core.errors import ConfigError
+from core.recipes.catalogue import recipe
 
 if TYPE_CHECKING:
     from core.health.request import ObserveRequest
@@ -45,7 +45,7 @@ def command(name: str | None, against: str | None, drift: bool, seed: str, **opt
         distribution=opt.distribution(options),
     )
     request.budget.check(request.config, layout(request.config).parameters)
-    from core.recipes.document import difference_rows, measured_report, recipes_document
+    from core.compare.document import difference_rows, measured_report, recipes_document
 
     document = recipes_document(request.config, [] if name is None else [request.recipe], request.distribution)
     if name is not None and recipe(name).parts:
@@ -59,8 +59,8 @@ def command(name: str | None, against: str | None, drift: bool, seed: str, **opt
 
 
 def _drift(request: ObserveRequest) -> list[dict[str, Any]]:
-    from core.recipes.document import drift_rows
-    from core.recipes.request import comparison_of
+    from core.compare.document import drift_rows
+    from core.compare.request import comparison_of
 
     opt.use_threads(layout(request.config).parameters)
     return drift_rows(comparison_of(request, (request.recipe,), DRIFT_SEEDS))

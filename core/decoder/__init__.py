@@ -3,9 +3,9 @@
 A public name loads its module when it is first read, so sizes, batches, draws and recipes are at hand without torch.
 """
 
-from core.lazy import expose
+from core.lazy import public
 
-__all__ = expose(
+__getattr__, __dir__, __all__ = public(
     __name__,
     {
         "core.decoder.config": ("DecoderConfig", "Budget"),
@@ -15,16 +15,17 @@ __all__ = expose(
         "core.decoder.xavier": ("xavier_scale", "XavierScale", "NamedParameter", "NamedParameters"),
         "core.decoder.base_draw": ("BaseDraw", "Distribution"),
         "core.decoder.batch": ("Batch", "chapter_batch"),
-        "core.decoder.law": ("depth_factor",),
-        "core.decoder.recipe_type": ("Recipe",),
-        "core.decoder.recipes": ("RECIPES", "recipe"),
-        "core.decoder.weights": ("WeightProvider", "DrawnWeights", "StoredWeights"),
+        "core.recipes.law": ("depth_factor",),
+        "core.recipes.recipe": ("Recipe",),
+        "core.recipes.catalogue": ("RECIPES", "recipe"),
+        "core.decoder.weights": ("WeightProvider", "StoredWeights"),
+        "core.construction.drawn_weights": ("DrawnWeights",),
         "core.decoder.tape": ("Tape", "Contribution"),
-        "core.decoder.forward": ("forward",),
-        "core.decoder.record": ("ConstructionRecord", "read_record"),
-        "core.decoder.construction": (
+        "core.decoder.forward_pass": ("forward",),
+        "core.construction.record": ("ConstructionRecord", "read_record"),
+        "core.construction.states": (
             "Fresh", "FreshInitialization", "Decoder", "initialize_depth_scaled", "restore",
         ),
-        "core.decoder.storage": ("StoredRun", "save_run", "load_run"),
+        "core.construction.storage": ("StoredRun", "save_run", "load_run"),
     },
 )  # fmt: skip

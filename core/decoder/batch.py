@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -49,19 +50,14 @@ class Batch:
         segments: Rows | None = None,
     ) -> Batch:
         """Check and pad rows of possibly different lengths; raises `BatchError` or `NoValidPositions`."""
-        rows = [_ids("inputs", index, row) for index, row in enumerate(_rows("inputs", inputs))]
-        wanted = [_ids("targets", index, row) for index, row in enumerate(_rows("targets", targets))]
+        rows, wanted = _rows("inputs", inputs), _rows("targets", targets)
         lengths = [len(row) for row in rows]
         _check_tokens(lengths)
         _check_lengths("targets", wanted, lengths)
-        flags = [[True] * length for length in lengths]
-        if valid is not None:
-            flags = [_flags(index, row) for index, row in enumerate(_rows("valid", valid))]
-            _check_lengths("valid", flags, lengths)
-        parts = [[0] * length for length in lengths]
-        if segments is not None:
-            parts = [_ids("segments", index, row) for index, row in enumerate(_rows("segments", segments))]
-            _check_lengths("segments", parts, lengths)
+        flags = [[True] * length for length in lengths] if valid is None else _rows("valid", valid)
+        _check_lengths("valid", flags, lengths)
+        parts = [[0] * length for length in lengths] if segments is None else _rows("segments", segments)
+        _check_lengths("segments", parts, lengths)
         if not any(flag for row in flags for flag in row):
             raise NoValidPositions("No position is valid; mark at least one position valid.")
         offsets = [_segment_positions(index, row) for index, row in enumerate(parts)]
@@ -175,17 +171,18 @@ def parse_rows(label: str, text: str) -> list[list[int]]:
     return rows
 
 
-def _rows(label: str, rows: object) -> list[Any]:
+def _rows(label: str, rows: object) -> list[list[Any]]:
     if isinstance(rows, np.ndarray):
         rows = rows.tolist()
     if not isinstance(rows, list | tuple) or not all(isinstance(row, list | tuple | np.ndarray) for row in rows):
         raise BatchError(f"{label} must be a list of rows, each a list.")
     if not rows:
         raise BatchError(f"{label} has no rows; give at least one row.")
-    return [row.tolist() if isinstance(row, np.ndarray) else row for row in rows]
+    read = _flags if label == "valid" else _ids
+    return [read(label, index, row.tolist() if isinstance(row, np.ndarray) else row) for index, row in enumerate(rows)]
 
 
-def _ids(label: str, index: int, row: Sequence[object]) -> list[int]:
+def _ids(label: str, index: int, row: Sequence[Any]) -> list[Any]:
     if not row:
         raise BatchError(f"Row {index} of {label} is empty; give at least one id a row.")
     for value in row:
@@ -193,13 +190,13 @@ def _ids(label: str, index: int, row: Sequence[object]) -> list[int]:
             raise BatchError(f"Row {index} of {label} holds {shown(value)}, which is not a whole number.")
         if abs(int(value)) >= 2**62:
             raise BatchError(f"Row {index} of {label} holds a number past 2^62, which no vocabulary reaches.")
-    return [int(value) for value in row]  # type: ignore[call-overload]
+    return [int(value) for value in row]
 
 
-def _flags(index: int, row: Sequence[object]) -> list[bool]:
+def _flags(label: str, index: int, row: Sequence[Any]) -> list[Any]:
     for value in row:
         if not isinstance(value, bool | np.bool_):
-            raise BatchError(f"Row {index} of valid holds {shown(value)}; use true and false.")
+            raise BatchError(f"Row {index} of {label} holds {shown(value)}; use true and false.")
     return [bool(value) for value in row]
 
 
@@ -222,18 +219,13 @@ def _check_lengths(label: str, rows: Sequence[Sequence[object]], lengths: list[i
 def _segment_positions(index: int, row: Sequence[int]) -> list[int]:
     positions: list[int] = []
     seen: set[int] = set()
-    previous: int | None = None
-    for segment in row:
-        if segment != previous:
-            if segment in seen:
-                raise BatchError(
-                    f"Segment {segment} returns in row {index} after another one; number each packed segment anew."
-                )
-            seen.add(segment)
-            positions.append(0)
-        else:
-            positions.append(positions[-1] + 1)
-        previous = segment
+    for segment, run in groupby(row):
+        if segment in seen:
+            raise BatchError(
+                f"Segment {segment} returns in row {index} after another one; number each packed segment anew."
+            )
+        seen.add(segment)
+        positions += range(len(list(run)))
     return positions
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 
 from core.decoder.batch import Batch
-from core.decoder.forward import forward
+from core.decoder.forward_pass import forward
 from core.decoder.graph import Graph
 from core.decoder.tape import recording
 from core.decoder.valid import select_valid

@@ -8,27 +8,18 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 from core.decoder.splitmix64 import MASK, FloatArray, SplitMix64
-from core.errors import (
-    AllocationFailed,
-    DuplicateName,
-    EmptyName,
-    EmptyNameSegment,
-    FanSumOverflow,
-    FanTypeError,
-    InvalidNameCharacter,
-    NonfiniteValues,
-    ShapeProductOverflow,
-    ZeroFanIn,
-    ZeroFanOut,
-    shown,
-)
+from core.errors import InitializationError, shown
+
+# The first byte outside the grammar, or the place of an empty segment.
+NAME_FAULT = re.compile(rb"[^a-z0-9_.]|(?:\A|(?<=\.))(?:\.|\Z)")
 
 
 @dataclass(frozen=True)
@@ -46,11 +37,13 @@ def xavier_scale(fan_in: int, fan_out: int) -> XavierScale:
     """Scale of a matrix; refuses, in this order, wrong types, zero fans and a fan sum past 2^64 - 1."""
     fan_in, fan_out = _checked_fans(fan_in, fan_out)
     if fan_in == 0:
-        raise ZeroFanIn("fan_in is 0; a matrix needs at least one input.")
+        raise InitializationError("fan_in is 0; a matrix needs at least one input.", "zero fan_in")
     if fan_out == 0:
-        raise ZeroFanOut("fan_out is 0; a matrix needs at least one output.")
+        raise InitializationError("fan_out is 0; a matrix needs at least one output.", "zero fan_out")
     if fan_in + fan_out > MASK:
-        raise FanSumOverflow(f"fan_in {fan_in} plus fan_out {fan_out} passes 2^64 - 1; choose smaller fans.")
+        raise InitializationError(
+            f"fan_in {fan_in} plus fan_out {fan_out} passes 2^64 - 1; choose smaller fans.", "fan sum overflow"
+        )
     variance = 2.0 / float(fan_in + fan_out)
     limit = math.sqrt(6.0 / float(fan_in + fan_out))
     return XavierScale(fan_in, fan_out, variance, math.sqrt(variance), limit)
@@ -61,19 +54,27 @@ def validate_name(name: str) -> None:
     # Text from outside may hold half a surrogate pair; its bytes are named like any others.
     encoded = name.encode("utf-8", "surrogatepass")
     if not encoded:
-        raise EmptyName("The parameter name is empty; give it at least one letter, digit or underscore.")
-    after_dot = True
-    for index, byte in enumerate(encoded):
-        if byte == ord("."):
-            if after_dot:
-                raise EmptyNameSegment(index)
-            after_dot = True
-        elif chr(byte) in "abcdefghijklmnopqrstuvwxyz0123456789_":
-            after_dot = False
-        else:
-            raise InvalidNameCharacter(index, byte)
-    if after_dot:
-        raise EmptyNameSegment(len(encoded))
+        raise InitializationError(
+            "The parameter name is empty; give it at least one letter, digit or underscore.", "empty name"
+        )
+    found = NAME_FAULT.search(encoded)
+    if found is None:
+        return
+    index = found.start()
+    if found.group() in (b"", b"."):
+        raise InitializationError(
+            f"The parameter name has an empty segment at byte {index}; put a letter, digit or underscore "
+            "on both sides of every dot.",
+            "empty segment",
+            index=index,
+        )
+    raise InitializationError(
+        f"The parameter name has byte 0x{encoded[index]:02x} at byte {index}; use lowercase ASCII letters, digits, "
+        "underscores and dots.",
+        "invalid byte",
+        index=index,
+        byte=encoded[index],
+    )
 
 
 def uniform_from_units(units: FloatArray, limit: float | FloatArray) -> None:
@@ -87,28 +88,27 @@ def checked_elements(fan_in: int, fan_out: int) -> int:
     """fan_in * fan_out, refused past 2^64 - 1 and then past this machine's memory."""
     elements = fan_in * fan_out
     if elements > MASK:
-        raise ShapeProductOverflow(f"The matrix shape [{fan_in}, {fan_out}] passes 2^64 - 1 elements.")
+        raise InitializationError(
+            f"The matrix shape [{fan_in}, {fan_out}] passes 2^64 - 1 elements.", "shape product overflow"
+        )
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if 8 * elements > memory:
-        raise AllocationFailed(
-            f"The matrix shape [{fan_in}, {fan_out}] needs {8 * elements:,} bytes; this machine has {memory:,}."
+        raise InitializationError(
+            f"The matrix shape [{fan_in}, {fan_out}] needs {8 * elements:,} bytes; this machine has {memory:,}.",
+            "allocation",
         )
     return elements
 
 
 @dataclass(frozen=True, eq=False)
-class Leaf:
-    """The one trainable tensor behind a parameter; equality is identity, values are binary64."""
-
-    values: FloatArray
-
-
-@dataclass(frozen=True)
 class NamedParameter:
-    """A stable name paired with one leaf. A clone shares the leaf; a recreated parameter does not."""
+    """A stable name and the binary64 values of its leaf, the one trainable tensor, `[fan_in, fan_out]` for a matrix.
+
+    A clone shares the leaf; a recreated parameter does not.
+    """
 
     name: str
-    leaf: Leaf = field(repr=False)
+    values: FloatArray = field(repr=False)
 
     @classmethod
     def from_values(cls, name: str, values: npt.ArrayLike) -> NamedParameter:
@@ -116,8 +116,8 @@ class NamedParameter:
         validate_name(name)
         array = np.array(values, dtype=np.float64)
         if not np.isfinite(array).all():
-            raise NonfiniteValues(f"The values of {name} are not all finite; give finite numbers.")
-        return cls(name, Leaf(array))
+            raise InitializationError(f"The values of {name} are not all finite; give finite numbers.", "nonfinite")
+        return cls(name, array)
 
     @classmethod
     def xavier_uniform(cls, name: str, fan_in: int, fan_out: int, generator: SplitMix64) -> NamedParameter:
@@ -135,46 +135,36 @@ class NamedParameter:
             values = trial.next_units(elements)
             uniform_from_units(values, scale.uniform_limit)
         except MemoryError as error:
-            raise AllocationFailed(f"No storage for the {elements:,} values of {name}.") from error
-        parameter = cls(name, Leaf(values.reshape(fan_in, fan_out)))
+            raise InitializationError(f"No storage for the {elements:,} values of {name}.", "allocation") from error
         generator.commit(trial)
-        return parameter
-
-    @property
-    def values(self) -> FloatArray:
-        """Stored values, `[fan_in, fan_out]` for a matrix."""
-        return self.leaf.values
+        return cls(name, values.reshape(fan_in, fan_out))
 
     def clone(self) -> NamedParameter:
         """The same name on the same leaf."""
-        return NamedParameter(self.name, self.leaf)
+        return NamedParameter(self.name, self.values)
 
     def is_same_leaf(self, other: NamedParameter) -> bool:
         """Whether both names read one stored tensor."""
-        return self.leaf is other.leaf
+        return self.values is other.values
 
 
-class NamedParameters:
-    """A collection in declaration order without repeated names; raises `DuplicateName` with both indices."""
+class NamedParameters(dict[str, NamedParameter]):
+    """Parameters by name, in declaration order; a repeated name is refused with both indices."""
 
     def __init__(self, parameters: Iterable[NamedParameter]) -> None:
-        self._parameters: dict[str, NamedParameter] = {}
         for index, parameter in enumerate(parameters):
-            if parameter.name in self._parameters:
-                raise DuplicateName(parameter.name, list(self._parameters).index(parameter.name), index)
-            self._parameters[parameter.name] = parameter
-
-    def __len__(self) -> int:
-        return len(self._parameters)
-
-    def __iter__(self) -> Iterator[NamedParameter]:
-        return iter(self._parameters.values())
-
-    def __getitem__(self, name: str) -> NamedParameter:
-        return self._parameters[name]
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._parameters
+            name = parameter.name
+            if name in self:
+                first = list(self).index(name)
+                raise InitializationError(
+                    f"The parameter name {name!r} stands first at index {first} and again at index {index}; "
+                    "give each parameter its own name.",
+                    "duplicate name",
+                    name=name,
+                    first=first,
+                    repeated=index,
+                )
+            self[name] = parameter
 
 
 def _checked_fans(fan_in: object, fan_out: object) -> tuple[int, int]:
@@ -182,8 +172,10 @@ def _checked_fans(fan_in: object, fan_out: object) -> tuple[int, int]:
     checked = []
     for label, fan in (("fan_in", fan_in), ("fan_out", fan_out)):
         if isinstance(fan, bool) or not isinstance(fan, int | np.integer):
-            raise FanTypeError(f"{label} is {shown(fan)}; it must be a whole number.")
+            raise InitializationError(f"{label} is {shown(fan)}; it must be a whole number.", "type")
         if not 0 <= int(fan) <= MASK:
-            raise FanTypeError(f"{label} lies outside 0 to 2^64 - 1; choose a size that a matrix can have.")
+            raise InitializationError(
+                f"{label} lies outside 0 to 2^64 - 1; choose a size that a matrix can have.", "type"
+            )
         checked.append(int(fan))
     return checked[0], checked[1]

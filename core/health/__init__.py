@@ -12,15 +12,15 @@
 stands in `core.audit`. A public name loads its module when it is first read, so the band and requests need no torch.
 """
 
-from core.lazy import expose
+from core.lazy import public
 
-__all__ = expose(
+__getattr__, __dir__, __all__ = public(
     __name__,
     {
         "core.health.band": ("Band", "DEFAULT_BAND", "classify", "parse_band"),
         "core.health.request": ("ObserveRequest",),
-        "core.health.valid_rms": ("valid_rms",),
-        "core.health.observe": ("Observation", "observe", "measure"),
+        "core.health.rms": ("valid_rms",),
+        "core.health.observation": ("Observation", "observe", "measure"),
         "core.health.arms": ("Arm", "observe_arms"),
         "core.health.document": ("arm_document",),
         "core.health.report": ("observe_document", "built_run", "restored_document"),

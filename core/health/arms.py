@@ -7,17 +7,17 @@ from dataclasses import dataclass
 
 import torch
 
+from core.construction.drawn_weights import DrawnWeights
 from core.decoder.base_draw import BaseDraw
 from core.decoder.batch import Batch
-from core.decoder.forward import forward
+from core.decoder.forward_pass import forward
 from core.decoder.profile import Scalars, measured_shortcuts
 from core.decoder.progress import Told, silent
-from core.decoder.recipe_type import Recipe
 from core.decoder.tape import recording
-from core.decoder.weights import DrawnWeights
 from core.errors import DtypeError
-from core.health.observe import Observation, measure
+from core.health.observation import Observation, measure
 from core.health.request import checked_names
+from core.recipes.recipe import Recipe
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 from core.decoder.splitmix64 import FloatArray
 from core.health.band import DEFAULT_BAND, Band, classify
 from core.health.columns import TOKEN_STATISTICS
-from core.health.observe import ContributionStatistics, Observation
+from core.health.observation import ContributionStatistics, Observation
 
 Document = dict[str, Any]
 

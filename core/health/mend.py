@@ -8,14 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from core.decoder.base_draw import BaseDraw
-from core.decoder.recipe_type import Recipe
-from core.decoder.recipes import RECIPES, recipe
 from core.errors import DepthscopeError
 from core.health.arms import observe_arms
 from core.health.diagnosis import QUANTITIES, diagnose_arm
 from core.health.document import arm_document
 from core.health.estimate import check_memory
 from core.health.request import ObserveRequest
+from core.recipes.catalogue import RECIPES, recipe
+from core.recipes.recipe import Recipe
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,24 +7,24 @@ from typing import Any
 import torch
 
 from core import __version__
+from core.construction.record import ConstructionRecord
+from core.construction.states import Decoder, Fresh, FreshInitialization, construction_record
+from core.construction.storage import StoredRun
 from core.decoder.base_draw import BaseDraw
 from core.decoder.batch import Batch, chapter_batch
-from core.decoder.construction import Decoder, Fresh, FreshInitialization, construction_record
-from core.decoder.forward import forward
+from core.decoder.forward_pass import forward
 from core.decoder.parameters import layout
 from core.decoder.progress import Told, silent
-from core.decoder.recipes import CONTROL, recipe
-from core.decoder.record import ConstructionRecord
 from core.decoder.splitmix64 import SplitMix64
-from core.decoder.storage import StoredRun
 from core.decoder.tape import recording
 from core.decoder.weights import StoredWeights
 from core.health.arms import checked_device, observe_arms, torch_dtype
 from core.health.band import DEFAULT_BAND, Band
 from core.health.document import Document, arm_document
 from core.health.estimate import check_memory
-from core.health.observe import Observation, measure
+from core.health.observation import Observation, measure
 from core.health.request import ObserveRequest
+from core.recipes.catalogue import CONTROL, recipe
 
 SCHEMA = "depthscope.observe/1"
 

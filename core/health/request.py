@@ -8,10 +8,10 @@ from core.decoder.base_draw import XAVIER, Distribution
 from core.decoder.batch import Batch, chapter_batch
 from core.decoder.config import DEVICES, DTYPE_NAMES, Budget, DecoderConfig
 from core.decoder.parameters import layout
-from core.decoder.recipes import DEFAULT, recipe
 from core.errors import DtypeError
 from core.health.band import DEFAULT_BAND, Band
 from core.numerals import checked_seed
+from core.recipes.catalogue import DEFAULT, recipe
 
 CHAPTER_SEED = 4701
 

@@ -11,7 +11,7 @@ import torch
 
 from core.decoder.splitmix64 import FloatArray
 from core.health.columns import TOKEN_LEVELS, TOKEN_STATISTICS
-from core.health.valid_rms import rms_of_rows
+from core.health.rms import rms_of_rows
 
 
 def token_statistics(values: torch.Tensor, width: int) -> FloatArray:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from core.decoder.batch import Batch, chapter_batch
 from core.decoder.config import Budget, DecoderConfig
 from core.decoder.graph import Addition, Graph
-from core.decoder.recipes import DEFAULT, RECIPES, recipe
 from core.health.request import CHAPTER_SEED, ObserveRequest
 from core.lab.options import Options, choice, seed, whole, words
+from core.recipes.catalogue import DEFAULT, RECIPES, recipe
 
 if TYPE_CHECKING:
+    from core.construction.drawn_weights import DrawnWeights
     from core.decoder.tape import Tape
-    from core.decoder.weights import DrawnWeights
 
 CHAPTER = DecoderConfig()
 LAB_BUDGET = Budget(max_parameters=2**23, max_positions=512)
@@ -68,8 +68,8 @@ def decoder_weights(options: DecoderOptions) -> DrawnWeights:
     """The recipe's weights of this decoder, one member."""
     import torch  # a refused decoder never gets this far
 
+    from core.construction.drawn_weights import DrawnWeights
     from core.decoder.base_draw import BaseDraw
-    from core.decoder.weights import DrawnWeights
     from core.health.arms import profile_scalars
 
     request, chosen = options.request(), recipe(options.recipe)
@@ -80,6 +80,6 @@ def decoder_weights(options: DecoderOptions) -> DrawnWeights:
 
 def decoder_tape(options: DecoderOptions) -> Tape:
     """The recorded forward of the decoder over its row."""
-    from core.decoder.forward import forward
+    from core.decoder.forward_pass import forward
 
     return forward(options.graph(), decoder_weights(options), options.batch())

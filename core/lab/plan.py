@@ -12,9 +12,9 @@ from typing import Any
 
 from core import __version__
 from core.decoder.config import DecoderConfig
-from core.decoder.law import depth_factor
 from core.decoder.parameters import ParameterSpec, layout
 from core.lab.plan_request import PlanRequest
+from core.recipes.law import depth_factor
 from core.strict_json import json_integer
 
 SCHEMA = "depthscope.plan/1"

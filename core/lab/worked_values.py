@@ -12,9 +12,9 @@ from fractions import Fraction
 from typing import Any
 
 from core.decoder.config import LARGEST_SIZE
-from core.decoder.law import depth_factor
 from core.decoder.xavier import xavier_scale
 from core.errors import ConfigError, shown
+from core.recipes.law import depth_factor
 
 DEPTHS = (1, 2, 8)
 BASE_VECTOR = (0.2, -0.4, 0.0, 0.1)

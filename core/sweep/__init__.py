@@ -13,9 +13,9 @@ A public name loads its module when it is first read. Only `step` needs torch, a
 thread: `core.sweep.process.settle` sets that at the start of a program.
 """
 
-from core.lazy import expose
+from core.lazy import public
 
-__all__ = expose(
+__getattr__, __dir__, __all__ = public(
     __name__,
     {
         "core.sweep.grid": ("SweepGrid", "Setting", "GridArm"),

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 
 from core.decoder.base_draw import BaseDraw
-from core.decoder.recipes import recipe
 from core.decoder.splitmix64 import FloatArray
 from core.errors import EngineError, ObservationError
 from core.health.arms import Arm, checked_device, observe_arms
+from core.recipes.catalogue import recipe
 from core.sweep.canonical import engine_version
 from core.sweep.plan import Chunk
 

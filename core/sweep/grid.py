@@ -12,12 +12,12 @@ from typing import Any
 from core.decoder.base_draw import XAVIER, Distribution
 from core.decoder.batch import Batch, chapter_batch
 from core.decoder.config import Budget, DecoderConfig
-from core.decoder.recipes import CONTROL, DEFAULT, recipe
 from core.errors import GridError, shown
 from core.health.band import DEFAULT_BAND, Band
 from core.health.columns import INITIALIZED, SAME_BASE_CONTROL
 from core.health.request import checked_names
 from core.numerals import checked_seed
+from core.recipes.catalogue import CONTROL, DEFAULT, recipe
 from core.sweep.canonical import canonical_json
 from core.sweep.ranges import DEPTHS, seed_text
 

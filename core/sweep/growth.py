@@ -7,12 +7,13 @@ assumes branch outputs that are independent and of equal variance, and says noth
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from core.decoder.splitmix64 import FloatArray, units
+from core.recipes.catalogue import recipe
 from core.sweep.grid import GridArm
 from core.sweep.quantities import QUANTITIES
 from core.sweep.results import OBSERVED, Results
@@ -28,27 +29,6 @@ BOOTSTRAP_SEED = 0
 # Resampled seeds counted at a time, so that memory stays flat.
 COUNTED = 2**20
 
-_SUM = "2L independent additions of equal variance: the stream's RMS grows with their root"
-_SCALED = "the variances of all additions sum to a constant at every depth"
-_NORMALIZED = "every state is normalized"
-_SILENT = "every addition is zero, so every ratio is exactly 1"
-ACTIVATION_LAWS: Mapping[str, tuple[float, str]] = {
-    "unscaled": (0.5, _SUM),
-    "peri-norm": (0.5, _SUM),
-    "depth-scaled": (0.0, _SCALED),
-    "gpt2": (0.0, _SCALED),
-    "lingua-global": (0.0, _SCALED),
-    "deepscalelm": (0.0, _SCALED),
-    "completep": (0.0, "the variances of all additions sum to a share that falls with the depth"),
-    "post-norm": (0.0, _NORMALIZED),
-    "deepnorm": (0.0, _NORMALIZED),
-    "admin": (0.0, _NORMALIZED),
-    "ngpt": (0.0, _NORMALIZED),
-    **dict.fromkeys(("zero-writer", "rezero", "skipinit", "fixup"), (0.0, _SILENT)),
-}
-ADJOINT_LAWS = {name: law for name, law in ACTIVATION_LAWS.items() if law[1] == _SILENT}
-LAWS = {"largest_activation_ratio": ACTIVATION_LAWS, "input_adjoint_ratio": ADJOINT_LAWS}
-
 Row = dict[str, Any]
 
 
@@ -61,9 +41,10 @@ def growth_rows(results: Results) -> Iterator[Row]:
             extra = dict(grid.settings[start].columns)
             for quantity in GROWING:
                 yield {**_fit(results, arm, start, quantity), **extra}
-                law = LAWS[quantity].get(arm.recipe)
-                if law is not None:
-                    yield {**_row(arm, quantity, DERIVED, law[0], note=law[1]), **extra}
+                law = recipe(arm.recipe).growth
+                exponent = None if law is None else law.activation if quantity == GROWING[0] else law.adjoint
+                if law and exponent is not None:
+                    yield {**_row(arm, quantity, DERIVED, exponent, note=law.reason), **extra}
 
 
 def _fit(results: Results, arm: GridArm, start: int, quantity: str) -> Row:

@@ -14,8 +14,8 @@ from pathlib import Path
 from threading import Lock, Semaphore
 from typing import TYPE_CHECKING
 
-from core.decoder.recipes import recipe
 from core.errors import BudgetError, DepthscopeError
+from core.recipes.catalogue import recipe
 from core.sweep.allowance import Allowance
 from core.sweep.cost import SweepEstimate
 from core.sweep.grid import SweepGrid

@@ -9,7 +9,7 @@ from functools import lru_cache
 from core.decoder.base_draw import Distribution
 from core.decoder.config import DecoderConfig
 from core.decoder.parameters import layout
-from core.decoder.recipes import recipe
+from core.recipes.catalogue import recipe
 from core.sweep.canonical import canonical_json, engine_version
 from core.sweep.grid import Setting, SweepGrid
 
@@ -51,7 +51,7 @@ def law_digest(name: str, config: DecoderConfig, distribution: Distribution) -> 
     chosen, sizes = recipe(name), layout(config)
     state = hashlib.sha256(repr((chosen.graph(config), chosen.profile)).encode())
     for spec in sizes.stem + sizes.block_template + sizes.tail:
-        if law := chosen.law(spec.role):
+        if law := chosen.laws.get(spec.role):
             std = distribution.base_std(spec)
             factors = [chosen.coefficient(spec, block, config, std) for block in range(config.blocks)]
             state.update(repr((spec.role, law.normalize, factors)).encode())

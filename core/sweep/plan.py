@@ -9,11 +9,11 @@ from functools import cached_property
 from core.decoder.base_draw import Distribution
 from core.decoder.batch import Batch
 from core.decoder.config import DecoderConfig
-from core.decoder.recipes import recipe
 from core.errors import DepthscopeError, GridError
 from core.health.estimate import check_memory
 from core.health.pace import machine_pace
 from core.health.request import ObserveRequest
+from core.recipes.catalogue import recipe
 from core.sweep.canonical import engine_version
 from core.sweep.cost import call_seconds, draw_seconds, member_seconds, pass_bytes, pass_seconds
 from core.sweep.grid import Setting, SweepGrid

@@ -9,9 +9,9 @@ from typing import Any
 
 from core.decoder.batch import MAX_TOKENS, Batch, chapter_batch
 from core.decoder.config import DecoderConfig
-from core.decoder.recipes import DEFAULT
 from core.errors import BatchError, GridError
 from core.health.band import DEFAULT_BAND, Band
+from core.recipes.catalogue import DEFAULT
 from core.sweep.grid import SweepGrid
 from core.sweep.ranges import DEPTHS, parse_names, parse_seeds, parse_sizes
 from core.sweep.tokens import uniform_batch

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy.typing as npt
 
-from core.decoder.recipes import recipe
 from core.decoder.splitmix64 import FloatArray
 from core.health.columns import OBSERVED, REFUSED, SITE_COLUMNS
+from core.recipes.catalogue import recipe
 from core.sweep import results
 from core.sweep.grid import GridArm, Setting
 from core.sweep.quantities import ratios, split_numbers, verdicts

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from core.decoder.recipes import recipe
 from core.decoder.splitmix64 import FloatArray
 from core.errors import StoreError
+from core.recipes.catalogue import recipe
 from core.sweep.cells import Cell, Found, packed
 from core.sweep.cost import SweepEstimate
 from core.sweep.grid import SweepGrid

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from core.decoder.recipes import CONTROL
 from core.decoder.splitmix64 import FloatArray
 from core.health.columns import INITIALIZED
+from core.recipes.catalogue import CONTROL
 from core.sweep.grid import GridArm, Setting
 from core.sweep.quantities import QUANTITIES, RATIOS, within
 from core.sweep.results import OBSERVED, REFUSED, Results

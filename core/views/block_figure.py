@@ -1,4 +1,4 @@
-"""One block as a diagram from the node and edge tables of `core.recipes.drawing`, read from top to bottom.
+"""One block as a diagram from the node and edge tables of `core.compare.drawing`, read from top to bottom.
 
 The stream runs down the middle; branches leave it sideways and come back at the sum, every step in a line of its own,
 so that the labels stay apart in half a page and on a telephone.
@@ -14,7 +14,7 @@ import plotly.graph_objects as go
 from core.decoder.base_draw import XAVIER, Distribution
 from core.decoder.config import DecoderConfig
 from core.decoder.parameters import WRITERS, layout
-from core.decoder.recipes import recipe
+from core.recipes.catalogue import recipe
 from core.views.style import FONT, PALETTES, Theme, figure, plain
 from core.views.tables import frame
 

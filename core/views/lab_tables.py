@@ -11,10 +11,10 @@ import pandas as pd
 from core.decoder.base_draw import XAVIER, Distribution
 from core.decoder.config import DecoderConfig
 from core.decoder.parameters import layout
-from core.decoder.recipes import recipe
 from core.errors import ConfigError, shown
 from core.health.band import DEFAULT_BAND, Band, classify
 from core.numerals import SPACES, finite_number
+from core.recipes.catalogue import recipe
 from core.views.tables import frame
 
 POPULATIONS = ("zero", "oversized", "xavier")

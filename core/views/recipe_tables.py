@@ -10,8 +10,8 @@ from dataclasses import asdict
 
 import pandas as pd
 
+from core.compare.card import Card
 from core.health.columns import OBSERVED
-from core.recipes.card import Card
 from core.views.tables import frame
 
 QUANTITIES = ("activation", "adjoint")
@@ -34,7 +34,7 @@ LAW_COLUMNS = ("acts", "on", "formula", "tensors", "first", "last", "first_std",
 def profile_summary(rows: pd.DataFrame, shares: pd.DataFrame) -> pd.DataFrame:
     """Ratios of every site over the seeds of a long table (`PROFILE_SUMMARY_COLUMNS`), with the share within the band.
 
-    `shares` is `core.recipes.comparison_tables.share_table` of the same rows.
+    `shares` is `core.compare.comparison_tables.share_table` of the same rows.
     """
     observed = rows[rows["status"] == OBSERVED]
     if not len(observed):
@@ -109,7 +109,7 @@ def depth_theory_view(summary: pd.DataFrame) -> pd.DataFrame:
 def overview_table(rows: pd.DataFrame, largest: pd.DataFrame, laws: Mapping[str, str]) -> pd.DataFrame:
     """One row a recipe and depth (`OVERVIEW_COLUMNS`): medians over seeds, and the share of seeds wholly in the band.
 
-    `largest` is `core.recipes.comparison_tables.largest_table` of the same rows; `laws` says each recipe's law. A
+    `largest` is `core.compare.comparison_tables.largest_table` of the same rows; `laws` says each recipe's law. A
     recipe of which no seed was observed keeps its row, with the reason.
     """
     found = []

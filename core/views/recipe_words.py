@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from core.decoder.recipe_type import JOINT
-from core.recipes.card import Card
-from core.recipes.request import ComparisonRequest
+from core.compare.card import Card
+from core.compare.request import ComparisonRequest
+from core.recipes.recipe import JOINT
 from core.sweep.ranges import seed_text
 
 EVIDENCE_WORDS = {

@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 import plotly.graph_objects as go
 
-from core.decoder.recipe_type import JOINT
-from core.decoder.recipes import CONTROL, DEFAULT, RECIPES
+from core.recipes.catalogue import LOOKS
+from core.recipes.recipe import JOINT
 
 Theme = Literal["light", "dark"]
 
@@ -80,18 +80,13 @@ def stroke(index: int, theme: Theme = "light") -> Stroke:
     return Stroke(series[index % len(series)], MARKERS[index % len(MARKERS)], DASHES[turned % len(DASHES)])
 
 
-# Compared unless others are chosen, so the six colours are theirs; the others follow in the order of `RECIPES`.
-_APART = (DEFAULT, CONTROL, "gpt2", "peri-norm", "deepnorm", "completep")
-_PLACES = {name: place for place, name in enumerate(dict.fromkeys((*_APART, *(known.name for known in RECIPES))))}
-
-
 def recipe_stroke(name: str, variant: int = 0, theme: Theme = "light") -> Stroke:
     """The look of a recipe in every figure of every page, whatever stands beside it.
 
     Further lines of the recipe, of another size or branch, keep its colour and have a `variant` above 0. A combination
     has the colour of its first part and the marker of its last.
     """
-    places = [_PLACES.get(part, 0) for part in name.split(JOINT)]
+    places = [LOOKS.get(part, 0) for part in name.split(JOINT)]
     first, last = stroke(places[0], theme), stroke(places[-1], theme)
     marker, dash = MARKERS.index(last.marker) + variant, DASHES.index(last.dash) + 2 * variant + (len(places) > 1)
     return Stroke(first.color, MARKERS[marker % len(MARKERS)], DASHES[dash % len(DASHES)])

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from core.decoder.recipes import CONTROL
 from core.decoder.splitmix64 import FloatArray
 from core.health.band import Band
 from core.health.columns import INITIALIZED, OBSERVED, REFUSED
+from core.recipes.catalogue import CONTROL
 from core.sweep.grid import SweepGrid
 from core.sweep.quantities import RATIOS
 from core.sweep.summary import ALL_RATIOS, MINUS_CONTROL

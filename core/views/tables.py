@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from core.decoder.recipes import CONTROL
 from core.health.columns import (
     INITIALIZED,
     OBSERVED,
@@ -21,6 +20,7 @@ from core.health.columns import (
     TOKEN_STATISTICS,
     WITHOUT_LARGEST,
 )
+from core.recipes.catalogue import CONTROL
 
 if TYPE_CHECKING:
     from core.health.mend import Mending

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 import pandas as pd
 import streamlit as st
 
-from core.decoder.recipes import CONTROL, recipe
+from core.compare.card import card
+from core.compare.request import ComparisonRequest, comparison_of
 from core.errors import BudgetError
 from core.health.request import ObserveRequest
-from core.recipes.card import card
-from core.recipes.drift import VARIANTS
-from core.recipes.request import ComparisonRequest, comparison_of
+from core.recipes.catalogue import CONTROL, recipe
+from core.recipes.variants import VARIANTS
 from core.sweep.grid import SweepGrid
 from core.sweep.interactive import InteractiveSweep
 from core.sweep.run import SweepRun
@@ -27,8 +27,8 @@ from pages.common.cached import ENTRIES, ObservationKey, start_engine
 from pages.common.sweeps import ALLOWANCE, TURNS
 
 if TYPE_CHECKING:
-    from core.recipes.combinations import CombinationReport
-    from core.recipes.comparison import Comparison
+    from core.compare.combinations import CombinationReport
+    from core.compare.comparison import Comparison
 
 Tables = dict[str, pd.DataFrame]
 # A page that answers to nothing for longer than this is no page.
@@ -95,7 +95,7 @@ def theory(request: ComparisonRequest, name: str) -> Tables:
 
 def depth_theory(sweep: InteractiveSweep, name: str) -> pd.DataFrame:
     """The derived terminal adjoint of one recipe at every depth of a sweep, as far as its cells are finished."""
-    from core.recipes.overlays import depth_overlay_table
+    from core.compare.overlays import depth_overlay_table
 
     kept = st.session_state[SWEEP]
     assert kept.sweep is sweep
@@ -167,14 +167,14 @@ def _check(request: ComparisonRequest, runs: int = 1) -> None:
 @st.cache_resource(max_entries=COMPARISONS, show_spinner=False)
 def _comparison(key: ComparisonKey, _request: ComparisonRequest) -> Comparison:
     del key
-    from core.recipes.comparison import compare_recipes
+    from core.compare.comparison import compare_recipes
 
     return compare_recipes(_request)
 
 
 @st.cache_data(max_entries=ENTRIES, show_spinner=False)
 def _profiles(key: ComparisonKey, _comparison: Comparison) -> Tables:
-    from core.recipes.comparison_tables import largest_table, profile_table, share_table
+    from core.compare.comparison_tables import largest_table, profile_table, share_table
     from core.views.recipe_tables import overview_table, profile_summary
 
     rows = profile_table(_comparison)
@@ -189,7 +189,7 @@ def _profiles(key: ComparisonKey, _comparison: Comparison) -> Tables:
 @st.cache_data(max_entries=ENTRIES, show_spinner=False)
 def _contributions(key: ComparisonKey, _comparison: Comparison) -> Tables:
     del key
-    from core.recipes.comparison_tables import contribution_table
+    from core.compare.comparison_tables import contribution_table
     from core.views.recipe_tables import contribution_summary
 
     return {"contributions": contribution_summary(contribution_table(_comparison))}
@@ -198,7 +198,7 @@ def _contributions(key: ComparisonKey, _comparison: Comparison) -> Tables:
 @st.cache_data(max_entries=ENTRIES, show_spinner=False)
 def _tokens(key: ComparisonKey, _request: ComparisonRequest) -> pd.DataFrame:
     del key
-    from core.recipes.token_cosines import token_cosine_table
+    from core.compare.token_cosines import token_cosine_table
 
     return token_cosine_table(_request)
 
@@ -206,7 +206,7 @@ def _tokens(key: ComparisonKey, _request: ComparisonRequest) -> pd.DataFrame:
 @st.cache_data(max_entries=ENTRIES, show_spinner=False)
 def _theory(key: ComparisonKey, _comparison: Comparison) -> Tables:
     del key
-    from core.recipes.overlays import EVIDENCE, overlay_errors, site_overlay_table
+    from core.compare.overlays import EVIDENCE, overlay_errors, site_overlay_table
     from core.views.recipe_tables import overlay_summary
 
     overlay = site_overlay_table(_comparison)
@@ -216,7 +216,7 @@ def _theory(key: ComparisonKey, _comparison: Comparison) -> Tables:
 @st.cache_data(max_entries=ENTRIES, show_spinner=False)
 def _warnings(key: ObservationKey, _request: ObserveRequest) -> CombinationReport:
     del key
-    from core.recipes.combinations import combination_report
+    from core.compare.combinations import combination_report
 
     return combination_report(_request)
 
@@ -224,6 +224,6 @@ def _warnings(key: ObservationKey, _request: ObserveRequest) -> CombinationRepor
 @st.cache_data(max_entries=ENTRIES, show_spinner=False)
 def _drift(key: ComparisonKey, _request: ComparisonRequest) -> pd.DataFrame:
     del key
-    from core.recipes.drift_table import drift_table
+    from core.compare.drift_table import drift_table
 
     return drift_table(_request)

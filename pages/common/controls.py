@@ -14,12 +14,12 @@ import streamlit as st
 
 from core.decoder.batch import Batch, chapter_batch, parse_rows
 from core.decoder.config import DTYPE_NAMES, DecoderConfig
-from core.decoder.recipe_type import JOINT
-from core.decoder.recipes import DEFAULT, RECIPES, recipe
 from core.errors import BatchError, DepthscopeError, RecipeError
 from core.health.band import DEFAULT_BAND, Band
 from core.health.request import CHAPTER_SEED, ObserveRequest
 from core.numerals import checked_seed
+from core.recipes.catalogue import DEFAULT, RECIPES, recipe
+from core.recipes.recipe import JOINT
 from core.strict_json import parse_json
 from pages.common import panels
 from pages.common.control import Control

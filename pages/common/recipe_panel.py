@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import streamlit as st
 
-from core.decoder.recipes import recipe
 from core.errors import DepthscopeError, RecipeError
 from core.health.request import ObserveRequest
+from core.recipes.catalogue import recipe
 from pages.common import cached_recipes
 from pages.common.panels import CAREFUL, escaped
 

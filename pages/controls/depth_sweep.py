@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from core.decoder.config import DTYPE_NAMES
-from core.decoder.recipes import DEFAULT
+from core.recipes.catalogue import DEFAULT
 from core.sweep.request import INPUTS, SweepRequest
 from core.views.sweep_tables import STATISTICS
 from pages.common.control import Control

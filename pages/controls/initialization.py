@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from core.decoder.recipes import DEFAULT
+from core.recipes.catalogue import DEFAULT
 from pages.common.control import Control
 from pages.common.controls import RUNNABLE
 

@@ -16,8 +16,8 @@ import streamlit as st
 from core.audit.initialization.request import AUTO, checkable
 from core.audit.request import DTYPES, WIDTHS
 from core.audit.survey_table import shipped_survey
-from core.decoder.recipes import RECIPES
 from core.errors import ConfigError, shown
+from core.recipes.catalogue import RECIPES
 from pages.common.control import Control
 
 FROM_FAMILY, UPLOADED = "family", "uploaded"

@@ -8,10 +8,10 @@ from typing import Any, Literal
 
 import streamlit as st
 
-from core.decoder.recipe_type import JOINT
-from core.decoder.recipes import RECIPES, recipe
+from core.compare.request import MAX_RECIPES
 from core.errors import RecipeError, shown
-from core.recipes.request import MAX_RECIPES
+from core.recipes.catalogue import RECIPES, recipe
+from core.recipes.recipe import JOINT
 from pages.common.control import Control
 
 NAMES = tuple(known.name for known in RECIPES)

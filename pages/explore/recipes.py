@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from core.recipes.request import comparison_of
+from core.compare.request import comparison_of
 from core.sweep.ranges import seed_text
 from core.views.recipe_words import comparison_sentence
 from pages.common import contrast, controls, panels, recipe_panel

@@ -6,9 +6,9 @@ from typing import Any
 
 import streamlit as st
 
-from core.decoder.recipes import recipe
 from core.health.diagnosis import comparison, diagnose
 from core.health.request import ObserveRequest
+from core.recipes.catalogue import recipe
 from core.views.manifest import record_of
 from core.views.report import observe_contents
 from pages.common import controls, job, long_run, panels, recipe_panel

@@ -8,8 +8,8 @@ from typing import Literal
 
 import streamlit as st
 
-from core.recipes.card import Card, card
-from core.recipes.difference import difference_table
+from core.compare.card import Card, card
+from core.compare.difference import difference_table
 from core.views.figures import RATIO_TITLES
 from core.views.recipe_tables import difference_view, drift_view, law_table, law_view
 from core.views.recipe_words import card_sections, file_name

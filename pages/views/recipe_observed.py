@@ -7,7 +7,7 @@ from functools import partial
 import pandas as pd
 import streamlit as st
 
-from core.decoder.recipes import recipe
+from core.recipes.catalogue import recipe
 from core.views.figures import RATIO_TITLES
 from core.views.lines import described, hidden_points
 from core.views.recipe_figures import (

@@ -9,13 +9,13 @@ from functools import partial
 import pandas as pd
 import streamlit as st
 
-from core.decoder.recipes import recipe
+from core.compare.card import card
+from core.compare.drawing import drawing
+from core.compare.request import ComparisonRequest
 from core.errors import BudgetError, GridError
 from core.health.columns import INITIALIZED
 from core.health.request import ObserveRequest
-from core.recipes.card import card
-from core.recipes.drawing import drawing
-from core.recipes.request import ComparisonRequest
+from core.recipes.catalogue import recipe
 from core.sweep.interactive import InteractiveSweep
 from core.sweep.ranges import parse_sizes
 from core.views.block_figure import block_figure, block_text, writer_table

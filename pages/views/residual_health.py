@@ -10,9 +10,9 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from core.decoder.recipes import recipe
+from core.compare.drawing import drawing
 from core.health.request import ObserveRequest
-from core.recipes.drawing import drawing
+from core.recipes.catalogue import recipe
 from core.views.block_figure import block_figure, block_text, writer_table, writer_view
 from core.views.figures import (
     RATIO_TITLES,

@@ -199,7 +199,7 @@ def test_a_child_past_its_limits_is_one_sentence() -> None:
     with pytest.raises(BudgetError, match="too large"):
         answer(json.dumps({"kind": "BudgetError", "sentence": "too large"}).encode(), 0, 0)
     with pytest.raises(BuildError, match="odd"):
-        answer(json.dumps({"kind": "InvalidNameCharacter", "sentence": "odd"}).encode(), 0, 0)
+        answer(json.dumps({"kind": "InitializationError", "sentence": "odd"}).encode(), 0, 0)
 
 
 def test_without_the_library_one_sentence_says_how_to_get_it(monkeypatch: Any) -> None:

@@ -20,7 +20,7 @@ from core.audit.initialization.measure import MatrixStats, ModelStats
 from core.audit.initialization.resolution import Remark, Resolution
 from core.audit.initialization.resolve import resolve
 from core.audit.initialization.weight_stats import WeightStats
-from core.decoder.recipes import RECIPES, recipe
+from core.recipes.catalogue import RECIPES, recipe
 
 WIDTH, FF, COUNT = 64, 172, 10**6
 FANS = {

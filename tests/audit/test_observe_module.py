@@ -18,7 +18,7 @@ from core.audit import audit
 from core.decoder.batch import Batch
 from core.errors import AuditError, BatchError, NonfiniteObservation
 from core.health import observe_module
-from core.health.observe import Observation
+from core.health.observation import Observation
 from tests.audit import zoo
 
 IDS = torch.randint(0, zoo.VOCABULARY, (2, 13), generator=torch.Generator().manual_seed(5))

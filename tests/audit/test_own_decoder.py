@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from core.audit.run import audit
+from core.construction.states import Fresh, FreshInitialization
 from core.decoder.batch import Batch, chapter_batch
 from core.decoder.config import DecoderConfig
-from core.decoder.construction import Fresh, FreshInitialization
 from core.decoder.splitmix64 import SplitMix64
 from core.health.report import ObserveRequest, observe_document
 from tests.audit.plain import PlainDecoder

@@ -9,9 +9,9 @@ from random import Random
 import click
 
 from core.cli import VERBS, cli
-from core.decoder.recipes import RECIPES as KNOWN_RECIPES
 from core.lab.experiments import EXPERIMENTS
 from core.lab.options import Option, typed
+from core.recipes.catalogue import RECIPES as KNOWN_RECIPES
 from tests.benchmarks import hostile_values as values
 from tests.benchmarks.hostile_files import inputs_of, output
 from tests.benchmarks.hostile_forks import Call, Special

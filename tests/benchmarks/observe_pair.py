@@ -17,16 +17,17 @@ from dataclasses import dataclass
 
 import torch
 
+from core.construction.drawn_weights import DrawnWeights
 from core.decoder.base_draw import BaseDraw
 from core.decoder.batch import Batch
 from core.decoder.config import DecoderConfig
-from core.decoder.forward import forward
-from core.decoder.recipes import recipe
-from core.decoder.weights import DrawnWeights, Weights
-from core.health.observe import measure
+from core.decoder.forward_pass import forward
+from core.decoder.weights import Weights
+from core.health.observation import measure
 from core.health.report import observe_document
 from core.health.request import ObserveRequest
 from core.lab.presets import LAPTOP, PRESETS
+from core.recipes.catalogue import recipe
 
 PAIRS = 7
 ARMS = ("depth-scaled", "unscaled")

@@ -12,13 +12,13 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
+from core.construction.drawn_weights import DrawnWeights
 from core.decoder.base_draw import BaseDraw
 from core.decoder.batch import chapter_batch
-from core.decoder.forward import forward
+from core.decoder.forward_pass import forward
 from core.decoder.parameters import layout
-from core.decoder.recipes import recipe
-from core.decoder.weights import DrawnWeights
-from core.health.observe import measure
+from core.health.observation import measure
+from core.recipes.catalogue import recipe
 from core.sweep.engine import Engine
 from core.sweep.grid import SweepGrid
 from core.sweep.plan import Chunk, SweepPlan

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from core.decoder.batch import Batch
 from core.decoder.config import DecoderConfig
-from core.decoder.recipes import RECIPES
 from core.health.report import observe_document
 from core.health.request import ObserveRequest
+from core.recipes.catalogue import RECIPES
 from tests.support import Outcome, refused, run_cli
 
 NAMES = st.sampled_from([recipe.name for recipe in RECIPES if recipe.refusal is None])

@@ -8,15 +8,16 @@ import numpy as np
 import pytest
 import torch
 
+from core.construction.drawn_weights import DrawnWeights
+from core.construction.states import Fresh, FreshInitialization
 from core.decoder.base_draw import BaseDraw
 from core.decoder.config import DecoderConfig
-from core.decoder.construction import Fresh, FreshInitialization
-from core.decoder.forward import forward
+from core.decoder.forward_pass import forward
 from core.decoder.parameters import layout
-from core.decoder.recipes import recipe
 from core.decoder.splitmix64 import SplitMix64
-from core.decoder.weights import DrawnWeights, StoredWeights
-from core.health.observe import measure, observe
+from core.decoder.weights import StoredWeights
+from core.health.observation import measure, observe
+from core.recipes.catalogue import recipe
 from tests.oracles.plain_decoder import observe_parameters
 from tests.oracles.plain_weights import Sizes
 from tests.support import PACKED, ROW, batch_of

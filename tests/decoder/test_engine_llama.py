@@ -8,16 +8,17 @@ import numpy as np
 import pytest
 import torch
 
+from core.construction.drawn_weights import DrawnWeights
+from core.construction.states import Fresh, FreshInitialization
 from core.decoder.base_draw import BaseDraw
 from core.decoder.batch import Batch
 from core.decoder.config import DecoderConfig
-from core.decoder.construction import Fresh, FreshInitialization
-from core.decoder.forward import forward
-from core.decoder.recipes import recipe
+from core.decoder.forward_pass import forward
 from core.decoder.splitmix64 import SplitMix64
 from core.decoder.tape import Tape
-from core.decoder.weights import DrawnWeights, StoredWeights
-from core.health.observe import Observation, observe
+from core.decoder.weights import StoredWeights
+from core.health.observation import Observation, observe
+from core.recipes.catalogue import recipe
 from tests.oracles.llama import observe_llama
 from tests.support import BATCHES, PACKED, Rows, batch_of
 

@@ -10,16 +10,17 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.construction.drawn_weights import DrawnWeights
+from core.construction.states import Fresh, FreshInitialization
 from core.decoder.base_draw import BaseDraw
 from core.decoder.batch import Batch
 from core.decoder.config import DecoderConfig
-from core.decoder.construction import Fresh, FreshInitialization
-from core.decoder.forward import forward
-from core.decoder.recipes import recipe
+from core.decoder.forward_pass import forward
 from core.decoder.splitmix64 import SplitMix64
-from core.decoder.weights import DrawnWeights, StoredWeights, WeightProvider, Weights
+from core.decoder.weights import StoredWeights, WeightProvider, Weights
 from core.health.arms import observe_arms
-from core.health.observe import Observation, observe
+from core.health.observation import Observation, observe
+from core.recipes.catalogue import recipe
 from tests.support import BATCHES, MASKED, PACKED, Rows, assert_same_member, batch_of, observe_one
 
 TIGHT = 1e-12

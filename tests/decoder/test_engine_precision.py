@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 import torch
 
+from core.construction.drawn_weights import DrawnWeights
 from core.decoder.attention import AttentionGeometry, Carry, attend, rotate
 from core.decoder.base_draw import BaseDraw
 from core.decoder.batch import Batch
 from core.decoder.config import DecoderConfig
-from core.decoder.forward import forward
+from core.decoder.forward_pass import forward
 from core.decoder.graph import Norm
 from core.decoder.operations import apply_norm
-from core.decoder.recipes import recipe
-from core.decoder.weights import DrawnWeights
 from core.health.arms import observe_arms
-from core.health.observe import Observation
+from core.health.observation import Observation
+from core.recipes.catalogue import recipe
 from tests.support import MASKED, ROW, batch_of
 
 ROUNDOFF = {"float32": 2.0**-24, "bfloat16": 2.0**-8}

@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 import torch
 
+from core.construction.storage import load_run, save_run
 from core.decoder.base_draw import BaseDraw
 from core.decoder.config import DecoderConfig
-from core.decoder.recipes import recipe
-from core.decoder.storage import load_run, save_run
 from core.health.arms import observe_arms
 from core.health.report import built_run, observe_document, restored_document
 from core.health.request import ObserveRequest
+from core.recipes.catalogue import recipe
 from tests.support import PACKED, batch_of
 
 CONFIG = DecoderConfig(blocks=2, width=8, heads=2, kv_heads=1, ff_width=6, vocabulary=110, positions=6)

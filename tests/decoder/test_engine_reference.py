@@ -8,8 +8,8 @@ import pytest
 
 from core.decoder.base_draw import BaseDraw, Distribution
 from core.decoder.config import DecoderConfig
-from core.decoder.recipes import recipe
 from core.health.arms import observe_arms
+from core.recipes.catalogue import recipe
 from tests.oracles.plain_decoder import observe_plain
 from tests.oracles.plain_weights import Sizes
 from tests.support import BATCHES, PACKED, RAGGED, ROW, Rows, assert_agrees, batch_of

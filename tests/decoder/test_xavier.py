@@ -16,17 +16,7 @@ from hypothesis import strategies as st
 
 from core.decoder.splitmix64 import INCREMENT, MASK, SplitMix64
 from core.decoder.xavier import NamedParameter, xavier_scale
-from core.errors import (
-    AllocationFailed,
-    EmptyName,
-    FanSumOverflow,
-    FanTypeError,
-    InitializationError,
-    InvalidNameCharacter,
-    ShapeProductOverflow,
-    ZeroFanIn,
-    ZeroFanOut,
-)
+from core.errors import InitializationError
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "chapter17.json").read_text())
 NAME = "decoder.block.0.attention.query.weight"
@@ -102,18 +92,15 @@ def test_a_large_matrix_meets_its_scale() -> None:
 
 # One instance of each fault, in the order in which they are reported.
 NAME_FAULT = "Decoder.weight"
-FAULTS: dict[str, tuple[type[InitializationError], list[tuple[Any, Any]]]] = {
-    "type": (
-        FanTypeError,
-        [(-1, 2), (2, -1), (True, 2), (2, False), (2.0, 2), ("2", 2), (None, 2), (2**64, 2), ("2" * 9999, 2)],
-    ),
-    "zero fan_in": (ZeroFanIn, [(0, 2), (0, 0), (0, LARGEST)]),
-    "zero fan_out": (ZeroFanOut, [(2, 0), (LARGEST, 0)]),
-    "fan sum overflow": (FanSumOverflow, [(LARGEST, 1), (1, LARGEST), (LARGEST, LARGEST), (2**63, 2**63)]),
-    "shape product overflow": (ShapeProductOverflow, [(2**32, 2**32), (2**33, 2**31), (2**63, 2**62)]),
-    "allocation": (AllocationFailed, [(2**32, 2**31), (2**45, 1), (1, 2**60)]),
+FAULTS: dict[str, list[tuple[Any, Any]]] = {
+    "type": [(-1, 2), (2, -1), (True, 2), (2, False), (2.0, 2), ("2", 2), (None, 2), (2**64, 2), ("2" * 9999, 2)],
+    "zero fan_in": [(0, 2), (0, 0), (0, LARGEST)],
+    "zero fan_out": [(2, 0), (LARGEST, 0)],
+    "fan sum overflow": [(LARGEST, 1), (1, LARGEST), (LARGEST, LARGEST), (2**63, 2**63)],
+    "shape product overflow": [(2**32, 2**32), (2**33, 2**31), (2**63, 2**62)],
+    "allocation": [(2**32, 2**31), (2**45, 1), (1, 2**60)],
 }
-CASES = [(fault, fans) for fault, (_, instances) in FAULTS.items() for fans in instances]
+CASES = [(fault, fans) for fault, instances in FAULTS.items() for fans in instances]
 
 
 def test_the_faults_stand_in_the_published_order() -> None:
@@ -125,12 +112,12 @@ def test_the_faults_stand_in_the_published_order() -> None:
 @pytest.mark.parametrize("name", [NAME, NAME_FAULT, ""])
 def test_the_first_fault_is_reported_and_no_draw_is_taken(fault: str, fans: tuple[Any, Any], name: str) -> None:
     generator = SplitMix64(17)
-    expected: type[InitializationError] = FAULTS[fault][0]
+    expected = fault
     if fault != "type" and name != NAME:
-        expected = InvalidNameCharacter if name else EmptyName
-    with pytest.raises(expected) as caught:
+        expected = "invalid byte" if name else "empty name"
+    with pytest.raises(InitializationError) as caught:
         NamedParameter.xavier_uniform(name, *fans, generator)
-    assert type(caught.value) is expected
+    assert caught.value.fault == expected
     assert str(caught.value).endswith(".")
     assert len(str(caught.value)) < 300
     assert GOLDEN["rejections"]["stream_state_unchanged"]
@@ -144,8 +131,9 @@ def test_the_scale_alone_refuses_the_same_fans(fault: str, fans: tuple[Any, Any]
     if fault == "shape product overflow":
         assert xavier_scale(*fans).target_variance > 0
     else:
-        with pytest.raises(FAULTS[fault][0]):
+        with pytest.raises(InitializationError) as caught:
             xavier_scale(*fans)
+        assert caught.value.fault == fault
 
 
 def test_memory_that_runs_out_is_an_allocation_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,8 +142,9 @@ def test_memory_that_runs_out_is_an_allocation_refusal(monkeypatch: pytest.Monke
 
     generator = SplitMix64(17)
     monkeypatch.setattr(SplitMix64, "next_units", exhausted)
-    with pytest.raises(AllocationFailed):
+    with pytest.raises(InitializationError) as caught:
         NamedParameter.xavier_uniform(NAME, 2, 2, generator)
+    assert caught.value.fault == "allocation"
     assert generator.state == 17
 
 
@@ -167,17 +156,18 @@ def test_numpy_fans_count_as_whole_numbers(fans: tuple[Any, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fans", "error"),
+    ("fans", "fault"),
     [
-        ((np.uint64(LARGEST), np.uint64(1)), FanSumOverflow),
-        ((np.uint64(LARGEST), 1), FanSumOverflow),
-        ((np.int64(2**32), np.int64(2**32)), ShapeProductOverflow),
+        ((np.uint64(LARGEST), np.uint64(1)), "fan sum overflow"),
+        ((np.uint64(LARGEST), 1), "fan sum overflow"),
+        ((np.int64(2**32), np.int64(2**32)), "shape product overflow"),
         ((np.int8(100), np.int8(100)), None),
     ],
 )
-def test_numpy_fans_do_not_wrap(fans: tuple[Any, Any], error: type[InitializationError] | None) -> None:
-    if error is None:
+def test_numpy_fans_do_not_wrap(fans: tuple[Any, Any], fault: str | None) -> None:
+    if fault is None:
         assert draw(*fans).values.shape == (100, 100)
     else:
-        with pytest.raises(error):
+        with pytest.raises(InitializationError) as caught:
             draw(*fans)
+        assert caught.value.fault == fault

@@ -16,7 +16,7 @@ from core.errors import NonfiniteObservation, NormalizerError
 from core.health.band import Band
 from core.health.diagnosis import diagnose_arm
 from core.health.document import arm_document
-from core.health.observe import ContributionStatistics, Observation
+from core.health.observation import ContributionStatistics, Observation
 from tests.support import ROW, observe_one
 
 GAIN = np.array([[1.0, 2.0], [3.0, 4.0]])

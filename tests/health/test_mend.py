@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from core.decoder.config import DecoderConfig
-from core.decoder.recipes import RECIPES, recipe
 from core.health.band import Band
 from core.health.mend import applied, candidates, mend
 from core.health.report import observe_document
 from core.health.request import ObserveRequest
+from core.recipes.catalogue import RECIPES, recipe
 
 DEEP = ObserveRequest(config=DecoderConfig(blocks=32), recipe="unscaled")
 

@@ -11,9 +11,9 @@ import pytest
 
 from core.command.trace import trace_document
 from core.decoder.fixtures import FIXTURES
-from core.decoder.recipes import depth_factor
 from core.health.report import observe_document
 from core.health.request import ObserveRequest
+from core.recipes.law import depth_factor
 from tests.support import run_cli
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "chapter06.json").read_text())

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from core.construction.drawn_weights import DrawnWeights
 from core.decoder.base_draw import BaseDraw, Distribution
 from core.decoder.batch import Batch
 from core.decoder.config import Budget, DecoderConfig
-from core.decoder.recipes import RECIPES
-from core.decoder.weights import DrawnWeights
 from core.errors import BatchError, BudgetError, DtypeError, RecipeError, SeedError
 from core.health.estimate import MEMORY_SHARE, estimate
 from core.health.report import built_run, observe_document, restored_document
 from core.health.request import ObserveRequest
+from core.recipes.catalogue import RECIPES
 from tests.support import PACKED, batch_of
 
 CONFIG = DecoderConfig(blocks=3, width=8, heads=4, kv_heads=2, ff_width=6, vocabulary=110, positions=6)

@@ -9,20 +9,20 @@ import numpy as np
 import pytest
 import torch
 
+from core.construction.drawn_weights import DrawnWeights
 from core.decoder.base_draw import BaseDraw
 from core.decoder.batch import Batch, chapter_batch
 from core.decoder.config import DecoderConfig
-from core.decoder.forward import forward
-from core.decoder.recipes import recipe
+from core.decoder.forward_pass import forward
 from core.decoder.tape import Tape, recording
-from core.decoder.weights import DrawnWeights
 from core.health.arms import observe_arms
 from core.health.columns import TOKEN_LEVELS, TOKEN_STATISTICS
 from core.health.document import arm_document
-from core.health.observe import measure
+from core.health.observation import measure
 from core.health.report import observe_document
 from core.health.request import ObserveRequest
 from core.health.token_rms import token_statistics
+from core.recipes.catalogue import recipe
 from core.views.report import outsized_sentence
 from core.views.tables import token_table
 

@@ -10,14 +10,14 @@ import pytest
 from core.decoder.base_draw import BaseDraw
 from core.decoder.batch import chapter_batch
 from core.decoder.config import DecoderConfig
-from core.decoder.recipes import recipe
 from core.errors import LabError
 from core.health.arms import observe_arms
-from core.health.observe import Observation
+from core.health.observation import Observation
 from core.health.request import CHAPTER_SEED
 from core.lab.experiments import experiment
 from core.lab.result import Result
 from core.lab.tours import TOURS, Step, tour
+from core.recipes.catalogue import recipe
 
 STEPS = [(name, index) for name, walk in TOURS.items() for index in range(len(walk.steps))]
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from core.decoder.attention import AttentionGeometry, Carry
-from core.decoder.forward import step
+from core.decoder.forward_pass import step
 from core.errors import LabError
 from core.lab.decoder_source import DecoderOptions, decoder_tape, decoder_weights
 from core.lab.experiments import experiment

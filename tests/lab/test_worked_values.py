@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.errors import BandError, ConfigError, DepthscopeError, ZeroDepth, ZeroFanIn
+from core.errors import BandError, ConfigError, DepthscopeError, InitializationError, ZeroDepth
 from core.health.band import Band
 from core.lab.synthetic import synthetic_classifiers
 from core.lab.worked_values import (
@@ -99,7 +99,7 @@ def test_laws_of_any_depth(blocks: int, weight: float, variance: float) -> None:
         (lambda: worked_values([10**5000]), ConfigError),
         (lambda: worked_values(base=[float("nan")]), ConfigError),
         (lambda: worked_values(base=[10**400]), ConfigError),
-        (lambda: worked_values(fans=(0, 4)), ZeroFanIn),
+        (lambda: worked_values(fans=(0, 4)), InitializationError),
         (lambda: worked_values(scalar_input=float("inf")), ConfigError),
         (lambda: toy_variance(2, -1.0), ConfigError),
         (lambda: toy_variance(2, 1.7e308), ConfigError),

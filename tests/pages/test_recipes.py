@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from core.compare.card import card
+from core.compare.combinations import combination_report
+from core.compare.difference import difference_table
 from core.decoder.config import DecoderConfig
-from core.decoder.recipes import RECIPES
 from core.health.report import observe_document
 from core.health.request import ObserveRequest
-from core.recipes.card import card
-from core.recipes.combinations import combination_report
-from core.recipes.difference import difference_table
-from core.recipes.drift import VARIANTS
+from core.recipes.catalogue import RECIPES
+from core.recipes.variants import VARIANTS
 from pages.controls import recipes as controls
 from pages.views.recipes import VIEWS
 from tests.pages.conftest import ROOT, Open
@@ -249,7 +249,7 @@ def test_only_the_open_view_is_computed(open_app: Open, monkeypatch: pytest.Monk
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("a closed view was computed")
 
-    for module, name in (("core.recipes.comparison", "compare_recipes"), ("core.recipes.drift_table", "drift_table")):
+    for module, name in (("core.compare.comparison", "compare_recipes"), ("core.compare.drift_table", "drift_table")):
         monkeypatch.setattr(import_module(module), name, refuse)
     app = opened(open_app, compare=["block-indexed", "wang"], compare_seeds="7", compare_view="Contracts")
     assert_no_trace(app)

@@ -7,9 +7,10 @@ import math
 import pytest
 
 from core.errors import RecipeError
+from core.recipes.catalogue import recipe
 from core.recipes.constants import (
-    constants_at,
     deepnorm_constants,
+    deepnorm_encoder_decoder_constants,
     fixup_factor,
     gpt2_writer_std,
     t_fixup_constants,
@@ -20,27 +21,20 @@ from core.recipes.constants import (
     ("blocks", "alpha", "beta"),
     [(12, "2.2134", "0.3195"), (24, "2.6321", "0.2686"), (100, "3.7606", "0.1880"), (1000, "6.6874", "0.1057")],
 )
-def test_deepnorm_decoder_only(blocks: int, alpha: str, beta: str) -> None:
-    (side,) = deepnorm_constants(decoder_blocks=blocks)
-    assert (side.side, f"{side.alpha:.4f}", f"{side.beta:.4f}") == ("decoder", alpha, beta)
-
-
-def test_deepnorm_encoder_only_has_the_decoders_numbers() -> None:
-    (encoder,), (decoder,) = deepnorm_constants(encoder_blocks=24), deepnorm_constants(decoder_blocks=24)
-    assert encoder.side == "encoder"
-    assert (encoder.alpha, encoder.beta) == (decoder.alpha, decoder.beta)
+def test_deepnorm_on_one_side(blocks: int, alpha: str, beta: str) -> None:
+    found = deepnorm_constants(blocks)
+    assert (f"{found['alpha']:.4f}", f"{found['beta']:.4f}") == (alpha, beta)
 
 
 @pytest.mark.parametrize(("encoder", "decoder"), [(6, 6), (18, 18), (100, 12), (12, 100)])
 def test_deepnorm_encoder_decoder(encoder: int, decoder: int) -> None:
     """By logarithms: the paper's exponents, written another way."""
-    first, second = deepnorm_constants(encoder_blocks=encoder, decoder_blocks=decoder)
+    found = deepnorm_encoder_decoder_constants(encoder, decoder)
     mixed = (4 * math.log(encoder) + math.log(decoder)) / 16
-    assert (first.side, second.side) == ("encoder", "decoder")
-    assert first.alpha == pytest.approx(0.81 * math.exp(mixed), rel=1e-14)
-    assert first.beta == pytest.approx(0.87 * math.exp(-mixed), rel=1e-14)
-    assert second.alpha**4 == pytest.approx(3 * decoder, rel=1e-14)
-    assert second.beta**-4 == pytest.approx(12 * decoder, rel=1e-14)
+    assert found["encoder alpha"] == pytest.approx(0.81 * math.exp(mixed), rel=1e-14)
+    assert found["encoder beta"] == pytest.approx(0.87 * math.exp(-mixed), rel=1e-14)
+    assert found["decoder alpha"] ** 4 == pytest.approx(3 * decoder, rel=1e-14)
+    assert found["decoder beta"] ** -4 == pytest.approx(12 * decoder, rel=1e-14)
 
 
 @pytest.mark.parametrize(
@@ -53,8 +47,8 @@ def test_gpt2_standard_deviations(blocks: int, std: str) -> None:
 @pytest.mark.parametrize(("blocks", "decoder", "encoder"), [(6, "0.36889", "0.42809"), (12, "0.31020", "0.35998")])
 def test_t_fixup(blocks: int, decoder: str, encoder: str) -> None:
     found = t_fixup_constants(blocks, 512)
-    assert (f"{found.decoder:.5f}", f"{found.encoder:.5f}") == (decoder, encoder)
-    assert found.embedding_std == pytest.approx(512**-0.5, rel=1e-15)
+    assert (f"{found['decoder factor']:.5f}", f"{found['encoder factor']:.5f}") == (decoder, encoder)
+    assert found["embedding std"] == pytest.approx(512**-0.5, rel=1e-15)
 
 
 @pytest.mark.parametrize(("branches", "layers", "power"), [(16, 2, 2), (16, 3, 4), (64, 4, 6)])
@@ -68,17 +62,18 @@ def test_depths_that_count_nothing_are_refused(blocks: object) -> None:
         lambda: gpt2_writer_std(blocks),
         lambda: t_fixup_constants(blocks, 4),
         lambda: fixup_factor(4, 1),
-        lambda: deepnorm_constants(),
+        lambda: deepnorm_constants(0),
+        lambda: deepnorm_encoder_decoder_constants(4, blocks),
     ):
         with pytest.raises(RecipeError):
             call()
 
 
 def test_constants_on_cards() -> None:
-    assert constants_at("deepnorm", 12, 4)["alpha"] == pytest.approx(2.2134, abs=5e-5)
-    assert constants_at("t-fixup", 6, 4)["decoder factor"] == pytest.approx(0.36889, abs=5e-6)
-    assert set(constants_at("deepnorm-encoder-decoder", 6, 4)) == {
+    assert recipe("deepnorm").constants(12, 4)["alpha"] == pytest.approx(2.2134, abs=5e-5)
+    assert recipe("t-fixup").constants(6, 4)["decoder factor"] == pytest.approx(0.36889, abs=5e-6)
+    assert set(recipe("deepnorm-encoder-decoder").constants(6, 4)) == {
         "encoder alpha", "encoder beta", "decoder alpha", "decoder beta",
     }  # fmt: skip
-    assert constants_at("fixup", 8, 4)["factor at m = 2"] == pytest.approx(0.25, rel=1e-15)
-    assert constants_at("peri-norm", 8, 4) == {}
+    assert recipe("fixup").constants(8, 4)["factor at m = 2"] == pytest.approx(0.25, rel=1e-15)
+    assert recipe("peri-norm").constants(8, 4) == {}

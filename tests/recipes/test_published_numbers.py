@@ -13,18 +13,18 @@ import numpy as np
 import pytest
 import torch
 
+from core.construction.drawn_weights import DrawnWeights
 from core.decoder.base_draw import BaseDraw, Distribution
 from core.decoder.batch import Batch
 from core.decoder.config import DecoderConfig
-from core.decoder.forward import forward
+from core.decoder.forward_pass import forward
 from core.decoder.graph import DepthLaw, Topology
-from core.decoder.law import absolute
 from core.decoder.parameters import BLOCK_MATRICES
-from core.decoder.recipe_type import Recipe
-from core.decoder.recipes import recipe
 from core.decoder.tape import Tape
-from core.decoder.weights import DrawnWeights
 from core.health.arms import observe_arms
+from core.recipes.catalogue import recipe
+from core.recipes.law import HALF, absolute, constant, fan_in
+from core.recipes.recipe import Recipe
 
 pytestmark = pytest.mark.heavy
 
@@ -50,10 +50,9 @@ class TestPeriNorm:
         config = DecoderConfig(
             blocks=blocks, width=256, heads=4, ff_width=1024, vocabulary=500, positions=32, mlp="gelu"
         )  # fmt: skip
-        fan_in = absolute("std fan_in^(-1/2)", lambda m: m.fan_in**-0.5)
         chosen = Recipe(
             name="peri-norm-fan-in", title="Peri-norm", source="this test", evidence="derived here",
-            laws={**dict.fromkeys(BLOCK_MATRICES, fan_in), "token_embedding": absolute("std 1", lambda _: 1.0)},
+            laws={**dict.fromkeys(BLOCK_MATRICES, absolute(fan_in**-HALF)), "token_embedding": absolute(constant(1.0))},
             topology=recipe("peri-norm").topology,
         )  # fmt: skip
         draws = [BaseDraw(config, range(start, start + 4), Distribution(1.0)) for start in range(0, 32, 4)]

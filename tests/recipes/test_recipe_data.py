@@ -8,18 +8,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from core.construction.drawn_weights import DrawnWeights
+from core.construction.storage import load_run, save_run
 from core.decoder.base_draw import BaseDraw, Distribution
 from core.decoder.batch import chapter_batch
 from core.decoder.config import DecoderConfig
 from core.decoder.parameters import BLOCK_MATRICES, WRITERS, layout
-from core.decoder.recipe_type import Recipe, combination
-from core.decoder.recipes import CONTROL, RECIPES, recipe
-from core.decoder.storage import load_run, save_run
-from core.decoder.weights import DrawnWeights
 from core.errors import RecipeError
 from core.health.arms import observe_arms
 from core.health.report import built_run, observe_document, restored_document
 from core.health.request import ObserveRequest
+from core.recipes.catalogue import CONTROL, RECIPES, recipe
+from core.recipes.recipe import Recipe, combination
 from tests.oracles.plain_decoder import observe_parameters
 from tests.oracles.plain_weights import Sizes, plain_base_draw
 

@@ -12,12 +12,12 @@ import pytest
 from core.decoder.base_draw import XAVIER, BaseDraw, Distribution
 from core.decoder.batch import Batch
 from core.decoder.config import DecoderConfig
-from core.decoder.recipe_type import Recipe
-from core.decoder.recipes import RECIPES, recipe
 from core.errors import RecipeError
 from core.health.arms import Arm, observe_arms
 from core.health.report import observe_document
 from core.health.request import ObserveRequest
+from core.recipes.catalogue import RECIPES, recipe
+from core.recipes.recipe import Recipe
 from tests.oracles.plain_decoder import RECIPES as PLAIN_RECIPES
 from tests.oracles.plain_decoder import observe_plain
 

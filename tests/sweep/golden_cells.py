@@ -20,7 +20,7 @@ from typing import Any
 
 from core.decoder.base_draw import Distribution
 from core.decoder.config import DecoderConfig
-from core.decoder.recipes import RECIPES
+from core.recipes.catalogue import RECIPES
 from core.sweep.canonical import ENGINE
 from core.sweep.grid import SweepGrid
 from core.sweep.keys import cell_keys

@@ -16,11 +16,11 @@ from core.decoder import base_draw
 from core.decoder.base_draw import BaseDraw, Distribution
 from core.decoder.batch import Batch, chapter_batch
 from core.decoder.config import DecoderConfig
-from core.decoder.recipes import RECIPES, recipe
 from core.decoder.splitmix64 import FloatArray
 from core.errors import EngineError
 from core.health.report import observe_document
 from core.health.request import ObserveRequest
+from core.recipes.catalogue import RECIPES, recipe
 from core.sweep.engine import Engine
 from core.sweep.grid import SweepGrid
 from core.sweep.plan import Chunk, SweepPlan

@@ -9,9 +9,9 @@ import pytest
 from core.decoder.base_draw import Distribution
 from core.decoder.batch import Batch, chapter_batch
 from core.decoder.config import DecoderConfig
-from core.decoder.recipes import recipe
 from core.errors import BudgetError, ConfigError, DepthscopeError, DtypeError, GridError, RecipeError, SeedError
 from core.health.band import Band
+from core.recipes.catalogue import recipe
 from core.sweep.grid import GridArm, SweepGrid
 from core.sweep.keys import cell_keys
 from core.sweep.ranges import seeds_or_range

@@ -10,8 +10,8 @@ import pytest
 
 from core.decoder.base_draw import Distribution
 from core.decoder.config import DecoderConfig
-from core.decoder.recipes import recipe
 from core.health.band import Band
+from core.recipes.catalogue import recipe
 from core.sweep.canonical import engine_version
 from core.sweep.grid import SweepGrid
 from core.sweep.keys import cell_keys, law_digest

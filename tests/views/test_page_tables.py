@@ -11,9 +11,9 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
+from core.compare.drawing import drawing
 from core.decoder.config import DecoderConfig
 from core.decoder.fixtures import FIXTURES
-from core.decoder.recipes import depth_factor, recipe
 from core.errors import BandError, ConfigError
 from core.health.band import Band
 from core.health.mend import mend
@@ -24,7 +24,8 @@ from core.lab.plan import plan_document
 from core.lab.presets import LAPTOP, PRESETS
 from core.lab.synthetic import synthetic_classifiers
 from core.lab.worked_values import worked_values
-from core.recipes.drawing import drawing
+from core.recipes.catalogue import recipe
+from core.recipes.law import depth_factor
 from core.views import lab_figures, lab_tables
 from core.views.block_figure import block_figure, writer_table, writer_view
 from core.views.figures import contribution_figure

@@ -11,15 +11,15 @@ import pandas as pd
 import plotly.graph_objects as go
 import pytest
 
+from core.compare.comparison import compare_recipes
+from core.compare.comparison_tables import contribution_table as compared_contributions
+from core.compare.comparison_tables import profile_table, share_table
+from core.compare.request import ComparisonRequest
 from core.decoder.config import DecoderConfig
-from core.decoder.recipes import CONTROL, RECIPES, recipe
 from core.health.columns import INITIALIZED
 from core.health.report import observe_document
 from core.health.request import ObserveRequest
-from core.recipes.comparison import compare_recipes
-from core.recipes.comparison_tables import contribution_table as compared_contributions
-from core.recipes.comparison_tables import profile_table, share_table
-from core.recipes.request import ComparisonRequest
+from core.recipes.catalogue import CONTROL, RECIPES, recipe
 from core.sweep.grid import SweepGrid
 from core.sweep.run import SweepRun
 from core.sweep.store import Store

@@ -12,19 +12,19 @@ import pandas as pd
 import plotly.graph_objects as go
 import pytest
 
+from core.compare.card import card
+from core.compare.comparison import Comparison, compare_recipes
+from core.compare.comparison_tables import contribution_table, largest_table, profile_table, share_table
+from core.compare.drawing import drawing
+from core.compare.drift_table import drift_table
+from core.compare.overlays import EVIDENCE, depth_overlay_table, overlay_errors, site_overlay_table
+from core.compare.request import ComparisonRequest
+from core.compare.token_cosines import token_cosine_table
 from core.decoder.config import DecoderConfig
-from core.decoder.recipes import RECIPES, recipe
 from core.health.band import Band
 from core.health.report import observe_document
 from core.health.request import ObserveRequest
-from core.recipes.card import card
-from core.recipes.comparison import Comparison, compare_recipes
-from core.recipes.comparison_tables import contribution_table, largest_table, profile_table, share_table
-from core.recipes.drawing import drawing
-from core.recipes.drift_table import drift_table
-from core.recipes.overlays import EVIDENCE, depth_overlay_table, overlay_errors, site_overlay_table
-from core.recipes.request import ComparisonRequest
-from core.recipes.token_cosines import token_cosine_table
+from core.recipes.catalogue import RECIPES, recipe
 from core.sweep.grid import SweepGrid
 from core.sweep.process import settle
 from core.sweep.run import SweepRun

@@ -18,7 +18,7 @@ from core.audit.initialization.slices import slices_of
 from core.audit.recorder import DEFAULT_BYTES
 from core.audit.result import AuditResult, observed
 from core.audit.tape import tape_of
-from core.health.observe import Observation
+from core.health.observation import Observation
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,11 +11,11 @@ from core.audit.initialization.measure import MatrixStats, ModelStats
 from core.audit.initialization.request import checked_rule
 from core.audit.names import numbered
 from core.decoder.graph import DepthLaw
-from core.decoder.law import Law, Matrix
 from core.decoder.parameters import BLOCK_MATRICES, WRITERS
-from core.decoder.recipe_type import Recipe
-from core.decoder.recipes import CONTROL, RECIPES
 from core.errors import AuditError
+from core.recipes.catalogue import CONTROL, RECIPES
+from core.recipes.law import Law, Matrix
+from core.recipes.recipe import Recipe
 
 READERS = tuple(role for role in BLOCK_MATRICES if role not in WRITERS)
 

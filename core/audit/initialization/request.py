@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from core.decoder.graph import Topology
 from core.decoder.parameters import WRITERS
-from core.decoder.recipe_type import Recipe
-from core.decoder.recipes import CONTROL, RECIPES, recipe
 from core.errors import AuditError
+from core.recipes.catalogue import CONTROL, RECIPES, recipe
+from core.recipes.recipe import Recipe
 
 AUTO = "auto"
 

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from core.decoder.attention import AttentionGeometry, Carry
-from core.decoder.forward import step
+from core.decoder.forward_pass import step
 from core.decoder.graph import Addition, Graph
 from core.decoder.splitmix64 import FloatArray
 from core.decoder.tape import Tape

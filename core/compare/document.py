@@ -1,0 +1,71 @@
+"""The `recipes` document: every card at one decoder's sizes, and on request what takes arms to know."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import pandas as pd
+
+from core import __version__
+from core.compare.card import card, cards
+from core.compare.difference import difference_table
+from core.compare.request import ComparisonRequest
+from core.decoder.base_draw import XAVIER, Distribution
+from core.decoder.config import DecoderConfig
+from core.health.request import ObserveRequest
+
+SCHEMA = "depthscope.recipes/1"
+
+
+def recipes_document(
+    config: DecoderConfig, names: Sequence[str] = (), distribution: Distribution = XAVIER
+) -> dict[str, Any]:
+    """Cards of the named recipes or combinations, of all recipes where none is named; no array is made."""
+    found = [card(name, config, distribution) for name in names] or cards(config, distribution)
+    return {
+        "schema": SCHEMA,
+        "version": __version__,
+        "config": config.document(),
+        "base_initializer_id": distribution.name,
+        "recipes": [one.document() for one in found],
+    }
+
+
+def measured_report(request: ObserveRequest) -> dict[str, Any]:
+    """Effects and warnings of one recipe or combination, measured on its arms; undefined is None."""
+    from core.compare.combinations import combination_report  # torch, and only where arms are observed
+
+    report = combination_report(request)
+    return {
+        "effects": [_mapping(asdict(effect)) for effect in report.effects],
+        "warnings": [_mapping(asdict(warning)) for warning in report.warnings],
+    }
+
+
+def drift_rows(request: ComparisonRequest) -> list[dict[str, Any]]:
+    """The drift explorer's table as rows for JSON; undefined is None."""
+    from core.compare.drift_table import drift_table  # torch, and only where arms are observed
+
+    return _rows(drift_table(request))
+
+
+def difference_rows(
+    first: str, second: str, config: DecoderConfig, distribution: Distribution = XAVIER
+) -> list[dict[str, Any]]:
+    """The difference view of two recipes as rows for JSON."""
+    return _rows(difference_table(first, second, config, distribution))
+
+
+def _rows(table: pd.DataFrame) -> list[dict[str, Any]]:
+    return [_mapping({str(key): value for key, value in row.items()}) for row in table.to_dict("records")]
+
+
+def _mapping(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: _plain(value) for key, value in row.items()}
+
+
+def _plain(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,82 @@
+"""The drift explorer's numbers: every variant beside the recipe that it is named after, on shared base draws."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from core.compare.effects import largest_change
+from core.compare.request import ComparisonRequest, runnable_recipes
+from core.decoder.base_draw import BaseDraw
+from core.decoder.parameters import WRITERS, layout
+from core.health.arms import observe_arms
+from core.recipes.catalogue import recipe
+from core.recipes.recipe import Recipe
+from core.recipes.variants import VARIANTS, Variant
+
+DRIFT_COLUMNS = (
+    "variant", "recipe", "code_base", "place", "says", "does", "blocks", "seeds", "output_first", "output_last",
+    "down_first", "down_last", "other_tensors", "declared_activation_ratio", "variant_activation_ratio",
+    "declared_adjoint_ratio", "variant_adjoint_ratio", "largest_change",
+)  # fmt: skip
+
+
+def drift_table(request: ComparisonRequest) -> pd.DataFrame:
+    """Every variant on the request's decoder and seeds (`DRIFT_COLUMNS`), those that do not run left out.
+
+    `output_*` and `down_*` are the writer's coefficient over the declared one in the first and last block, NaN where
+    both are zero; `other_tensors` counts kinds of further matrices whose coefficient differs. Ratios are medians over
+    seeds of the largest ratio; `largest_change` is the largest relative change of any site and seed.
+    """
+    rows = []
+    for variant in VARIANTS:
+        pair = [recipe(variant.recipe), variant.as_recipe()]
+        runnable, _ = runnable_recipes(pair, request.config)
+        if len(runnable) == len(pair):
+            rows.append({**_said(variant, request), **_written(pair, request), **_observed(pair, request)})
+    return pd.DataFrame(rows, columns=list(DRIFT_COLUMNS))
+
+
+def _said(variant: Variant, request: ComparisonRequest) -> dict[str, object]:
+    return {
+        "variant": variant.name,
+        "recipe": variant.recipe,
+        "code_base": variant.code_base,
+        "place": variant.place,
+        "says": variant.says,
+        "does": variant.does,
+        "blocks": request.config.blocks,
+        "seeds": len(request.seeds),
+    }
+
+
+def _written(pair: list[Recipe], request: ComparisonRequest) -> dict[str, object]:
+    config, row, others = request.config, {}, 0
+    parts = layout(config)
+    for spec in (*parts.stem, *parts.block_template, *parts.tail):
+        if not spec.draws:
+            continue
+        std = request.distribution.base_std(spec)
+        ends = [0, config.blocks - 1] if "{b}" in spec.name else [0]
+        declared, found = ([one.coefficient(spec, block, config, std) for block in ends] for one in pair)
+        if spec.role in WRITERS:
+            for place, ours, theirs in zip(("first", "last"), found, declared, strict=True):
+                row[f"{spec.role}_{place}"] = ours / theirs if theirs else np.nan
+        else:
+            others += not np.allclose(declared, found, rtol=1e-12, atol=0)
+    return {**row, "other_tensors": others}
+
+
+def _observed(pair: list[Recipe], request: ComparisonRequest) -> dict[str, object]:
+    draw = BaseDraw(request.config, request.seeds, request.distribution)
+    declared, variant = observe_arms(
+        draw, pair, request.batch, dtype=request.dtype, device=request.device, contributions=False
+    )
+    row: dict[str, object] = {}
+    for title, arm in (("declared", declared), ("variant", variant)):
+        members = [arm.member(index) for index in range(len(request.seeds))]
+        for quantity in ("activation", "adjoint"):
+            largest = getattr(arm.observation, f"{quantity}_ratio")[members].max(axis=1)
+            row[f"{title}_{quantity}_ratio"] = float(np.median(largest))
+    row["largest_change"] = max(largest_change(variant, declared, index)[0] for index in range(len(request.seeds)))
+    return row

@@ -1,0 +1,122 @@
+"""What one part of a combination changes, measured: the combination and its twin without it, on one base draw."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from core.decoder.base_draw import BaseDraw
+from core.decoder.graph import BranchKind
+from core.decoder.parameters import WRITERS, Role, layout
+from core.health.arms import Arm, observe_arms
+from core.health.request import ObserveRequest
+from core.recipes.catalogue import recipe
+from core.recipes.recipe import Recipe, combination
+
+BRANCH_OF: dict[Role, BranchKind] = {"output": "attention", "down": "feed_forward"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Effect:
+    """What one part's law on `roles` changes: the largest relative change of an RMS over all sites, and where."""
+
+    part: str
+    roles: tuple[Role, ...]
+    largest_change: float
+    quantity: str
+    site: int
+    label: str
+
+    @property
+    def place(self) -> str:
+        """The number with its quantity and site, in words."""
+        return f"largest relative change {self.largest_change:.3g} ({self.quantity} at site {self.site}, {self.label})"
+
+
+def largest_change(arm: Arm, twin: Arm, seed: int = 0) -> tuple[float, str, int]:
+    """Largest |arm / twin - 1| over activation and adjoint RMS of all sites: value, quantity and site.
+
+    Equal numbers have change 0, zeros included; a number that only one arm has gives infinity.
+    """
+    changes = {}
+    for quantity in ("activation", "adjoint"):
+        ours, theirs = (
+            getattr(one.observation, f"{quantity}_rms")[one.member(seed)] for one in (arm, twin)
+        )  # fmt: skip
+        with np.errstate(all="ignore"):
+            relative = np.where(ours == theirs, 0.0, np.abs(ours / theirs - 1.0))
+        relative = np.where(np.isnan(relative), np.inf, relative)
+        site = int(np.argmax(relative))
+        changes[quantity] = (float(relative[site]), site)
+    quantity = max(changes, key=lambda name: changes[name][0])
+    value, site = changes[quantity]
+    return value, quantity, site
+
+
+class MeasuredCombination:
+    """A combination on one decoder, seed and batch; arms are observed when first asked for."""
+
+    def __init__(self, request: ObserveRequest) -> None:
+        self.request = request
+        self.chosen = recipe(request.recipe)
+        self.parts = [recipe(name) for name in self.chosen.parts]
+        self.laws = [part for part in self.parts if part.laws]
+        self.graph = self.chosen.graph(request.config)
+        self._draw = BaseDraw(request.config, [request.seed], request.distribution)
+        self._arms: dict[str, Arm] = {}
+
+    @property
+    def hidden_writers(self) -> list[Role]:
+        """Writers whose branch output passes a norm before it is added."""
+        branches = {branch.kind: branch for addition in self.graph.blocks[0] for branch in addition.branches}
+        return [role for role in WRITERS if branches[BRANCH_OF[role]].norm_out is not None]
+
+    @property
+    def added(self) -> list[Recipe]:
+        """The parts that are laws on stored weights alone and change a writer."""
+        return [part for part in self.laws if not part.changes_graph and set(self.writer_coefficients(part)) != {1.0}]
+
+    def arm(self, twin: Recipe) -> Arm:
+        """The arm of a recipe on the shared draw; the twin's name tells it apart."""
+        if twin.name not in self._arms:
+            request = self.request
+            (arm,) = observe_arms(self._draw, [twin], request.batch, dtype=request.dtype, device=request.device)
+            self._arms[twin.name] = arm
+        return self._arms[twin.name]
+
+    def without(self, part: Recipe, roles: Sequence[Role]) -> Recipe:
+        """The combination with `part`'s law taken off `roles`; the other parts' laws stay."""
+        bared = replace(part, laws={role: law for role, law in part.laws.items() if role not in roles})
+        twin = combination([bared if other is part else other for other in self.parts])
+        return replace(twin, name=f"{self.chosen.name} without {part.name} on {', '.join(roles)}")
+
+    def effect(self, part: Recipe, roles: Sequence[Role]) -> Effect:
+        """The largest relative change that the law of `part` on `roles` makes."""
+        ours = self.arm(self.chosen)
+        value, quantity, site = largest_change(ours, self.arm(self.without(part, roles)))
+        return Effect(
+            part=part.name,
+            roles=tuple(roles),
+            largest_change=value,
+            quantity=quantity,
+            site=site,
+            label=ours.observation.labels[site],
+        )
+
+    def writer_coefficients(self, part: Recipe) -> list[float]:
+        """Coefficients of a recipe's law on every writer, in block order."""
+        config, law = self.request.config, self.request.distribution
+        writers = [spec for spec in layout(config).block_template if spec.role in WRITERS]
+        return [
+            part.coefficient(spec, block, config, law.base_std(spec))
+            for block in range(config.blocks)
+            for spec in writers
+        ]
+
+    def last_branch_size(self, twin: Recipe) -> float:
+        """Largest contribution of the last block, in units of the input's RMS."""
+        arm, last = self.arm(twin), self.request.config.blocks - 1
+        found = [float(c.contribution_rms[0]) for c in arm.observation.contributions if c.block == last]
+        return max(found) / float(arm.observation.activation_rms[0, 0])

@@ -1,0 +1,100 @@
+"""What a comparison of recipes is asked for, checked without torch and before any array of a decoder exists."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from core.decoder.base_draw import XAVIER, Distribution
+from core.decoder.batch import Batch, chapter_batch
+from core.decoder.config import Budget, DecoderConfig
+from core.decoder.parameters import layout
+from core.errors import RecipeError
+from core.health.band import DEFAULT_BAND, Band
+from core.health.estimate import estimate
+from core.health.request import CHAPTER_SEED, ObserveRequest, checked_names
+from core.numerals import checked_seed
+from core.recipes.catalogue import recipe
+from core.recipes.recipe import Recipe
+
+MAX_RECIPES = 6
+CHUNK_BYTES = 2**29
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparisonRequest:
+    """What is compared: `recipes` (names, at most six) on `config`'s sizes for every seed, at every one of `depths`.
+
+    `depths` defaults to the depth of `config`.
+    """
+
+    recipes: tuple[str, ...]
+    config: DecoderConfig = field(default_factory=DecoderConfig)
+    seeds: tuple[int, ...] = (CHAPTER_SEED,)
+    depths: tuple[int, ...] = ()
+    batch: Batch = field(default_factory=chapter_batch)
+    distribution: Distribution = XAVIER
+    band: Band = DEFAULT_BAND
+    dtype: str = "float64"
+    device: str = "cpu"
+    budget: Budget = field(default_factory=Budget)
+
+    @property
+    def configs(self) -> list[DecoderConfig]:
+        """The decoder at every depth, in the order given."""
+        return [replace(self.config, blocks=blocks) for blocks in self.depths or (self.config.blocks,)]
+
+    def check(self) -> None:
+        """Refuse what cannot run before any array exists: counts, names, budget, seeds, batch, dtype and device."""
+        if not 1 <= len(self.recipes) <= MAX_RECIPES:
+            raise RecipeError(f"{len(self.recipes)} recipes are asked for; compare between 1 and {MAX_RECIPES}.")
+        names = [recipe(name).name for name in self.recipes]
+        if len(set(names)) != len(names):
+            raise RecipeError(f"A recipe stands twice in {', '.join(names)[:120]}; name each one once.")
+        if not self.seeds or len(set(self.depths)) != len(self.depths):
+            raise RecipeError("A comparison needs at least one seed and each depth once.")
+        for seed in self.seeds:
+            checked_seed(seed)
+        for config in self.configs:
+            self.budget.check(config, layout(config).parameters)
+            self.batch.check(config)
+        checked_names(self.dtype, self.device)
+
+
+def comparison_of(base: ObserveRequest, names: Sequence[str], seeds: int = 1) -> ComparisonRequest:
+    """Recipes compared on one observation's decoder and batch, over `seeds` consecutive seeds from its own on.
+
+    After the largest 64-bit seed comes 0.
+    """
+    return ComparisonRequest(
+        recipes=tuple(names),
+        config=base.config,
+        seeds=tuple((base.seed + index) % 2**64 for index in range(seeds)),
+        batch=base.batch,
+        distribution=base.distribution,
+        band=base.band,
+        dtype=base.dtype,
+        device=base.device,
+        budget=base.budget,
+    )
+
+
+def runnable_recipes(chosen: Sequence[Recipe], config: DecoderConfig) -> tuple[list[Recipe], dict[str, str]]:
+    """The recipes that run on `config`, and the sentence of each that does not."""
+    runnable, refused = [], {}
+    for known in chosen:
+        try:
+            known.graph(config)
+        except RecipeError as error:
+            refused[known.name] = str(error)
+        else:
+            runnable.append(known)
+    return runnable, refused
+
+
+def seed_chunks(request: ComparisonRequest, config: DecoderConfig, arms: int) -> Iterator[tuple[int, ...]]:
+    """Consecutive seeds whose members stay within `CHUNK_BYTES`: a function of the request, not of memory left."""
+    pair = estimate(ObserveRequest(config=config, batch=request.batch, dtype=request.dtype)).total_bytes
+    size = max(1, int(CHUNK_BYTES // max(1, pair * max(arms, 1) / 2)))
+    for start in range(0, len(request.seeds), size):
+        yield request.seeds[start : start + size]

@@ -1,0 +1,1 @@
+"""Recipes applied to base draws: weights for a forward, finished decoders, their records and their files."""

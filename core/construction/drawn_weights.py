@@ -1,0 +1,111 @@
+"""Weights of every seed of a base draw under every recipe, block by block; nothing is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from core.decoder.base_draw import BaseDraw, Distribution, Draws
+from core.decoder.config import DecoderConfig
+from core.decoder.parameters import ParameterSpec
+from core.decoder.splitmix64 import FloatArray
+from core.decoder.weights import Weights
+from core.recipes.law import Normalize
+from core.recipes.recipe import Recipe
+
+
+@dataclass(frozen=True)
+class Transform:
+    """What a recipe does to one base matrix: unit columns or rows first, then a coefficient."""
+
+    coefficient: float = 1.0
+    normalize: Normalize | None = None
+
+    @classmethod
+    def of(
+        cls, recipe: Recipe, spec: ParameterSpec, block: int, config: DecoderConfig, distribution: Distribution
+    ) -> Transform:
+        """The transform of `spec` of block `block` (0 outside blocks) under `recipe`."""
+        law = recipe.laws.get(spec.role)
+        if law is None:
+            return UNCHANGED
+        return cls(recipe.coefficient(spec, block, config, distribution.base_std(spec)), law.normalize)
+
+    def __call__(self, base: FloatArray) -> FloatArray:
+        """Transform matrices `[..., fan_in, fan_out]`; a coefficient of exactly 1 leaves the bits untouched."""
+        if self == UNCHANGED:
+            return base
+        return self.into(np.empty(base.shape), base)
+
+    def into(self, out: FloatArray, base: FloatArray) -> FloatArray:
+        """The same, written into `out`, which is returned."""
+        # A base draw of extreme scale may leave the range here; the observer refuses what is not finite.
+        with np.errstate(all="ignore"):
+            if self.normalize is not None:
+                axis = -2 if self.normalize == "columns" else -1
+                base = base / np.sqrt(np.square(base).sum(axis=axis, keepdims=True))
+            # A product with 1 keeps every bit.
+            return np.multiply(base, self.coefficient, out=out)
+
+
+UNCHANGED = Transform()
+
+
+class DrawnWeights:
+    """Weights of every seed of a base draw under every recipe of `arms`; E = seeds x arms, nothing is kept.
+
+    `scalars` gives coefficients that a profile step measured, a tensor `[E]` or `[G]` a key of each block.
+    """
+
+    def __init__(
+        self,
+        draw: BaseDraw,
+        arms: Sequence[Recipe],
+        dtype: torch.dtype = torch.float64,
+        device: str = "cpu",
+        scalars: Sequence[Mapping[str, torch.Tensor]] | None = None,
+    ) -> None:
+        self.config = draw.config
+        self.members = len(draw.seeds) * len(arms)
+        self._draw, self._arms, self._dtype, self._device = draw, tuple(arms), dtype, device
+        self._scalars = scalars
+        self._transformed = frozenset(role for arm in arms for role in arm.laws)
+
+    def stem(self) -> Weights:
+        """Embeddings of every member."""
+        return self._part(self._draw.layout.stem, self._draw.stem(), 0)
+
+    def block(self, block: int) -> Weights:
+        """One block of every member."""
+        weights = self._part(self._draw.layout.block_template, self._draw.block(block), block)
+        if self._scalars is not None:
+            weights.update(self._scalars[block])
+        return weights
+
+    def tail(self) -> Weights:
+        """Final norm and head of every member."""
+        return self._part(self._draw.layout.tail, self._draw.tail(), 0)
+
+    def _part(self, specs: Sequence[ParameterSpec], base: Draws, block: int) -> dict[str, torch.Tensor | None]:
+        return {spec.key: self._tensor(spec, base[spec.key], block) if spec.draws else None for spec in specs}
+
+    def _tensor(self, spec: ParameterSpec, base: FloatArray, block: int) -> torch.Tensor:
+        if spec.role in self._transformed:
+            base = self._transform(spec, base, block)
+        tensor = torch.from_numpy(base)
+        if self._dtype == torch.float64 and self._device == "cpu":
+            return tensor
+        return tensor.to(device=self._device, dtype=self._dtype)
+
+    def _transform(self, spec: ParameterSpec, base: FloatArray, block: int) -> FloatArray:
+        """The matrices of every member, or of every seed where all arms treat them alike."""
+        transforms = [Transform.of(arm, spec, block, self.config, self._draw.distribution) for arm in self._arms]
+        if all(transform == transforms[0] for transform in transforms):
+            return transforms[0](base)
+        values = np.empty((len(base), len(transforms), *spec.shape))
+        for arm, transform in enumerate(transforms):
+            transform.into(values[:, arm], base)
+        return values.reshape(self.members, *spec.shape)

@@ -1,0 +1,154 @@
+"""How a decoder came to be, and the record that stands beside stored weights; read and checked without torch."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from core import __version__
+from core.decoder.config import Budget, DecoderConfig
+from core.decoder.graph import Graph
+from core.decoder.parameters import layout
+from core.errors import DepthscopeError, StorageError
+from core.files import is_room
+from core.numerals import checked_seed
+from core.recipes.catalogue import recipe
+from core.strict_json import JsonValue, read_json
+
+SCHEMA = "depthscope.record/1"
+RECORD = "record.json"
+ARMS = ("initialized", "control")
+# What a save by an earlier version left behind where it was interrupted.
+PARTIAL = ".partial"
+MAX_RECORD_BYTES = 2**22
+# Types that weights are stored in, as a record and as a safetensors header name them.
+HEADER_DTYPES = {"float64": "F64", "float32": "F32", "bfloat16": "BF16"}
+# What a profile step measured: one mapping a block, from the shortcut's key to its coefficient.
+Shortcuts = tuple[Mapping[str, float], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConstructionRecord:
+    """How a decoder came to be; the generator states are raw 64-bit integers.
+
+    `factor` is the one coefficient common to all selected tensors, else None. `shortcuts` holds what a profile step
+    measured, by block and key.
+    """
+
+    config: DecoderConfig
+    recipe: str
+    base_initializer_id: str
+    factor: float | None
+    initial_rng_state: int
+    final_rng_state: int
+    selected_names: tuple[str, ...]
+    transformed_tensors: int
+    shortcuts: Shortcuts | None = None
+
+    @property
+    def policy_id(self) -> str:
+        """Identity of the recipe's law in records and documents."""
+        return f"{self.recipe}/1"
+
+
+def read_record(folder: str | os.PathLike[str], budget: Budget | None = None) -> tuple[ConstructionRecord, str]:
+    """The record in a folder that a run was saved in, and its dtype; the budget is checked with the sizes.
+
+    Raises `StorageError`, and the refusals of the sizes, the recipe or the budget.
+    """
+    place = Path(folder)
+    if not place.is_dir():
+        raise StorageError(f"{place} is not a folder; give the folder that --save wrote.")
+    if not (place / RECORD).exists():
+        raise StorageError(f"The folder {place} has no {RECORD}; restore a whole folder that --save wrote.")
+    return _parsed(read_json(place / RECORD, max_bytes=MAX_RECORD_BYTES), budget or Budget())
+
+
+def weights_name(arm: str) -> str:
+    """The file of an arm's weights."""
+    return f"{arm}.safetensors"
+
+
+def check_run_folder(folder: str | os.PathLike[str]) -> None:
+    """Refuse to save into a folder that holds anything but a run; raises `StorageError`."""
+    place, own = Path(folder), [RECORD, *map(weights_name, ARMS)]
+    try:
+        names = os.listdir(place) if place.exists() else []
+    except OSError as error:
+        raise StorageError(f"The run cannot be saved in {place}: {one_line(error)}.") from error
+    foreign = sorted(name for name in set(names) - {*own, *(name + PARTIAL for name in own)} if not is_room(name))
+    if foreign:
+        raise StorageError(f"The folder {place} holds {foreign[0]!r}; save into an empty folder or an earlier run's.")
+
+
+def record_document(record: ConstructionRecord, dtype: str) -> dict[str, Any]:
+    """The JSON form of a record and of the type its weights are stored in."""
+    return {
+        "schema": SCHEMA,
+        "version": __version__,
+        "config": record.config.document(),
+        "dtype": dtype,
+        "recipe": record.recipe,
+        "policy_id": record.policy_id,
+        "base_initializer_id": record.base_initializer_id,
+        "factor": record.factor,
+        "initial_rng_state": str(record.initial_rng_state),
+        "final_rng_state": str(record.final_rng_state),
+        "selected_names": list(record.selected_names),
+        "transformed_tensors": record.transformed_tensors,
+        "shortcuts": None if record.shortcuts is None else [dict(block) for block in record.shortcuts],
+    }
+
+
+def _parsed(document: JsonValue, budget: Budget) -> tuple[ConstructionRecord, str]:
+    try:
+        fields: dict[str, Any] = dict(document)  # type: ignore[arg-type]
+        if fields.pop("schema") != SCHEMA:
+            raise StorageError(f"{RECORD} is not a {SCHEMA} record; restore a folder that --save wrote.")
+        dtype = fields["dtype"]
+        if dtype not in HEADER_DTYPES:
+            raise StorageError(f"{RECORD} names an unknown dtype; it may be {', '.join(HEADER_DTYPES)}.")
+        config = DecoderConfig(**{name: fields["config"][name] for name in DecoderConfig().document()})
+        budget.check(config, layout(config).parameters)
+        chosen = recipe(fields["recipe"])
+        record = ConstructionRecord(
+            config=config,
+            recipe=chosen.name,
+            base_initializer_id=str(fields["base_initializer_id"]),
+            factor=None if fields["factor"] is None else float(fields["factor"]),
+            initial_rng_state=checked_seed(fields["initial_rng_state"]),
+            final_rng_state=checked_seed(fields["final_rng_state"]),
+            selected_names=tuple(str(name) for name in fields["selected_names"]),
+            transformed_tensors=int(fields["transformed_tensors"]),
+            shortcuts=_shortcuts(chosen.graph(config), fields["shortcuts"]),
+        )
+    except DepthscopeError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise StorageError(
+            f"{RECORD} is not a whole record ({one_line(error)}); restore a folder that --save wrote."
+        ) from error
+    return record, dtype
+
+
+def _shortcuts(graph: Graph, stored: Any) -> Shortcuts | None:
+    """The measured shortcuts of a graph that has any: by block, one positive finite number a key."""
+    keys = [{addition.shortcut for addition in block if isinstance(addition.shortcut, str)} for block in graph.blocks]
+    if not any(keys):
+        return None
+    found = tuple({key: float(value) for key, value in block.items()} for block in stored)
+    if [set(block) for block in found] != keys or not all(0 < v < math.inf for block in found for v in block.values()):
+        raise StorageError(
+            f"{RECORD} does not hold the shortcut of every addition; restore a folder that --save wrote."
+        )
+    return found
+
+
+def one_line(error: Exception) -> str:
+    """An error's reason, cropped to one line."""
+    text = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return " ".join(str(text).split())[:120]

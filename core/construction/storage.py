@@ -1,0 +1,98 @@
+"""Save and restore a run bit for bit: `record.json` beside two safetensors files in the run's dtype."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+
+from core.construction.record import (
+    ARMS,
+    HEADER_DTYPES,
+    RECORD,
+    check_run_folder,
+    one_line,
+    read_record,
+    record_document,
+    weights_name,
+)
+from core.construction.states import Decoder, restore
+from core.decoder.config import Budget, DecoderConfig
+from core.decoder.parameters import layout
+from core.errors import LayoutError, StorageError
+from core.files import replacing
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """The two arms of a run, with the dtype that their values were stored in."""
+
+    initialized: Decoder
+    control: Decoder
+    dtype: str
+
+
+def save_run(folder: str | os.PathLike[str], initialized: Decoder, control: Decoder, dtype: str) -> None:
+    """Write a run's three files; the folder is made, and one that holds anything else is refused.
+
+    An earlier run is replaced only once this one lies whole beside it. The record moves last, so that none ever stands
+    beside the weights of another run. Raises `StorageError`.
+    """
+    place = Path(folder)
+    check_run_folder(place)
+    text = json.dumps(record_document(initialized.record, dtype), indent=1, allow_nan=False)
+    weights = [place / weights_name(arm) for arm in ARMS]
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        with replacing(*weights, place / RECORD, seal=place / RECORD) as (*asides, record):
+            for aside, decoder in zip(asides, (initialized, control), strict=True):
+                kind = getattr(torch, dtype)
+                save_file(
+                    {name: leaf.detach().to(kind).contiguous() for name, leaf in decoder.parameters.items()}, aside
+                )
+            record.write_text(text + "\n")
+    except (OSError, SafetensorError) as error:
+        raise StorageError(f"The run cannot be saved in {place}: {one_line(error)}.") from error
+
+
+def load_run(folder: str | os.PathLike[str], budget: Budget | None = None) -> StoredRun:
+    """Restore both arms exactly as stored; the budget is checked before any tensor is read."""
+    record, dtype = read_record(folder, budget)
+    initialized, control = (
+        restore(record, _tensors(Path(folder) / weights_name(arm), record.config, dtype)) for arm in ARMS
+    )
+    return StoredRun(initialized, control, dtype)
+
+
+def _tensors(path: Path, config: DecoderConfig, dtype: str) -> Mapping[str, torch.Tensor]:
+    try:
+        if not path.is_file():
+            raise StorageError(f"The weights {path} are missing; restore a whole folder that --save wrote.")
+        with safe_open(path, framework="pt") as stored:
+            _check_header(path, stored, config, dtype)
+            return {spec.name: stored.get_tensor(spec.name).to(torch.float64) for spec in layout(config)}
+    except (OSError, SafetensorError) as error:
+        raise StorageError(f"The weights {path} cannot be read: {one_line(error)}.") from error
+
+
+def _check_header(path: Path, stored: Any, config: DecoderConfig, dtype: str) -> None:
+    """Refuse names, types and shapes that are not the record's, before any tensor is read."""
+    wanted = {spec.name: spec.shape for spec in layout(config)}
+    names = set(stored.keys())
+    for name in (*wanted, *sorted(names)):
+        if name not in names or name not in wanted:
+            what = "lacks" if name in wanted else "holds the unknown"
+            raise LayoutError(f"The file {path} {what} tensor {name[:80]!r}; restore a folder that --save wrote.")
+    for name, shape in wanted.items():
+        header = stored.get_slice(name)
+        if header.get_dtype() != HEADER_DTYPES[dtype]:
+            raise StorageError(f"{name} is stored as {header.get_dtype()} in {path}, but the record says {dtype}.")
+        if tuple(header.get_shape()) != shape:
+            raise LayoutError(f"{name} has shape {header.get_shape()} in {path}; this decoder needs {list(shape)}.")

@@ -1,0 +1,282 @@
+"""Observe a tape: activation and completed-adjoint RMS at every residual site, for every member.
+
+Source of the definitions: A_s and G_s are RMS over valid positions and features of the state at site s and of the
+derivative of the member's mean loss with respect to it; ratios are A_s / A_0 and G_s / G_last. Nothing is added to a
+normalizer to make a ratio finite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import count
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from core.decoder.progress import Told, silent
+from core.decoder.splitmix64 import FloatArray
+from core.decoder.tape import Contribution, Tape
+from core.decoder.valid import select_valid
+from core.errors import (
+    GeometryError,
+    MissingAdjoint,
+    NonfiniteObservation,
+    NormalizerError,
+    ObservationError,
+)
+from core.health.rms import cosine_of_rows, rms_of_rows
+from core.health.token_rms import token_statistics
+
+# Values stacked for one statistics call; more are taken site by site, so that memory stays flat.
+STACKED_VALUES = 2**22
+
+
+@dataclass(frozen=True)
+class ContributionStatistics:
+    """Pooled statistics `[E]` of one branch; `cosine` is between contribution and stream, NaN where undefined."""
+
+    site: int
+    block: int
+    branch: str
+    raw_rms: FloatArray
+    contribution_rms: FloatArray
+    stream_rms: FloatArray
+    cosine: FloatArray
+    owns_gain: bool
+    gain: FloatArray | None
+
+
+@dataclass(frozen=True)
+class Observation:
+    """Scalars of E members at S sites; the only thing that outlives a forward.
+
+    `activation_rms` and `adjoint_rms` are `[E, S]`, `loss_nats` is `[E]`. `width` is D. `activation_tokens` and
+    `adjoint_tokens` are `[E, S, len(TOKEN_STATISTICS)]` where they were asked for. `notes` are sentences on how a
+    model of the user's own was run.
+    """
+
+    labels: list[str]
+    activation_rms: FloatArray
+    adjoint_rms: FloatArray
+    loss_nats: FloatArray
+    valid_positions: int
+    width: int
+    contributions: list[ContributionStatistics] = field(default_factory=list)
+    owns_final_gain: bool = False
+    final_gain: FloatArray | None = None
+    parameter_gradients: dict[str, torch.Tensor] = field(default_factory=dict)
+    activation_tokens: FloatArray | None = None
+    adjoint_tokens: FloatArray | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def members(self) -> int:
+        """E."""
+        return len(self.loss_nats)
+
+    @cached_property
+    def activation_ratio(self) -> FloatArray:
+        """A_s / A_0, `[E, S]`, dimensionless."""
+        with np.errstate(all="ignore"):
+            return self.activation_rms / self.activation_rms[:, :1]
+
+    @cached_property
+    def adjoint_ratio(self) -> FloatArray:
+        """G_s / G_last, `[E, S]`, dimensionless."""
+        with np.errstate(all="ignore"):
+            return self.adjoint_rms / self.adjoint_rms[:, -1:]
+
+    @cached_property
+    def sound(self) -> npt.NDArray[np.bool_]:
+        """Which members have finite ratios, `[E]`; `refusal` says why one has not."""
+        numbers = (self.activation_rms, self.adjoint_rms, self.activation_ratio, self.adjoint_ratio)
+        finite = np.logical_and.reduce([np.isfinite(values).all(axis=1) for values in numbers])
+        usable = (self.activation_rms[:, 0] > 0) & (self.adjoint_rms[:, -1] > 0)
+        return np.asarray(finite & usable & np.isfinite(self.loss_nats))
+
+    def refusal(self, member: int) -> ObservationError | None:
+        """The first reason, in site order, why a member has no finite ratios; None where it has."""
+        for values, what in ((self.activation_rms[member], "activation"), (self.adjoint_rms[member], "adjoint")):
+            broken = np.flatnonzero(~np.isfinite(values))
+            if len(broken):
+                return NonfiniteObservation(
+                    f"The {what} at site {broken[0]} ({self.labels[broken[0]]}) is not finite; lower the scale of the "
+                    "weights before it or use a wider floating type."
+                )
+        if not np.isfinite(self.loss_nats[member]):
+            return NonfiniteObservation("The mean loss is not finite; lower the scale of the weights.")
+        for value, what, site in (
+            (self.activation_rms[member, 0], "input activation", 0),
+            (self.adjoint_rms[member, -1], "terminal adjoint", len(self.labels) - 1),
+        ):
+            if value <= 0:
+                return NormalizerError(
+                    f"The {what} RMS at site {site} ({self.labels[site]}) is 0 and cannot be a normalizer; an all-zero "
+                    "embedding or readout has no ratios."
+                )
+        for ratios, what in ((self.activation_ratio[member], "activation"), (self.adjoint_ratio[member], "adjoint")):
+            broken = np.flatnonzero(~np.isfinite(ratios))
+            if len(broken):
+                return NonfiniteObservation(
+                    f"The {what} ratio at site {broken[0]} ({self.labels[broken[0]]}) overflows; its normalizer is too "
+                    "close to zero."
+                )
+        return None
+
+
+def measure(tape: Tape, *, parameter_gradients: bool = False, tokens: bool = False, told: Told = silent) -> Observation:
+    """Statistics of every member from one reverse pass; refuses only what makes the tape itself unusable.
+
+    `tokens` adds the quantiles of single tokens' RMS, which a sweep has no use for. `told` hears of every site that the
+    reverse pass has reached.
+    Raises `GeometryError` where shapes do not belong together and `MissingAdjoint`, naming the site, where the loss
+    does not depend on a state, or where the forward ran without gradients. The reverse pass frees the tape's graph, so
+    a tape is measured once.
+    """
+    _check_geometry(tape)
+    if not tape.loss.requires_grad:
+        raise MissingAdjoint(f"The loss depends on no site, not even site 0 ({tape.labels[0]}); run it with gradients.")
+    leaves = list(tape.parameters.values()) if parameter_gradients else []
+    with _telling(tape.states, told):
+        gradients = torch.autograd.grad(tape.loss.sum(), [*tape.states, *leaves], allow_unused=True)
+    adjoints = []
+    for site, adjoint in enumerate(gradients[: len(tape.states)]):
+        if adjoint is None:
+            raise MissingAdjoint(
+                f"The loss does not depend on site {site} ({tape.labels[site]}), so it has no adjoint."
+            )
+        adjoints.append(adjoint)
+    found = gradients[len(tape.states) :]
+    activation_rms, activation_tokens = _site_statistics(tape.states, tape.valid, tokens)
+    adjoint_rms, adjoint_tokens = _site_statistics(adjoints, tape.valid, tokens)
+    return Observation(
+        labels=list(tape.labels),
+        activation_rms=activation_rms,
+        adjoint_rms=adjoint_rms,
+        loss_nats=tape.loss.detach().to("cpu", torch.float64).numpy(),
+        valid_positions=int(tape.valid.sum()),
+        width=int(tape.states[0].shape[-1]),
+        contributions=_contributions(tape),
+        owns_final_gain=tape.owns_final_gain,
+        final_gain=_array(tape.final_gain),
+        parameter_gradients={
+            name: grad for name, grad in zip(tape.parameters, found, strict=False) if grad is not None
+        },
+        activation_tokens=activation_tokens,
+        adjoint_tokens=adjoint_tokens,
+    )
+
+
+@contextmanager
+def _telling(states: Sequence[torch.Tensor], told: Told) -> Iterator[None]:
+    """Tell of each state as its adjoint is found; the hooks leave every number alone and are taken off again."""
+    if told is silent:
+        yield
+        return
+    reached = count(1)
+
+    def tell(_: torch.Tensor) -> None:
+        told("sites in reverse", next(reached), len(states))
+
+    hooks = [state.register_hook(tell) for state in states]  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _check_geometry(tape: Tape) -> None:
+    """Refuse a tape whose labels, states, mask and loss do not belong together, before the reverse pass."""
+    if len(tape.labels) != len(tape.states) or not tape.states:
+        raise GeometryError(
+            f"There are {len(tape.labels)} site labels for {len(tape.states)} states; give one a state."
+        )
+    wanted = tape.states[0].shape
+    if len(wanted) != 4 or tuple(wanted[1:3]) != tape.valid.shape or tuple(tape.loss.shape) != (wanted[0],):
+        raise GeometryError(
+            f"The input state {list(wanted)} is to be [members, rows, positions, width], with a validity mask "
+            f"[rows, positions], not {list(tape.valid.shape)}, and a loss a member, not {list(tape.loss.shape)}."
+        )
+    for site, state in enumerate(tape.states):
+        if state.shape != wanted:
+            raise GeometryError(
+                f"The state at site {site} ({tape.labels[site]}) has shape {list(state.shape)}, not {list(wanted)} as "
+                "at the input."
+            )
+        if not state.requires_grad:
+            raise MissingAdjoint(
+                f"Site {site} ({tape.labels[site]}) was recorded without gradients, so it has no adjoint."
+            )
+    for part in tape.contributions:
+        if not part.raw.shape == part.contribution.shape == part.stream.shape == wanted:
+            raise GeometryError(
+                f"The {part.branch} contribution at site {part.site} does not have the states' shape {list(wanted)}."
+            )
+
+
+def observe(tape: Tape, *, parameter_gradients: bool = False) -> Observation:
+    """`measure`, refusing with the first site where any member's activation, adjoint or normalizer is unusable."""
+    observation = measure(tape, parameter_gradients=parameter_gradients)
+    for member in np.flatnonzero(~observation.sound).tolist():
+        refusal = observation.refusal(member)
+        assert refusal is not None
+        raise refusal
+    return observation
+
+
+def _site_statistics(
+    sites: Sequence[torch.Tensor], valid: npt.NDArray[np.bool_], tokens: bool
+) -> tuple[FloatArray, FloatArray | None]:
+    """RMS `[E, S]` of every site, and its tokens' statistics where asked for; small sites are stacked in few calls."""
+    members, width = sites[0].shape[0], sites[0].shape[-1]
+    group = max(1, STACKED_VALUES // sites[0].numel())
+    columns, quantiles = [], []
+    for start in range(0, len(sites), group):
+        part = sites[start : start + group]
+        values = select_valid(torch.cat([site.detach() for site in part]), valid)
+        columns.append(rms_of_rows(values).view(len(part), members))
+        if tokens:
+            quantiles.append(token_statistics(values, width).reshape(len(part), members, -1))
+    rms = torch.cat(columns).T.contiguous().cpu().numpy()
+    return rms, np.concatenate(quantiles).transpose(1, 0, 2) if tokens else None
+
+
+def _contributions(tape: Tape) -> list[ContributionStatistics]:
+    statistics = []
+    group = max(1, STACKED_VALUES // tape.states[0].numel())
+    for start in range(0, len(tape.contributions), group):
+        part = tape.contributions[start : start + group]
+        pooled = [
+            select_valid(torch.cat([getattr(c, name).detach() for c in part]), tape.valid)
+            for name in ("raw", "contribution", "stream")
+        ]
+        raw, gained, stream = (rms_of_rows(values).view(len(part), -1).cpu().numpy() for values in pooled)
+        cosine = cosine_of_rows(pooled[1], pooled[2]).view(len(part), -1).cpu().numpy()
+        for index, contribution in enumerate(part):
+            statistics.append(_statistics(contribution, raw[index], gained[index], stream[index], cosine[index]))
+    return statistics
+
+
+def _statistics(
+    contribution: Contribution, raw: FloatArray, gained: FloatArray, stream: FloatArray, cosine: FloatArray
+) -> ContributionStatistics:
+    return ContributionStatistics(
+        site=contribution.site,
+        block=contribution.block,
+        branch=contribution.branch,
+        raw_rms=raw,
+        contribution_rms=gained,
+        stream_rms=stream,
+        cosine=cosine,
+        owns_gain=contribution.owns_gain,
+        gain=_array(contribution.gain),
+    )
+
+
+def _array(gain: torch.Tensor | None) -> FloatArray | None:
+    return None if gain is None else gain.detach().to("cpu", torch.float64).numpy()

@@ -1,0 +1,49 @@
+"""The catalogue: every depth recipe by name. A new recipe is one entry here and a plain definition in its oracle.
+
+A law acts once, at construction, on the base draw; what a topology holds is part of the forward. Definitions are
+those of this project's fixed stream: `L` counts blocks, `l` is a block from 0, `d` the width, and *writers* are the
+attention output and the feed-forward down projection. Names joined by `+` combine one topology with writer laws.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from core.errors import RecipeError, shown, unknown_name
+from core.numerals import SPACES
+from core.recipes.entries.coefficients import COEFFICIENTS
+from core.recipes.entries.encoder_decoder import ENCODER_DECODER
+from core.recipes.entries.graphs import GRAPHS
+from core.recipes.entries.weights import WEIGHTS
+from core.recipes.recipe import JOINT, Recipe, combination
+
+RECIPES: tuple[Recipe, ...] = (*WEIGHTS, *COEFFICIENTS, *GRAPHS, *ENCODER_DECODER)
+CONTROL = "unscaled"
+DEFAULT = "depth-scaled"
+# The place of each recipe among all colours, dashes and markers: those that are compared by default have a colour each.
+LOOKS = {
+    known.name: place
+    for place, known in enumerate(sorted(RECIPES, key=lambda known: len(RECIPES) if known.look is None else known.look))
+}
+_ORDER = {known.name: index for index, known in enumerate(RECIPES)}
+
+
+@lru_cache(maxsize=256)
+def recipe(name: str) -> Recipe:
+    """The recipe of that name, or the combination of names joined by `+`; anything else is refused with the nearest.
+
+    Parts stand in the order of `RECIPES` and the control adds nothing, so that equal combinations have one name.
+    """
+    # A plus sign typed into a link's query arrives as a space.
+    text = str(name).strip(SPACES)
+    wanted = re.split(rf"[{SPACES}]*\{JOINT}[{SPACES}]*|[{SPACES}]", text)
+    if len(wanted) > 1 and "" in wanted:
+        raise RecipeError(f"The recipe {shown(text)} has an empty part; put one {JOINT} between two names.")
+    for part in wanted:
+        if part not in _ORDER:
+            runnable = [known.name for known in RECIPES if known.refusal is None]
+            raise RecipeError(unknown_name("recipe", part, runnable, "the page and the verb recipes"))
+    if len(wanted) > 1:
+        wanted = sorted((part for part in wanted if part != CONTROL), key=_ORDER.__getitem__) or [CONTROL]
+    return combination([RECIPES[_ORDER[part]] for part in wanted])

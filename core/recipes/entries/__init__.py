@@ -1,0 +1,1 @@
+"""The entries of the catalogue: every fact of a recipe in one place."""
