@@ -108,6 +108,7 @@ def command(context: click.Context, /, **options: Any) -> int:
     """Observe a grid of depths, seeds and recipes, each recipe beside the unscaled control of the same base draw."""
     from core.sweep.output import OutputFolder
     from core.sweep.stopping import Stopped, stoppable
+    from core.sweep.store import default_store
 
     grid = grid_from(context, options)
     folder, place = OutputFolder(options["out"]), Path(options["store"] or default_store(os.environ))
@@ -201,19 +202,6 @@ def _kept(store: Path) -> Iterator[None]:
         raise KeyboardInterrupt(sentence) from stop
 
 
-def default_store(environment: Mapping[str, str]) -> Path:
-    """The user's own store: where DEPTHSCOPE_STORE says, else where the platform keeps what can be computed again.
-
-    The pages use it too, so that what either has computed is there for the other.
-    """
-    cache = environment.get("XDG_CACHE_HOME") or environment.get("LOCALAPPDATA") or "~/.cache"
-    place = environment.get("DEPTHSCOPE_STORE") or os.path.join(cache, "depthscope", "cells.sqlite")
-    try:
-        return Path(place).expanduser()
-    except RuntimeError as error:
-        raise StoreError("This user has no home folder for the store; give its path as --store.") from error
-
-
 def grid_from(context: click.Context, options: Mapping[str, Any]) -> SweepGrid:
     """The grid that the options describe; every fault is refused before torch is imported."""
     from core.sweep.grid import SweepGrid
@@ -288,7 +276,7 @@ def _finish(run: SweepRun, client: Any, workers: int | None, stream: TextIO) -> 
 
 def _slices(run: SweepRun, client: Any, workers: int | None) -> Iterator[int]:
     """Finished cells, first when computing begins."""
-    from core.sweep.process import cores, settle
+    from core.sweep.process import cores, use_one_thread
 
     if client is not None:
         from core.sweep.distributed import run_on_client
@@ -304,7 +292,7 @@ def _slices(run: SweepRun, client: Any, workers: int | None) -> Iterator[int]:
 
         yield from run_in_processes(run, workers)
         return
-    settle()
+    use_one_thread()
     # Before the clock starts.
     import_module("core.sweep.engine")
     yield run.done

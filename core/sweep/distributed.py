@@ -110,9 +110,9 @@ def run_on_client(run: SweepRun, client: Any) -> Iterator[int]:
 def compute(parts: Sequence[Chunk]) -> list[tuple[ChunkResult, float]]:
     """What a worker runs: every chunk of a list, with the seconds it took."""
     from core.sweep.engine import Engine
-    from core.sweep.process import settle
+    from core.sweep.process import use_one_thread
 
-    settle()
+    use_one_thread()
     engine, answers = Engine(), []
     for chunk in parts:
         started = time.perf_counter()

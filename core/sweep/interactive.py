@@ -49,11 +49,8 @@ class InteractiveSweep:
     """One grid against one store, for one visitor; every method may be called from any thread.
 
     `running` says that slices are wanted: whoever shows the sweep then calls `advance` again and again. `fault` is the
-    sentence why it stopped by itself, and None otherwise; finished cells are stored in any case. `elsewhere` says
-    whether other machines compute it.
+    sentence why it stopped by itself, and None otherwise; finished cells are stored in any case.
     """
-
-    elsewhere = False
 
     def __init__(self, grid: SweepGrid, store: Store, turns: Semaphore, allowance: Allowance | None = None) -> None:
         self.allowance = allowance or Allowance()

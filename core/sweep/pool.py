@@ -123,14 +123,14 @@ def _dismiss(crew: Sequence[_Worker]) -> None:
 
 
 def serve(pipe: Connection) -> None:
-    """A worker's life: settle, then compute lists of chunks until the other end of the pipe is closed."""
+    """A worker's life: compute lists of chunks until the other end of the pipe is closed."""
     # Ctrl-C reaches the whole group; only the program that stores results decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     Thread(target=_end_with_parent, name="end with parent", daemon=True).start()
     from core.sweep.engine import Engine
-    from core.sweep.process import settle
+    from core.sweep.process import use_one_thread
 
-    settle()
+    use_one_thread()
     engine = Engine()
     try:
         pipe.send(None)

@@ -12,7 +12,7 @@ _KEEP_ALL = 2**31 - 1
 _LARGEST_KEPT = 2**30
 
 
-def settle() -> None:
+def use_one_thread() -> None:
     """Run torch on one thread, and let the allocator keep freed memory for the next pass.
 
     One thread makes stored bits the same whatever the number of cores, and several processes do better than several

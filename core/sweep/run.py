@@ -39,9 +39,9 @@ class SweepRun:
     is simply not calling again; another run of the same grid, or of one that overlaps it, goes on from there, in this
     process or in another one at the same time. A run is used by one thread at a time.
 
-    The process must run torch on one thread before the first slice (`core.sweep.process.settle`, once, at the start of
-    the program); `EngineError` says so otherwise. `StoreError` is raised where the store cannot be read or written, and
-    what was stored before is kept. A cell without finite ratios, or a recipe or size that cannot run, is no error but a
+    The process must run torch on one thread before the first slice (`core.sweep.process.use_one_thread`, once, at the
+    start of the program); `EngineError` says so otherwise. `StoreError` is raised where the store cannot be read or
+    written, and what was stored before is kept. A cell without finite ratios, or a recipe or size that cannot run, is no error but a
     refused cell: it counts as done, stands in every table with its reason, and stops nothing.
 
     Tables are pandas frames, and pandas is imported when one is asked for: `rows` has one row a site, `cells` one row a

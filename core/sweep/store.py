@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -247,3 +247,16 @@ class Store:
             if os.stat(self.path).st_size < expected:
                 raise refusal(self.path, "opened", "")
         self._connection.execute("COMMIT")
+
+
+def default_store(environment: Mapping[str, str]) -> Path:
+    """The user's own store: where DEPTHSCOPE_STORE says, else where the platform keeps what can be computed again.
+
+    The pages use it too, so that what either has computed is there for the other.
+    """
+    cache = environment.get("XDG_CACHE_HOME") or environment.get("LOCALAPPDATA") or "~/.cache"
+    place = environment.get("DEPTHSCOPE_STORE") or os.path.join(cache, "depthscope", "cells.sqlite")
+    try:
+        return Path(place).expanduser()
+    except RuntimeError as error:
+        raise StoreError("This user has no home folder for the store; give its path as --store.") from error

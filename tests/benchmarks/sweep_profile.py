@@ -22,7 +22,7 @@ from core.health.observe import measure
 from core.sweep.engine import Engine
 from core.sweep.grid import SweepGrid
 from core.sweep.plan import Chunk, SweepPlan
-from core.sweep.process import settle
+from core.sweep.process import use_one_thread
 from tests.benchmarks.sweep_throughput import CASES, Case
 
 REPEATS = 7
@@ -121,5 +121,5 @@ def describe() -> None:
 
 
 if __name__ == "__main__":
-    settle()
+    use_one_thread()
     describe()

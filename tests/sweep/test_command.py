@@ -12,10 +12,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from core.command.sweep import default_store
 from core.health.columns import SITE_COLUMNS
 from core.sweep.engine import Engine
-from core.sweep.store import Store
+from core.sweep.store import Store, default_store
 from core.sweep.summary import SUMMARY_COLUMNS
 from tests.support import Outcome, run_cli
 from tests.sweep.support import columns_of, csv_rows, files

@@ -181,7 +181,7 @@ def test_a_process_on_two_threads_or_with_other_code_is_refused() -> None:
     with pytest.raises(EngineError, match="wants other"):
         Engine().run(replace(chunk, engine="other"))
     torch.set_num_threads(2)
-    with pytest.raises(EngineError, match="settle"):
+    with pytest.raises(EngineError, match="use_one_thread"):
         Engine().run(chunk)
 
 
