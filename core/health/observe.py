@@ -28,6 +28,7 @@ from core.errors import (
     NormalizerError,
     ObservationError,
 )
+from core.health.sites import site_ratios
 from core.health.token_rms import token_statistics
 from core.health.valid_rms import cosine_of_rows, rms_of_rows
 
@@ -77,21 +78,24 @@ class Observation:
         return len(self.loss_nats)
 
     @cached_property
+    def ratios(self) -> tuple[FloatArray, FloatArray]:
+        """A_s / A_0 and G_s / G_last, `[E, S]` each, dimensionless."""
+        return site_ratios(self.activation_rms, self.adjoint_rms)
+
+    @property
     def activation_ratio(self) -> FloatArray:
         """A_s / A_0, `[E, S]`, dimensionless."""
-        with np.errstate(all="ignore"):
-            return self.activation_rms / self.activation_rms[:, :1]
+        return self.ratios[0]
 
-    @cached_property
+    @property
     def adjoint_ratio(self) -> FloatArray:
         """G_s / G_last, `[E, S]`, dimensionless."""
-        with np.errstate(all="ignore"):
-            return self.adjoint_rms / self.adjoint_rms[:, -1:]
+        return self.ratios[1]
 
     @cached_property
     def sound(self) -> npt.NDArray[np.bool_]:
         """Which members have finite ratios, `[E]`; `refusal` says why one has not."""
-        numbers = (self.activation_rms, self.adjoint_rms, self.activation_ratio, self.adjoint_ratio)
+        numbers = (self.activation_rms, self.adjoint_rms, *self.ratios)
         finite = np.logical_and.reduce([np.isfinite(values).all(axis=1) for values in numbers])
         usable = (self.activation_rms[:, 0] > 0) & (self.adjoint_rms[:, -1] > 0)
         return np.asarray(finite & usable & np.isfinite(self.loss_nats))

@@ -41,8 +41,8 @@ class SweepRun:
 
     The process must run torch on one thread before the first slice (`core.sweep.process.use_one_thread`, once, at the
     start of the program); `EngineError` says so otherwise. `StoreError` is raised where the store cannot be read or
-    written, and what was stored before is kept. A cell without finite ratios, or a recipe or size that cannot run, is no error but a
-    refused cell: it counts as done, stands in every table with its reason, and stops nothing.
+    written, and what was stored before is kept. A cell without finite ratios, or a recipe or size that cannot run, is
+    no error but a refused cell: it counts as done, stands in every table with its reason, and stops nothing.
 
     Tables are pandas frames, and pandas is imported when one is asked for: `rows` has one row a site, `cells` one row a
     cell, `summary` one row an arm, depth and quantity, `growth` one row an exponent. Cells that have not finished are

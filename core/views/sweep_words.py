@@ -61,8 +61,8 @@ def allowance_sentence(sweep: InteractiveSweep) -> str:
     return (
         f"A sweep has up to {allowed.cells:,} cells here, {clock(allowed.seconds)} and passes of "
         f"{allowed.pass_seconds:g} s. It is computed in slices of {SLICE_SECONDS:g} s on one core, which leaves "
-        "another one free. It goes on while this page is open; finished cells are stored at once and never computed again, "
-        "here or on the command line."
+        "another one free. It goes on while this page is open; finished cells are stored at once and never computed "
+        "again, here or on the command line."
     )
 
 
