@@ -92,8 +92,8 @@ def run_on_client(run: SweepRun, client: Any) -> Iterator[int]:
     work = _portable_compute()
     open_parts: dict[str, list[Chunk]] = {}
     futures = []
-    for bundle in run.open_bundles():
-        parts = [part for chunk in bundle.chunks for part in run.parts(chunk)]
+    for group in run.pending_groups():
+        parts = [part for chunk in group.chunks for part in run.missing_parts(chunk)]
         if parts:
             # Not pure: a second sweep of the same grid must not be handed another one's answer by its name.
             future = client.submit(work, pickle.dumps(parts), retries=RETRIES, pure=False)

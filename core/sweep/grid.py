@@ -24,10 +24,11 @@ from core.sweep.ranges import DEPTHS, seed_text
 MAX_CELLS = 2**22
 # Positions up to which a batch is written out; a larger one is named by its digest.
 WRITTEN_POSITIONS = 4096
-SIZE_COLUMNS = (
-    "width", "heads", "kv_heads", "head_dim", "ff_width", "vocabulary", "positions", "norm", "mlp",
-    "position_encoding", "tied", "bias",
-)  # fmt: skip
+# Columns of the axes that vary over a grid beside the depth, with their types; any other one is text.
+SIZE_TYPES = {
+    **dict.fromkeys(("width", "heads", "kv_heads", "head_dim", "ff_width", "vocabulary", "positions"), "int64"),
+    **dict.fromkeys(("norm", "mlp", "position_encoding"), "str"), "tied": "bool", "bias": "bool",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,7 @@ class SweepGrid:
     @cached_property
     def settings(self) -> tuple[Setting, ...]:
         """All settings in the order of the tables: sizes, dtypes, batches, and the depth innermost."""
-        varying = [name for name in SIZE_COLUMNS if len({getattr(size, name) for size in self.sizes}) > 1]
+        varying = [name for name in SIZE_TYPES if len({getattr(size, name) for size in self.sizes}) > 1]
         labels = self._batch_labels()
         found: list[Setting] = []
         for size in self.sizes:
@@ -140,6 +141,11 @@ class SweepGrid:
     def extra_columns(self) -> tuple[str, ...]:
         """Names of the columns beside the contract's, for axes that vary."""
         return tuple(name for name, _ in self.settings[0].columns)
+
+    @property
+    def axis_types(self) -> dict[str, str]:
+        """The same with their types, as in `core.health.columns.SITE_TYPES`."""
+        return {name: SIZE_TYPES.get(name, "str") for name in self.extra_columns}
 
     def _batch_labels(self) -> list[str]:
         """`rows x positions` of every batch, counted where two have the same shape."""

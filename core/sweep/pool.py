@@ -43,7 +43,7 @@ def run_in_processes(run: SweepRun, workers: int) -> Iterator[int]:
 
     Chunks that share base draws go to one worker. Results are stored by this process alone, as they arrive.
     """
-    tasks = deque(_Task(bundle.chunks) for bundle in run.open_bundles())
+    tasks = deque(_Task(group.chunks) for group in run.pending_groups())
     context = multiprocessing.get_context("spawn")
     crew: list[_Worker] = []
     try:
@@ -80,7 +80,7 @@ def _hire(context: Any) -> _Worker:
 
 def _assign(run: SweepRun, worker: _Worker, task: _Task) -> None:
     """Hand over what is still missing of a task; a task that others finished meanwhile is dropped."""
-    parts = [part for chunk in task.parts for part in run.parts(chunk)]
+    parts = [part for chunk in task.parts for part in run.missing_parts(chunk)]
     if not parts:
         return
     worker.task, worker.open = task, deque(parts)

@@ -18,7 +18,7 @@ from typing import Any
 
 from core.errors import StoreError
 from core.files import check_kind
-from core.sweep.cells import COLUMNS, Cell, Found, cell_in, row_of
+from core.sweep.cells import COLUMNS, Cell, CellResult, cell_in, row_of
 from core.sweep.ranges import DEFAULT_LIMIT
 from core.sweep.store_faults import refusal, sentences
 
@@ -42,7 +42,7 @@ class Store:
     """Finished cells by key; a cell is written once and never changed. Every failure is a `StoreError`.
 
     Several processes may use one file at once. A batch of cells appears whole or not at all. A cell that does not fit
-    its digest has not finished: `found` counts it in `damaged` and leaves it out, and `put` replaces it. `say` is told
+    its digest has not finished: `lookup` counts it in `damaged` and leaves it out, and `put` replaces it. `say` is told
     in a sentence when another program keeps the store waiting.
     """
 
@@ -98,12 +98,12 @@ class Store:
         """Damaged cells that were met and have not been replaced."""
         return len(self._damaged)
 
-    def found(self, keys: Sequence[bytes], size: int | None = None) -> dict[bytes, Found]:
+    def lookup(self, keys: Sequence[bytes], size: int | None = None) -> dict[bytes, CellResult]:
         """What is known of `keys`; a key that is absent has not finished.
 
         An observed cell without exactly `size` finite numbers, where that is given, is damaged too.
         """
-        known: dict[bytes, Found] = {}
+        known: dict[bytes, CellResult] = {}
         with sentences(self.path, "read"):
             for start in range(0, len(keys), KEYS_A_QUERY):
                 part = keys[start : start + KEYS_A_QUERY]

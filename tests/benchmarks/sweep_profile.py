@@ -42,7 +42,7 @@ def fastest(work: Callable[[], object], repeats: int = REPEATS) -> float:
 def chunk_of(case: Case) -> Chunk:
     """The first chunk of the case's sweep."""
     grid = SweepGrid(blocks=(case.config.blocks,), seeds=tuple(range(case.seeds)), sizes=(case.config,))
-    return SweepPlan(grid).bundles[0].chunks[0]
+    return SweepPlan(grid).groups[0].chunks[0]
 
 
 def shares(chunk: Chunk) -> dict[str, float]:

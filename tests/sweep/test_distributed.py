@@ -158,7 +158,7 @@ def test_without_the_optional_package_the_way_out_is_said(tmp_path: Path, monkey
 def test_a_workers_answer_is_the_chunk_computed_here(tmp_path: Path) -> None:
     with Store.open(tmp_path / "cells.sqlite") as store:
         run = SweepRun(small_grid(), store)
-        parts = [part for chunk in run.pending for part in run.parts(chunk)]
+        parts = [part for chunk in run.pending for part in run.missing_parts(chunk)]
         for part, (result, seconds) in zip(parts, distributed.compute(parts), strict=True):
             assert seconds > 0
             run.accept(part, result, seconds)

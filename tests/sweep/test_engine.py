@@ -38,7 +38,7 @@ SIZES = {
 
 
 def chunks_of(grid: SweepGrid) -> list[Chunk]:
-    return [chunk for bundle in SweepPlan(grid).bundles for chunk in bundle.chunks]
+    return [chunk for group in SweepPlan(grid).groups for chunk in group.chunks]
 
 
 def single(config: DecoderConfig, name: str, seed: int, dtype: str, batch: Batch) -> tuple[FloatArray, FloatArray]:

@@ -87,7 +87,7 @@ def test_overlapping_sweeps_compute_no_cell_twice_and_agree_with_a_fresh_one(
         fresh = finish(SweepRun(wide, other))
         for setting in range(3):
             for name in wide.computed:
-                ours, theirs = (r.numbers(setting, name, wide.seeds) for r in (run, fresh))
+                ours, theirs = (r.results.numbers(setting, name, wide.seeds) for r in (run, fresh))
                 assert ours.tobytes() == theirs.tobytes()
 
 
