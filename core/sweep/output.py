@@ -5,7 +5,6 @@ Nothing in them tells when, where or in how many pieces they were computed, so e
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import json
 import os
@@ -25,7 +24,6 @@ from core.sweep.folder_lock import LOCK, made_and_locked
 from core.sweep.grid import SweepGrid
 from core.sweep.growth import growth_rows
 from core.sweep.run import SweepRun
-from core.sweep.summary import ALL_RATIOS, SUMMARY_COLUMNS
 from core.sweep.tables import PARQUET, ROWS, SUMMARY, write_table
 
 SCHEMA = "depthscope.sweep/1"
@@ -142,38 +140,6 @@ class OutputFolder:
                 "so free space or give another folder and run the sweep again."
             ) from error
         return digest
-
-
-def summary_lines(folder: OutputFolder) -> list[str]:
-    """The largest ratios of a written summary as a table for a terminal, one line an arm and setting."""
-    rows = _summary(folder)
-    extra = list(rows[0])[len(SUMMARY_COLUMNS) :] if rows else []
-    found: dict[tuple[str, ...], dict[str, dict[str, str]]] = {}
-    for row in rows:
-        key = tuple(row[name] for name in ("arm", "recipe", "blocks", *extra))
-        found.setdefault(key, {})[row["quantity"]] = row
-    lines = [f"{'arm':<13}{'recipe':<20}{'blocks':>6}{'largest A':>14}{'largest G':>14}{'in band':>9}{'seeds':>7}"]
-    for (arm, name, blocks, *rest), quantity in found.items():
-        shown = [quantity[kind]["median"] for kind in ("largest_activation_ratio", "largest_adjoint_ratio")]
-        medians = "".join(f"{float(value):>14.6g}" if value else f"{'-':>14}" for value in shown)
-        share = quantity[ALL_RATIOS]["share_within"]
-        band = f"{float(share):>8.1%}" if share else f"{'-':>8}"
-        settings = "".join(f"  {column} {value}" for column, value in zip(extra, rest, strict=True))
-        lines.append(f"{arm:<13}{name:<20}{blocks:>6}{medians} {band}{quantity[ALL_RATIOS]['seeds']:>7}{settings}")
-    return lines
-
-
-def refused_recipes(folder: OutputFolder) -> list[str]:
-    """Recipes of a written summary of which no cell was observed."""
-    observed: dict[str, int] = {}
-    for row in _summary(folder):
-        observed[row["recipe"]] = observed.get(row["recipe"], 0) + int(row["seeds"])
-    return [name for name, seeds in observed.items() if not seeds]
-
-
-def _summary(folder: OutputFolder) -> list[dict[str, str]]:
-    with open(folder.path / SUMMARY, encoding="utf-8", newline="") as stream:
-        return list(csv.DictReader(stream))
 
 
 def _names(parquet: bool) -> tuple[str, ...]:

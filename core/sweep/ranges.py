@@ -20,9 +20,9 @@ def parse_seeds(text: str, limit: int = MAX_SEEDS) -> tuple[int, ...]:
     return tuple(chain.from_iterable(_seed_ranges(text, limit)))
 
 
-def seeds_or_range(text: str) -> Sequence[int]:
+def seeds_or_range(text: str, limit: int = MAX_SEEDS) -> Sequence[int]:
     """The same seeds, a single range not yet listed, so that a grid may refuse it by its length."""
-    ranges = _seed_ranges(text, MAX_SEEDS)
+    ranges = _seed_ranges(text, limit)
     return ranges[0] if len(ranges) == 1 else tuple(chain.from_iterable(ranges))
 
 
