@@ -63,12 +63,16 @@ class ChunkGroup:
     chunks: tuple[Chunk, ...]
 
     @property
-    def seconds(self) -> float:
-        """Rough cost on one core, base draws included once."""
+    def draw_seconds(self) -> float:
+        """Rough cost of the base draws on one core."""
         first = self.chunks[0]
         deepest = replace(first.config, blocks=first.deepest)
-        draws = draw_seconds(deepest, len(first.seeds), first.distribution, machine_pace())
-        return draws + sum(chunk.seconds for chunk in self.chunks)
+        return draw_seconds(deepest, len(first.seeds), first.distribution, machine_pace())
+
+    @property
+    def seconds(self) -> float:
+        """Rough cost on one core, base draws included once."""
+        return self.draw_seconds + sum(chunk.seconds for chunk in self.chunks)
 
 
 class SweepPlan:

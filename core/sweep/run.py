@@ -18,6 +18,8 @@ from core.sweep.plan import Chunk, ChunkGroup, SweepPlan
 from core.sweep.results import Results
 from core.sweep.store import Store
 
+TASK_SECONDS, DRAWS_PER_TASK = 5.0, 5.0
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -151,6 +153,23 @@ class SweepRun:
             key = (chunk.setting // (len(self.grid.settings) // len(self.grid.sizes)), chunk.seeds)
             groups.setdefault(key, []).append(chunk)
         return [ChunkGroup(tuple(chunks)) for chunks in groups.values()]
+
+    def missing_work(self) -> Iterator[list[Chunk]]:
+        """What is still to compute, as tasks of chunks that share base draws; each is looked up when it is asked for.
+
+        What a task finished is stored at its end. So one ends after `TASK_SECONDS`, or later where the base draws,
+        which the next one makes again, would be a large part of it.
+        """
+        for group in self.pending_groups():
+            task: list[Chunk] = []
+            limit = max(TASK_SECONDS, DRAWS_PER_TASK * group.draw_seconds)
+            for part in (part for chunk in group.chunks for part in self.missing_parts(chunk)):
+                task.append(part)
+                if sum(one.seconds for one in task) > limit:
+                    yield task
+                    task = []
+            if task:
+                yield task
 
     def accept(self, part: Chunk, result: ChunkResult, seconds: float) -> None:
         """Store what a worker computed of a chunk that `missing_parts` gave; `seconds` is the worker's time."""
