@@ -22,6 +22,7 @@ from core.sweep.canonical import canonical_json
 from core.sweep.ranges import DEPTHS, seed_text
 
 MAX_CELLS = 2**22
+AXES = ("blocks", "seeds", "recipes", "sizes", "dtypes", "batches")
 # Positions up to which a batch is written out; a larger one is named by its digest.
 WRITTEN_POSITIONS = 4096
 # Columns of the axes that vary over a grid beside the depth, with their types; any other one is text.
@@ -72,7 +73,7 @@ class SweepGrid:
     budget: Budget = field(default_factory=Budget)
 
     def __post_init__(self) -> None:
-        for axis in ("blocks", "seeds", "recipes", "sizes", "dtypes", "batches"):
+        for axis in AXES:
             values = getattr(self, axis)
             # A range is listed once it is known to be short enough.
             object.__setattr__(self, axis, values if isinstance(values, range) else tuple(values))
@@ -83,13 +84,14 @@ class SweepGrid:
         # A combination is written in several ways; its cells have one identity.
         object.__setattr__(self, "recipes", tuple(recipe(name).name for name in self.recipes))
         object.__setattr__(self, "sizes", tuple(replace(size, blocks=1) for size in self.sizes))
-        for axis, values in (*self._plain_axes(), ("batches", [batch.digest() for batch in self.batches])):
+        for axis in AXES:
             seen: set[Any] = set()
-            for value in values:
-                if value in seen:
-                    name = "A batch" if axis == "batches" else shown(value)
+            for value in getattr(self, axis):
+                one = value.digest() if isinstance(value, Batch) else value
+                if one in seen:
+                    name = "A batch" if isinstance(value, Batch) else shown(value)
                     raise GridError(f"{name} stands twice among the {axis} of the sweep; give each once.")
-                seen.add(value)
+                seen.add(one)
         for blocks in self.blocks:
             replace(self.sizes[0], blocks=blocks)
         for dtype in self.dtypes:
@@ -103,9 +105,6 @@ class SweepGrid:
             raise GridError(
                 f"The sweep has {cells:,} cells and may have {MAX_CELLS:,}; give fewer seeds, depths or recipes."
             )
-
-    def _plain_axes(self) -> list[tuple[str, tuple[Any, ...]]]:
-        return [(axis, getattr(self, axis)) for axis in ("blocks", "seeds", "recipes", "sizes", "dtypes")]
 
     @cached_property
     def arms(self) -> tuple[GridArm, ...]:
@@ -156,7 +155,7 @@ class SweepGrid:
         ]
 
     def document(self) -> dict[str, Any]:
-        """The grid as plain JSON; seeds are ranges in text, since they may pass 2^53."""
+        """The grid as plain JSON; seeds are ranges in text, since they may exceed 2^53."""
         return {
             "blocks": list(self.blocks),
             "seeds": seed_text(self.seeds),

@@ -6,15 +6,20 @@ import multiprocessing
 import os
 import signal
 from collections.abc import Iterator
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
 from multiprocessing.connection import Connection
 from threading import Thread
+from typing import TYPE_CHECKING
 
 from core.errors import EngineError
+from core.sweep.plan import Chunk
 from core.sweep.process import compute, use_one_thread
 from core.sweep.run import SweepRun
+
+if TYPE_CHECKING:
+    from core.sweep.engine import ChunkResult
 
 MAX_TRIES = 3
 
@@ -44,7 +49,8 @@ def _run_once(run: SweepRun, workers: int) -> Iterator[int]:
     context = multiprocessing.get_context("spawn")
     theirs, ours = context.Pipe(duplex=False)
     pool = ProcessPoolExecutor(workers, context, _begin, (theirs,))
-    work, running = run.missing_work(), {}
+    work = run.missing_work()
+    running: dict[Future[list[tuple[ChunkResult, float]]], list[Chunk]] = {}
     try:
         pool.submit(int).result()
         yield run.done

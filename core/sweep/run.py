@@ -36,7 +36,7 @@ class SweepRun:
             show(run.done, run.total, run.summary())
 
     A slice ends after the chunk that exceeds its budget, so it may take one chunk longer: a fraction of a second at
-    small sizes, and `chunk_seconds` says how long. Everything a slice finished is stored when it returns, so stopping
+    small sizes. Everything a slice finished is stored when it returns, so stopping
     is simply not calling again; another run of the same grid, or of one that overlaps it, goes on from there, in this
     process or in another one at the same time. A run is used by one thread at a time.
 
@@ -58,7 +58,7 @@ class SweepRun:
         self.plan = SweepPlan(grid)
         self.results = Results(grid, self.plan.refusals, store)
         self._engine: Engine | None = None
-        self._worked, self._expected, self._computed = 0.0, 0.0, 0
+        self._worked, self._expected = 0.0, 0.0
         # Versions of the store when the whole grid, and when single chunks, were last looked up.
         self._opened_at = store.version()
         self._read_at: dict[Chunk, int] = {}
@@ -104,16 +104,6 @@ class SweepRun:
         """Seconds of the missing cells by arithmetic alone: a measure of the work that is left."""
         return sum(group.seconds for group in self.pending_groups())
 
-    @property
-    def chunk_seconds(self) -> float:
-        """Rough seconds of the next chunk, the least that a slice takes; 0 when the sweep is complete."""
-        return self._pending[0].seconds if self._pending else 0.0
-
-    @property
-    def cells_per_second(self) -> float:
-        """Cells that this run computed, divided by the seconds it took; 0 before the first slice."""
-        return self._computed / self._worked if self._worked else 0.0
-
     def step(self, budget_seconds: float = 0.3) -> int:
         """Compute and store chunks for about `budget_seconds`, at least one; returns the cells that finished."""
         from core.sweep.engine import Engine
@@ -123,8 +113,8 @@ class SweepRun:
             began = time.perf_counter()
             for part in self.missing_parts(self._pending[0]):
                 self._engine = self._engine or Engine()
-                self._record(part, self._engine.run(part))
-                self._count(part, time.perf_counter() - began)
+                result = self._engine.run(part)
+                self._record(part, result, time.perf_counter() - began)
                 began = time.perf_counter()
             del self._pending[0]
             if time.perf_counter() - started >= budget_seconds:
@@ -173,8 +163,7 @@ class SweepRun:
 
     def accept(self, part: Chunk, result: ChunkResult, seconds: float) -> None:
         """Store what a worker computed of a chunk that `missing_parts` gave; `seconds` is the worker's time."""
-        self._record(part, result)
-        self._count(part, seconds)
+        self._record(part, result, seconds)
         self._pending = [chunk for chunk in self._pending if chunk.setting != part.setting or self._is_open(chunk)]
 
     def rows(self, recipe: str | None = None, blocks: int | None = None) -> pd.DataFrame:
@@ -218,7 +207,9 @@ class SweepRun:
     def _is_open(self, chunk: Chunk) -> bool:
         return any(self.results.missing(chunk.setting, name, chunk.seeds) for name in chunk.recipes)
 
-    def _record(self, part: Chunk, result: ChunkResult) -> None:
+    def _record(self, part: Chunk, result: ChunkResult, seconds: float) -> None:
+        self._worked += seconds
+        self._expected += part.seconds
         setting, blocks = self.grid.settings[part.setting], part.config.blocks
         cells = []
         for name in part.recipes:
@@ -230,8 +221,3 @@ class SweepRun:
         self.store.put(cells)
         for name in part.recipes:
             self.results.record(part.setting, name, part.seeds, result.values[name], result.reasons[name])
-
-    def _count(self, part: Chunk, seconds: float) -> None:
-        self._worked += seconds
-        self._expected += part.seconds
-        self._computed += len(part.seeds) * len(part.recipes)

@@ -131,20 +131,18 @@ class Store:
     def version(self) -> int:
         """A number that changes when another process or connection has written, and not when this one has."""
         with sentences(self.path, "read"):
-            (version,) = self._patiently("PRAGMA data_version").fetchone()
-        return int(version)
+            return self._number("PRAGMA data_version")
 
     def count(self) -> int:
         """Number of finished cells of all sweeps."""
         with sentences(self.path, "read"):
-            (number,) = self._patiently("SELECT COUNT(*) FROM cells").fetchone()
-        return int(number)
+            return self._number("SELECT COUNT(*) FROM cells")
 
     def used_bytes(self) -> int:
         """Bytes of the file that hold cells and their index."""
         with sentences(self.path, "read"):
             pages, free, size = (self._pragma(name) for name in ("page_count", "freelist_count", "page_size"))
-        return int((pages - free) * size)
+            return (pages - free) * size
 
     def trim(self, keep: Container[bytes] = ()) -> int:
         """Delete the oldest cells beyond the size limit, none of `keep`; the number deleted.
@@ -209,8 +207,11 @@ class Store:
         self._say(f"Waiting for the store {self.path}, which another program holds.")
         return self._connection.execute(statement, values)
 
+    def _number(self, query: str) -> int:
+        return int(self._patiently(query).fetchone()[0])
+
     def _pragma(self, name: str) -> int:
-        return int(self._patiently(f"PRAGMA {name}").fetchone()[0])
+        return self._number(f"PRAGMA {name}")
 
     def _prepare(self) -> None:
         """Make the table in a new file; refuse a file that is no whole store of this version."""
@@ -236,7 +237,7 @@ class Store:
         self._connection.execute("PRAGMA synchronous = NORMAL")
 
     def _is_empty(self) -> bool:
-        return not self._patiently("SELECT COUNT(*) FROM sqlite_schema").fetchone()[0]
+        return not self._number("SELECT COUNT(*) FROM sqlite_schema")
 
     def _check_length(self) -> None:
         """Refuse a file that lost its end, which SQLite reads as zeros where less than a page is missing."""
