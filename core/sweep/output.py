@@ -16,7 +16,7 @@ from typing import IO, Any
 
 from core import __version__
 from core.errors import StorageError
-from core.files import is_room, replacing
+from core.files import clear, is_room, replacing
 from core.health.columns import REFUSED
 from core.strict_json import read_json
 from core.sweep.canonical import canonical_json, engine_version, library_versions
@@ -70,6 +70,8 @@ class OutputFolder:
         """
         with made_and_locked(self.path):
             self._own_manifest()
+            # No other sweep writes here now, so whatever is left aside is that of a killed one.
+            clear(self.path, 0.0)
             yield
 
     def begin(self, grid: SweepGrid) -> None:
