@@ -181,7 +181,7 @@ def _probe(folder: Path) -> str:
 @contextlib.contextmanager
 def _room(folder: Path) -> Iterator[Path]:
     """A folder aside within `folder`, for as long as the body runs; those of killed processes are removed."""
-    _clear(folder)
+    clear(folder)
     room, held = _new_room(folder), None
     try:
         os.mkdir(room, 0o700)
@@ -193,11 +193,11 @@ def _room(folder: Path) -> Iterator[Path]:
             os.close(held)
 
 
-def _clear(folder: Path) -> None:
-    """Remove what killed processes left aside; a living one holds its lock."""
+def clear(folder: Path, older: float = SETTLED_SECONDS) -> None:
+    """Remove what killed processes left aside, of `older` seconds; a living one holds its lock."""
     with contextlib.suppress(OSError):
         for room in [folder / name for name in os.listdir(folder) if is_room(name)]:
-            if time.time() - room.stat().st_mtime > SETTLED_SECONDS and (held := _lock(room)) is not None:
+            if time.time() - room.stat().st_mtime > older and (held := _lock(room)) is not None:
                 shutil.rmtree(room, ignore_errors=True)
                 os.close(held)
 

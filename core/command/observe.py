@@ -18,6 +18,7 @@ from core.health.band import parse_band
 from core.numerals import exact_text
 
 if TYPE_CHECKING:
+    from core.health.estimate import Estimate
     from core.health.request import ObserveRequest
 
 SIZE_NAMES = (
@@ -116,16 +117,15 @@ def _check_outputs(options: dict[str, Any]) -> None:
 
 
 def _observed(request: ObserveRequest) -> dict[str, Any]:
-    from core.health.estimate import check_memory
+    from core.health.estimate import check_run
 
-    request.check()
-    check_memory(request)
+    cost = check_run(request)
     opt.use_threads(layout(request.config).parameters)
     from core.health.report import observe_document
 
     with progress() as told:
         document = observe_document(request, told=told)
-    _warn_of_combination(request)
+    _warn_of_combination(request, cost)
     return document
 
 
@@ -138,16 +138,15 @@ def _save(request: ObserveRequest, folder: str) -> None:
     save_run(folder, run.initialized, run.control, run.dtype)
 
 
-def _warn_of_combination(request: ObserveRequest) -> None:
+def _warn_of_combination(request: ObserveRequest, cost: Estimate) -> None:
     """Say on standard error what `recipes` says of a combination, where measuring its parts takes seconds only."""
-    from core.health.estimate import estimate
     from core.recipes.catalogue import recipe
 
     parts = recipe(request.recipe).parts
     if not parts:
         return
     # Every part's law is taken off once, and its own arm may be observed too.
-    if len(parts) * estimate(request).seconds > SECONDS_FOR_WARNINGS:
+    if len(parts) * cost.seconds > SECONDS_FOR_WARNINGS:
         click.echo(
             f"The parts of {request.recipe} are not measured against each other beside a run this long; "
             f"`recipes --recipe {request.recipe}` does it at smaller sizes.",

@@ -6,33 +6,27 @@ import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from core.cli import DONE, GATE_FAILED
 from core.command import options as opt
-from core.decoder.config import DTYPE_NAMES, Budget, DecoderConfig
+from core.decoder.config import DTYPE_NAMES, Budget
 from core.errors import BatchError, GridError, StoreError
 from core.files import check_kind, check_outputs
 from core.health.band import parse_band
 from core.strict_json import read_json
-from core.sweep.ranges import DEFAULT_LIMIT, DEPTHS, parse_names, parse_sizes, seeds_or_range
+from core.sweep.ranges import DEFAULT_LIMIT, DEPTHS, parse_names
 
 # Help waits for no array library, so what needs one is imported inside the functions.
 if TYPE_CHECKING:
     from core.decoder.batch import Batch
     from core.sweep.grid import SweepGrid
     from core.sweep.output import OutputFolder
-    from core.sweep.run import SweepRun
 
-SIZES = ("width", "heads", "kv_heads", "head_dim", "ff_width", "vocabulary", "positions")
 BATCHES = ("inputs", "text", "batch_files", "lengths")
-# A second process costs an import of torch, which is worth it from here on.
-SECONDS_FOR_WORKERS = 6.0
-SLICE_SECONDS = 0.5
 # Multiples of it, modulo 1, lie far apart, so that processes with neighbouring ids begin at different chunks.
 GOLDEN_RATIO = 0.6180339887498949
 MOST_WORKERS = 1024
@@ -108,6 +102,7 @@ def command(context: click.Context, /, **options: Any) -> int:
     """Observe a grid of depths, seeds and recipes, each recipe beside the unscaled control of the same base draw."""
     from core.sweep.output import OutputFolder
     from core.sweep.stopping import Stopped, stoppable
+    from core.sweep.store import default_store
 
     grid = grid_from(context, options)
     folder, place = OutputFolder(options["out"]), Path(options["store"] or default_store(os.environ))
@@ -132,6 +127,8 @@ def _completed(
     held: ExitStack, grid: SweepGrid, folder: OutputFolder, place: Path, options: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Compute what is missing and write the folder, which stays claimed while `held` is open."""
+    from core.sweep.compute import compute_missing
+    from core.sweep.process import cores
     from core.sweep.run import SweepRun
     from core.sweep.store import Store
 
@@ -158,7 +155,12 @@ def _completed(
     if scheduler is not None and client is None and run.pending:
         client = _connected(held, scheduler)
     folder.begin(grid)
-    _finish(run, client, options["workers"], opt.progress_stream(options["quiet"]))
+    if scheduler is None and run.pending and (options["workers"] or 0) > cores():
+        _say(
+            f"--workers is {options['workers']} where this process has cores for {cores()}, so workers wait for one "
+            "another."
+        )
+    compute_missing(run, client, options["workers"], opt.progress_stream(options["quiet"]))
     manifest = folder.write(run, parquet=options["parquet"])
     store.trim(run.keys())
     return manifest
@@ -173,7 +175,7 @@ def _connected(held: ExitStack, scheduler: str) -> Any:
 def _told(grid: SweepGrid, folder: OutputFolder, document: dict[str, Any], options: Mapping[str, Any]) -> int:
     """Print what was found, and what needs attention on standard error; the exit status."""
     from core.sweep.gate import judge
-    from core.sweep.output import refused_recipes
+    from core.sweep.terminal import readable, refused_recipes
 
     verdict = judge(folder, grid.band) if options["gate"] else None
     if verdict is not None:
@@ -201,130 +203,43 @@ def _kept(store: Path) -> Iterator[None]:
         raise KeyboardInterrupt(sentence) from stop
 
 
-def default_store(environment: Mapping[str, str]) -> Path:
-    """The user's own store: where DEPTHSCOPE_STORE says, else where the platform keeps what can be computed again.
-
-    The pages use it too, so that what either has computed is there for the other.
-    """
-    cache = environment.get("XDG_CACHE_HOME") or environment.get("LOCALAPPDATA") or "~/.cache"
-    place = environment.get("DEPTHSCOPE_STORE") or os.path.join(cache, "depthscope", "cells.sqlite")
-    try:
-        return Path(place).expanduser()
-    except RuntimeError as error:
-        raise StoreError("This user has no home folder for the store; give its path as --store.") from error
-
-
-def grid_from(context: click.Context, options: Mapping[str, Any]) -> SweepGrid:
+def grid_from(context: click.Context, options: dict[str, Any]) -> SweepGrid:
     """The grid that the options describe; every fault is refused before torch is imported."""
-    from core.sweep.grid import SweepGrid
+    from core.sweep.request import CHAPTER, RANDOM, SIZES, SweepRequest
 
-    batches = _batches(context, options)
-    return SweepGrid(
-        blocks=parse_sizes("--blocks", options["blocks"]),
-        seeds=seeds_or_range(options["seeds"]),
+    if sum(bool(options[name]) for name in BATCHES) > 1:
+        raise BatchError("--inputs, --text, --batch and --lengths exclude each other; give one of them.")
+    drawn, band = options["lengths"] is not None, parse_band(options["band"])
+    if not drawn and (beside := opt.given(context, ("rows", "token_seed"))):
+        raise BatchError(f"{beside[0]} shapes random tokens; give --lengths too.")
+    if blank := next((name for name in SIZES if options[name] is not None and not options[name].strip()), None):
+        raise GridError(f"{_option(blank)} is empty; give a whole number or several joined by commas.")
+    lists = ("blocks", "seeds", "dtype", "rows", "lengths", *SIZES)
+    request = SweepRequest(
+        **{name: options[name] for name in lists if options[name] is not None},
         recipes=parse_names("--recipe", options["recipe"]),
-        sizes=tuple(_sizes(options, max(batch.longest for batch in batches))),
-        dtypes=parse_names("--dtype", options["dtype"]),
-        batches=tuple(batches),
+        input=RANDOM if drawn else CHAPTER,
+        token_seed=opt.seed(options["token_seed"]),
+        band_lower=band.lower,
+        band_upper=band.upper,
+    )
+    return request.grid(
+        label=_option,
+        like=opt.decoder_config({**options, **{name: getattr(opt.CHAPTER, name) for name in ("blocks", *SIZES)}}, 1),
+        batches=() if drawn else _batches(options),
         device=options["device"],
-        distribution=opt.distribution(dict(options)),
-        band=parse_band(options["band"]),
+        distribution=opt.distribution(options),
         budget=Budget(max_parameters=options["max_parameters"], max_positions=options["max_positions"]),
     )
 
 
-def _sizes(options: Mapping[str, Any], longest: int) -> Iterator[DecoderConfig]:
-    """Size lists side by side; a single entry goes with every entry of the others."""
-    lists = {
-        name: parse_sizes("--" + name.replace("_", "-"), options[name]) for name in SIZES if options[name] is not None
-    }
-    count = max(len(values) for values in lists.values())
-    for name, values in lists.items():
-        if len(values) not in (1, count):
-            raise GridError(
-                f"--{name.replace('_', '-')} has {len(values)} entries beside a size list of {count}; lists of sizes "
-                "go side by side, so give one entry or as many."
-            )
-    for index in range(count):
-        chosen = {name: values[index if len(values) > 1 else 0] for name, values in lists.items()}
-        yield opt.decoder_config({**options, **dict.fromkeys(SIZES), **chosen, "blocks": 1}, longest)
+def _option(name: str) -> str:
+    return "--" + name.replace("_", "-")
 
 
-def _batches(context: click.Context, options: Mapping[str, Any]) -> list[Batch]:
+def _batches(options: Mapping[str, Any]) -> list[Batch]:
     from core.decoder.batch import Batch
-    from core.sweep.tokens import uniform_batch
 
-    given = [name for name in BATCHES if options[name]]
-    if len(given) > 1:
-        raise BatchError("--inputs, --text, --batch and --lengths exclude each other; give one of them.")
-    if options["lengths"] is None:
-        beside = opt.given(context, ("rows", "token_seed"))
-        if beside:
-            raise BatchError(f"{beside[0]} shapes random tokens; give --lengths too.")
-        if not options["batch_files"]:
-            return [opt.read_batch(options["inputs"], options["targets"], options["text"], None)]
-        return [Batch.from_document(read_json(f, max_bytes=opt.MAX_BATCH_BYTES)) for f in options["batch_files"]]
-    # Tokens that every size of the sweep has.
-    vocabulary = min(parse_sizes("--vocabulary", options["vocabulary"]))
-    seed = opt.seed(options["token_seed"])
-    return [
-        uniform_batch(rows, length, vocabulary, seed)
-        for length in parse_sizes("--lengths", options["lengths"])
-        for rows in parse_sizes("--rows", options["rows"])
-    ]
-
-
-def _finish(run: SweepRun, client: Any, workers: int | None, stream: TextIO) -> None:
-    """Compute what is missing, on a scheduler where there is a client of one, and tell how far it is."""
-    from core.sweep.progress import Progress
-
-    if not run.pending:
-        return
-    progress = Progress(run, stream)
-    for _ in _slices(run, client, workers):
-        progress.show()
-    progress.show(last=True)
-
-
-def _slices(run: SweepRun, client: Any, workers: int | None) -> Iterator[int]:
-    """Finished cells, first when computing begins."""
-    from core.sweep.process import cores, settle
-
-    if client is not None:
-        from core.sweep.distributed import run_on_client
-
-        yield from run_on_client(run, client)
-        return
-    if workers is None:
-        workers = cores() if run.estimate.seconds > SECONDS_FOR_WORKERS else 1
-    elif workers > cores():
-        _say(f"--workers is {workers} where this process has cores for {cores()}, so workers wait for one another.")
-    if workers > 1:
-        from core.sweep.pool import run_in_processes
-
-        yield from run_in_processes(run, workers)
-        return
-    settle()
-    # Before the clock starts.
-    import_module("core.sweep.engine")
-    yield run.done
-    while run.pending:
-        run.step(SLICE_SECONDS)
-        yield run.done
-
-
-def readable(folder: OutputFolder, manifest: Mapping[str, Any]) -> str:
-    """What was found, for a terminal: medians and shares by depth, then the exponents."""
-    from core.sweep.output import summary_lines
-
-    cells = manifest["cells"]
-    lines = [
-        f"{cells['total']:,} cells, {cells['observed']:,} observed, {cells['refused']:,} refused",
-        *summary_lines(folder),
-        f"{'growth with blocks':<30}{'arm':<13}{'recipe':<20}{'kind':<9}{'exponent':>9}   95% interval",
-    ]
-    for row in manifest["growth"]:
-        exponent = "-" if row["exponent"] is None else f"{row['exponent']:.4f}"
-        interval = "" if row["lower95"] is None else f"   [{row['lower95']:.4f}, {row['upper95']:.4f}]"
-        lines.append(f"{row['quantity']:<30}{row['arm']:<13}{row['recipe']:<20}{row['kind']:<9}{exponent:>9}{interval}")
-    return "\n".join([*lines, f"tables in {folder.path}"])
+    if not options["batch_files"]:
+        return [opt.read_batch(options["inputs"], options["targets"], options["text"], None)]
+    return [Batch.from_document(read_json(f, max_bytes=opt.MAX_BATCH_BYTES)) for f in options["batch_files"]]

@@ -16,6 +16,7 @@ from core.decoder.progress import Told, silent
 from core.decoder.tape import recording
 from core.errors import DtypeError
 from core.health.observation import Observation, measure
+from core.health.passes import passes
 from core.health.request import checked_names
 from core.recipes.recipe import Recipe
 
@@ -65,13 +66,9 @@ def observe_arms(
 
     `told` hears of every block and site, and of which pass they are where there are several.
     """
-    groups: dict[object, list[int]] = {}
-    for index, recipe in enumerate(recipes):
-        # A profile step measures its own members, so such a recipe runs by itself.
-        key = (index, recipe.name) if recipe.profile else recipe.topology
-        groups.setdefault(key, []).append(index)
+    groups = passes(recipes)
     arms: dict[int, Arm] = {}
-    for number, indices in enumerate(groups.values(), 1):
+    for number, indices in enumerate(groups, 1):
         together = [recipes[index] for index in indices]
         place = "" if len(groups) == 1 else f"pass {number} of {len(groups)}, "
         observation = _run(draw, together, batch, dtype, device, contributions, tokens, _placed(told, place))

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 from core.errors import BandError, shown
 from core.numerals import exact_text, finite_number
+
+# Help waits for no array library, so the method that needs one imports it.
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 Verdict = Literal["below", "within", "above"]
 
@@ -28,6 +33,14 @@ class Band:
             lower, upper = exact_text(self.lower), exact_text(self.upper)
             raise BandError(f"The band's lower limit {lower} is above its upper limit {upper}.")
 
+    def judge(self, ratios: npt.ArrayLike) -> npt.NDArray[np.str_]:
+        """`below`, `within` or `above` for each ratio, in their shape; an empty text where a ratio is NaN."""
+        import numpy as np
+
+        values = np.asarray(ratios)
+        sides = [values < self.lower, values <= self.upper, values > self.upper]
+        return np.select(sides, ["below", "within", "above"], "")
+
 
 DEFAULT_BAND = Band()
 
@@ -36,9 +49,7 @@ def classify(ratio: float, band: Band = DEFAULT_BAND) -> Verdict:
     """Where a ratio stands; refuses one that is not finite."""
     if not abs(ratio) <= sys.float_info.max:
         raise BandError(f"The ratio {shown(ratio)} is not finite, so it has no place beside the band.")
-    if ratio < band.lower:
-        return "below"
-    return "above" if ratio > band.upper else "within"
+    return cast("Verdict", band.judge(ratio).item())
 
 
 def parse_band(text: str) -> Band:

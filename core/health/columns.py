@@ -1,11 +1,15 @@
-"""Columns and words of the tables of sites and tokens, shared by one observation and a sweep; it needs no pandas."""
+"""Columns, their types and the words of the tables of sites and tokens; it needs no array library."""
 
 from __future__ import annotations
 
-SITE_COLUMNS = (
-    "arm", "recipe", "seed", "blocks", "site", "label", "activation_rms", "activation_ratio", "activation_band",
-    "adjoint_rms", "adjoint_ratio", "adjoint_band", "loss_nats", "status", "reason",
-)  # fmt: skip
+# What a column holds, by the names that pandas has for types; only a refused cell has no site.
+SITE_TYPES = {
+    "arm": "str", "recipe": "str", "seed": "str", "blocks": "int64", "site": "Int64", "label": "str",
+    "activation_rms": "float64", "activation_ratio": "float64", "activation_band": "str",
+    "adjoint_rms": "float64", "adjoint_ratio": "float64", "adjoint_band": "str",
+    "loss_nats": "float64", "status": "str", "reason": "str",
+}  # fmt: skip
+SITE_COLUMNS = tuple(SITE_TYPES)
 INITIALIZED, SAME_BASE_CONTROL = "initialized", "control"
 OBSERVED, REFUSED = "observed", "refused"
 # Quantiles of the tokens' RMS at a site, and the RMS over all tokens but the largest.

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from core.decoder.splitmix64 import FloatArray
-from core.health.band import DEFAULT_BAND, Band, classify
+from core.health.band import DEFAULT_BAND, Band
 from core.health.columns import TOKEN_STATISTICS
 from core.health.observation import ContributionStatistics, Observation
+from core.health.sites import site_values
 
 Document = dict[str, Any]
 
@@ -24,7 +25,7 @@ def arm_document(observation: Observation, member: int, band: Band = DEFAULT_BAN
     refusal = observation.refusal(member)
     if refusal is not None:
         raise refusal
-    sites = [_site(observation, member, site, band) for site in range(len(observation.labels))]
+    sites = _sites(observation, member, band)
     contributions = [_contribution(c, member) for c in observation.contributions]
     return {
         "loss_nats": float(observation.loss_nats[member]),
@@ -41,25 +42,19 @@ def arm_document(observation: Observation, member: int, band: Band = DEFAULT_BAN
     }
 
 
-def _site(observation: Observation, member: int, site: int, band: Band) -> Document:
-    activation = float(observation.activation_ratio[member, site])
-    adjoint = float(observation.adjoint_ratio[member, site])
-    tokens = {"activation_tokens": observation.activation_tokens, "adjoint_tokens": observation.adjoint_tokens}
-    return {
-        "site": site,
-        "label": observation.labels[site],
-        "activation_rms": float(observation.activation_rms[member, site]),
-        "activation_ratio": activation,
-        "activation_band": classify(activation, band),
-        "adjoint_rms": float(observation.adjoint_rms[member, site]),
-        "adjoint_ratio": adjoint,
-        "adjoint_band": classify(adjoint, band),
-        **{name: _tokens(found[member, site]) for name, found in tokens.items() if found is not None},
-    }
-
-
-def _tokens(statistics: FloatArray) -> Document:
-    return {name: _finite(float(value)) for name, value in zip(TOKEN_STATISTICS, statistics, strict=True)}
+def _sites(observation: Observation, member: int, band: Band) -> list[Document]:
+    """One row per site: the columns of the table of sites, then the tokens' statistics where they were measured."""
+    rms, ratios = (observation.activation_rms, observation.adjoint_rms), observation.ratios
+    one = slice(member, member + 1)
+    columns = site_values(observation.labels, [x[one] for x in rms], [x[one] for x in ratios], band)
+    for name in ("activation_tokens", "adjoint_tokens"):
+        statistics: FloatArray | None = getattr(observation, name)
+        if statistics is not None:
+            columns[name] = [
+                {level: _finite(value) for level, value in zip(TOKEN_STATISTICS, values, strict=True)}
+                for values in statistics[member].tolist()
+            ]
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 def _contribution(statistics: ContributionStatistics, member: int) -> Document:

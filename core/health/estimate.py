@@ -113,6 +113,12 @@ def block_features(config: DecoderConfig) -> int:
     return 12 * config.width + 4 * heads * config.head_width + 5 * config.ff_width
 
 
+def check_run(request: ObserveRequest) -> Estimate:
+    """The estimate; refuses what cannot run, and what this machine's available memory does not hold."""
+    request.check()
+    return check_memory(request)
+
+
 def check_memory(request: ObserveRequest) -> Estimate:
     """The estimate, refused where it exceeds this machine's available memory."""
     cost = estimate(request)

@@ -12,7 +12,7 @@ from core.errors import DepthscopeError
 from core.health.arms import observe_arms
 from core.health.diagnosis import QUANTITIES, diagnose_arm
 from core.health.document import arm_document
-from core.health.estimate import check_memory
+from core.health.estimate import check_run
 from core.health.request import ObserveRequest
 from core.recipes.catalogue import RECIPES, recipe
 from core.recipes.recipe import Recipe
@@ -76,8 +76,7 @@ def candidates(name: str) -> list[Recipe]:
 
 def mend(request: ObserveRequest) -> Mending:
     """Observe the request's recipe, then the candidates one by one until one fits; raises the request's refusals."""
-    request.check()
-    check_memory(request)
+    check_run(request)
     draw = BaseDraw(request.config, [request.seed], request.distribution)
     trials: list[Trial] = []
     for candidate in candidates(request.recipe):

@@ -19,7 +19,7 @@ import torch
 
 from core.decoder.progress import Told, silent
 from core.decoder.splitmix64 import FloatArray
-from core.decoder.tape import Contribution, Tape
+from core.decoder.tape import Tape
 from core.decoder.valid import select_valid
 from core.errors import (
     GeometryError,
@@ -29,6 +29,7 @@ from core.errors import (
     ObservationError,
 )
 from core.health.rms import cosine_of_rows, rms_of_rows
+from core.health.sites import site_ratios
 from core.health.token_rms import token_statistics
 
 # Values stacked for one statistics call; more are taken site by site, so that memory stays flat.
@@ -79,53 +80,57 @@ class Observation:
         return len(self.loss_nats)
 
     @cached_property
+    def ratios(self) -> tuple[FloatArray, FloatArray]:
+        """A_s / A_0 and G_s / G_last, `[E, S]` each, dimensionless."""
+        return site_ratios(self.activation_rms, self.adjoint_rms)
+
+    @property
     def activation_ratio(self) -> FloatArray:
         """A_s / A_0, `[E, S]`, dimensionless."""
-        with np.errstate(all="ignore"):
-            return self.activation_rms / self.activation_rms[:, :1]
+        return self.ratios[0]
 
-    @cached_property
+    @property
     def adjoint_ratio(self) -> FloatArray:
         """G_s / G_last, `[E, S]`, dimensionless."""
-        with np.errstate(all="ignore"):
-            return self.adjoint_rms / self.adjoint_rms[:, -1:]
+        return self.ratios[1]
 
     @cached_property
     def sound(self) -> npt.NDArray[np.bool_]:
         """Which members have finite ratios, `[E]`; `refusal` says why one has not."""
-        numbers = (self.activation_rms, self.adjoint_rms, self.activation_ratio, self.adjoint_ratio)
+        numbers = (self.activation_rms, self.adjoint_rms, *self.ratios)
         finite = np.logical_and.reduce([np.isfinite(values).all(axis=1) for values in numbers])
         usable = (self.activation_rms[:, 0] > 0) & (self.adjoint_rms[:, -1] > 0)
         return np.asarray(finite & usable & np.isfinite(self.loss_nats))
 
     def refusal(self, member: int) -> ObservationError | None:
         """The first reason, in site order, why a member has no finite ratios; None where it has."""
-        for values, what in ((self.activation_rms[member], "activation"), (self.adjoint_rms[member], "adjoint")):
-            broken = np.flatnonzero(~np.isfinite(values))
-            if len(broken):
-                return NonfiniteObservation(
-                    f"The {what} at site {broken[0]} ({self.labels[broken[0]]}) is not finite; lower the scale of the "
-                    "weights before it or use a wider floating type."
+        return next(self._refusals(member), None)
+
+    def _refusals(self, member: int) -> Iterator[ObservationError]:
+        rms = {"activation": self.activation_rms[member], "adjoint": self.adjoint_rms[member]}
+        for what, values in rms.items():
+            for site in np.flatnonzero(~np.isfinite(values)).tolist():
+                yield NonfiniteObservation(
+                    f"The {what} at site {site} ({self.labels[site]}) is not finite; lower the scale of the weights "
+                    "before it or use a wider floating type."
                 )
         if not np.isfinite(self.loss_nats[member]):
-            return NonfiniteObservation("The mean loss is not finite; lower the scale of the weights.")
-        for value, what, site in (
-            (self.activation_rms[member, 0], "input activation", 0),
-            (self.adjoint_rms[member, -1], "terminal adjoint", len(self.labels) - 1),
+            yield NonfiniteObservation("The mean loss is not finite; lower the scale of the weights.")
+        for name, values, site in (
+            ("input activation", rms["activation"], 0),
+            ("terminal adjoint", rms["adjoint"], -1),
         ):
-            if value <= 0:
-                return NormalizerError(
-                    f"The {what} RMS at site {site} ({self.labels[site]}) is 0 and cannot be a normalizer; an all-zero "
-                    "embedding or readout has no ratios."
+            if values[site] <= 0:
+                yield NormalizerError(
+                    f"The {name} RMS at site {site % len(self.labels)} ({self.labels[site]}) is 0 and cannot be a "
+                    "normalizer; an all-zero embedding or readout has no ratios."
                 )
-        for ratios, what in ((self.activation_ratio[member], "activation"), (self.adjoint_ratio[member], "adjoint")):
-            broken = np.flatnonzero(~np.isfinite(ratios))
-            if len(broken):
-                return NonfiniteObservation(
-                    f"The {what} ratio at site {broken[0]} ({self.labels[broken[0]]}) overflows; its normalizer is too "
-                    "close to zero."
+        for what, ratios in zip(rms, self.ratios, strict=True):
+            for site in np.flatnonzero(~np.isfinite(ratios[member])).tolist():
+                yield NonfiniteObservation(
+                    f"The {what} ratio at site {site} ({self.labels[site]}) overflows; its normalizer is too close to "
+                    "zero."
                 )
-        return None
 
 
 def measure(tape: Tape, *, parameter_gradients: bool = False, tokens: bool = False, told: Told = silent) -> Observation:
@@ -247,7 +252,7 @@ def _site_statistics(
 
 
 def _contributions(tape: Tape) -> list[ContributionStatistics]:
-    statistics = []
+    statistics: list[ContributionStatistics] = []
     group = max(1, STACKED_VALUES // tape.states[0].numel())
     for start in range(0, len(tape.contributions), group):
         part = tape.contributions[start : start + group]
@@ -257,25 +262,21 @@ def _contributions(tape: Tape) -> list[ContributionStatistics]:
         ]
         raw, gained, stream = (rms_of_rows(values).view(len(part), -1).cpu().numpy() for values in pooled)
         cosine = cosine_of_rows(pooled[1], pooled[2]).view(len(part), -1).cpu().numpy()
-        for index, contribution in enumerate(part):
-            statistics.append(_statistics(contribution, raw[index], gained[index], stream[index], cosine[index]))
+        statistics += [
+            ContributionStatistics(
+                site=one.site,
+                block=one.block,
+                branch=one.branch,
+                raw_rms=raw[index],
+                contribution_rms=gained[index],
+                stream_rms=stream[index],
+                cosine=cosine[index],
+                owns_gain=one.owns_gain,
+                gain=_array(one.gain),
+            )
+            for index, one in enumerate(part)
+        ]
     return statistics
-
-
-def _statistics(
-    contribution: Contribution, raw: FloatArray, gained: FloatArray, stream: FloatArray, cosine: FloatArray
-) -> ContributionStatistics:
-    return ContributionStatistics(
-        site=contribution.site,
-        block=contribution.block,
-        branch=contribution.branch,
-        raw_rms=raw,
-        contribution_rms=gained,
-        stream_rms=stream,
-        cosine=cosine,
-        owns_gain=contribution.owns_gain,
-        gain=_array(contribution.gain),
-    )
 
 
 def _array(gain: torch.Tensor | None) -> FloatArray | None:

@@ -21,7 +21,7 @@ from core.decoder.weights import StoredWeights
 from core.health.arms import checked_device, observe_arms, torch_dtype
 from core.health.band import DEFAULT_BAND, Band
 from core.health.document import Document, arm_document
-from core.health.estimate import check_memory
+from core.health.estimate import check_memory, check_run
 from core.health.observation import Observation, measure
 from core.health.request import ObserveRequest
 from core.recipes.catalogue import CONTROL, recipe
@@ -34,8 +34,7 @@ def observe_document(request: ObserveRequest, *, contributions: bool = True, tol
 
     `told` hears of every finished block and of every site that the reverse pass has reached.
     """
-    request.check()
-    check_memory(request)
+    check_run(request)
     draw = BaseDraw(request.config, [request.seed], request.distribution)
     chosen = recipe(request.recipe)
     arms = observe_arms(

@@ -10,7 +10,7 @@
         run.rows(), run.cells(), run.summary(), run.growth()  # pandas tables, also while cells are missing
 
 A public name loads its module when it is first read. Only `step` needs torch, and its process must run torch on one
-thread: `core.sweep.process.settle` sets that at the start of a program.
+thread: `core.sweep.process.use_one_thread` sets that at the start of a program.
 """
 
 from core.lazy import public

@@ -26,7 +26,7 @@ class Cell(NamedTuple):
     numbers: bytes
 
 
-class Found(NamedTuple):
+class CellResult(NamedTuple):
     """What the store says of a key: numbers, or the reason of a refusal."""
 
     reason: str
@@ -40,7 +40,7 @@ def row_of(cell: Cell) -> tuple[Any, ...]:
     return (*values, _digest(values))
 
 
-def cell_in(row: Sequence[Any], size: int | None = None) -> Found | None:
+def cell_in(row: Sequence[Any], size: int | None = None) -> CellResult | None:
     """What a row of `COLUMNS` says, its text as bytes; None where it is damaged.
 
     `size` is how many numbers, all finite, an observed cell must have; any count and value will do without it.
@@ -49,10 +49,10 @@ def cell_in(row: Sequence[Any], size: int | None = None) -> Found | None:
     reason, numbers = values[-2:]
     if digest != _digest(values) or len(numbers) % NUMBER_BYTES:
         return None
-    found = Found(reason.decode(), np.frombuffer(numbers, dtype="<f8"))
-    if size is not None and not reason and not (len(found.numbers) == size and np.isfinite(found.numbers).all()):
+    cell = CellResult(reason.decode(), np.frombuffer(numbers, dtype="<f8"))
+    if size is not None and not reason and not (len(cell.numbers) == size and np.isfinite(cell.numbers).all()):
         return None
-    return found
+    return cell
 
 
 def packed(numbers: FloatArray) -> list[bytes]:

@@ -12,7 +12,7 @@ import pickle
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from importlib import import_module
@@ -34,12 +34,6 @@ FINDER = "depthscope-project"
 POLL_SECONDS = 0.02
 ASK_SECONDS = 2.0
 WORKERLESS_SECONDS = 60.0
-
-
-def run_on_scheduler(run: SweepRun, address: str) -> Iterator[int]:
-    """Finish `run` on the workers of the scheduler at `address`; as `run_on_client` says."""
-    with connected(address) as client:
-        yield from run_on_client(run, client)
 
 
 def check_address(address: str) -> tuple[str, int]:
@@ -92,32 +86,17 @@ def run_on_client(run: SweepRun, client: Any) -> Iterator[int]:
     work = _portable_compute()
     open_parts: dict[str, list[Chunk]] = {}
     futures = []
-    for bundle in run.open_bundles():
-        parts = [part for chunk in bundle.chunks for part in run.parts(chunk)]
-        if parts:
-            # Not pure: a second sweep of the same grid must not be handed another one's answer by its name.
-            future = client.submit(work, pickle.dumps(parts), retries=RETRIES, pure=False)
-            open_parts[future.key] = parts
-            futures.append(future)
+    for parts in run.missing_work():
+        # Not pure: a second sweep of the same grid must not be handed another one's answer by its name.
+        future = client.submit(work, pickle.dumps(parts), retries=RETRIES, pure=False)
+        open_parts[future.key] = parts
+        futures.append(future)
     yield run.done
     for future in _answered(client, dask.as_completed(futures, loop=client.loop)):
         for part, (result, seconds) in zip(open_parts.pop(future.key), _answer(dask, future), strict=True):
             run.accept(part, result, seconds)
         future.release()
         yield run.done
-
-
-def compute(parts: Sequence[Chunk]) -> list[tuple[ChunkResult, float]]:
-    """What a worker runs: every chunk of a list, with the seconds it took."""
-    from core.sweep.engine import Engine
-    from core.sweep.process import settle
-
-    settle()
-    engine, answers = Engine(), []
-    for chunk in parts:
-        started = time.perf_counter()
-        answers.append((engine.run(chunk), time.perf_counter() - started))
-    return answers
 
 
 def _distributed() -> Any:
@@ -142,7 +121,7 @@ def _portable_compute() -> Callable[[bytes], bytes]:
     def work(parts: bytes) -> bytes:
         import pickle
 
-        from core.sweep.distributed import compute
+        from core.sweep.process import compute
 
         return pickle.dumps(compute(pickle.loads(parts)))
 

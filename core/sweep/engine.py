@@ -86,7 +86,7 @@ def _check_process(chunk: Chunk) -> None:
     if threads != 1:
         raise EngineError(
             f"Torch runs on {threads} threads here, and stored numbers are those of one thread; call "
-            "core.sweep.process.settle at the start of the program."
+            "core.sweep.process.use_one_thread at the start of the program."
         )
     if chunk.engine != engine_version():
         raise EngineError(

@@ -13,7 +13,8 @@ from typing import Any
 
 from core.health.band import Band
 from core.health.columns import INITIALIZED, REFUSED
-from core.sweep.output import ROWS, OutputFolder
+from core.sweep.output import OutputFolder
+from core.sweep.tables import ROWS
 
 
 @dataclass(frozen=True, kw_only=True)

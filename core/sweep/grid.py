@@ -22,12 +22,14 @@ from core.sweep.canonical import canonical_json
 from core.sweep.ranges import DEPTHS, seed_text
 
 MAX_CELLS = 2**22
+AXES = ("blocks", "seeds", "recipes", "sizes", "dtypes", "batches")
 # Positions up to which a batch is written out; a larger one is named by its digest.
 WRITTEN_POSITIONS = 4096
-SIZE_COLUMNS = (
-    "width", "heads", "kv_heads", "head_dim", "ff_width", "vocabulary", "positions", "norm", "mlp",
-    "position_encoding", "tied", "bias",
-)  # fmt: skip
+# Columns of the axes that vary over a grid beside the depth, with their types; any other one is text.
+SIZE_TYPES = {
+    **dict.fromkeys(("width", "heads", "kv_heads", "head_dim", "ff_width", "vocabulary", "positions"), "int64"),
+    **dict.fromkeys(("norm", "mlp", "position_encoding"), "str"), "tied": "bool", "bias": "bool",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ class SweepGrid:
     budget: Budget = field(default_factory=Budget)
 
     def __post_init__(self) -> None:
-        for axis in ("blocks", "seeds", "recipes", "sizes", "dtypes", "batches"):
+        for axis in AXES:
             values = getattr(self, axis)
             # A range is listed once it is known to be short enough.
             object.__setattr__(self, axis, values if isinstance(values, range) else tuple(values))
@@ -82,13 +84,14 @@ class SweepGrid:
         # A combination is written in several ways; its cells have one identity.
         object.__setattr__(self, "recipes", tuple(recipe(name).name for name in self.recipes))
         object.__setattr__(self, "sizes", tuple(replace(size, blocks=1) for size in self.sizes))
-        for axis, values in (*self._plain_axes(), ("batches", [batch.digest() for batch in self.batches])):
+        for axis in AXES:
             seen: set[Any] = set()
-            for value in values:
-                if value in seen:
-                    name = "A batch" if axis == "batches" else shown(value)
+            for value in getattr(self, axis):
+                one = value.digest() if isinstance(value, Batch) else value
+                if one in seen:
+                    name = "A batch" if isinstance(value, Batch) else shown(value)
                     raise GridError(f"{name} stands twice among the {axis} of the sweep; give each once.")
-                seen.add(value)
+                seen.add(one)
         for blocks in self.blocks:
             replace(self.sizes[0], blocks=blocks)
         for dtype in self.dtypes:
@@ -102,9 +105,6 @@ class SweepGrid:
             raise GridError(
                 f"The sweep has {cells:,} cells and may have {MAX_CELLS:,}; give fewer seeds, depths or recipes."
             )
-
-    def _plain_axes(self) -> list[tuple[str, tuple[Any, ...]]]:
-        return [(axis, getattr(self, axis)) for axis in ("blocks", "seeds", "recipes", "sizes", "dtypes")]
 
     @cached_property
     def arms(self) -> tuple[GridArm, ...]:
@@ -125,7 +125,7 @@ class SweepGrid:
     @cached_property
     def settings(self) -> tuple[Setting, ...]:
         """All settings in the order of the tables: sizes, dtypes, batches, and the depth innermost."""
-        varying = [name for name in SIZE_COLUMNS if len({getattr(size, name) for size in self.sizes}) > 1]
+        varying = [name for name in SIZE_TYPES if len({getattr(size, name) for size in self.sizes}) > 1]
         labels = self._batch_labels()
         found: list[Setting] = []
         for size in self.sizes:
@@ -141,6 +141,11 @@ class SweepGrid:
         """Names of the columns beside the contract's, for axes that vary."""
         return tuple(name for name, _ in self.settings[0].columns)
 
+    @property
+    def axis_types(self) -> dict[str, str]:
+        """The same with their types, as in `core.health.columns.SITE_TYPES`."""
+        return {name: SIZE_TYPES.get(name, "str") for name in self.extra_columns}
+
     def _batch_labels(self) -> list[str]:
         """`rows x positions` of every batch, counted where two have the same shape."""
         shapes = [f"{batch.inputs.shape[0]}x{batch.longest}" for batch in self.batches]
@@ -150,7 +155,7 @@ class SweepGrid:
         ]
 
     def document(self) -> dict[str, Any]:
-        """The grid as plain JSON; seeds are ranges in text, since they may pass 2^53."""
+        """The grid as plain JSON; seeds are ranges in text, since they may exceed 2^53."""
         return {
             "blocks": list(self.blocks),
             "seeds": seed_text(self.seeds),

@@ -16,11 +16,12 @@ from core.decoder.splitmix64 import FloatArray, units
 from core.recipes.catalogue import recipe
 from core.sweep.grid import GridArm
 from core.sweep.quantities import QUANTITIES
-from core.sweep.results import OBSERVED, Results
+from core.sweep.results import Results
 
-GROWTH_COLUMNS = (
-    "arm", "recipe", "quantity", "kind", "exponent", "lower95", "upper95", "depths", "seeds", "note",
-)  # fmt: skip
+GROWTH_TYPES = {
+    "arm": "str", "recipe": "str", "quantity": "str", "kind": "str",
+    **dict.fromkeys(("exponent", "lower95", "upper95", "depths", "seeds"), "float64"), "note": "str",
+}  # fmt: skip
 GROWING = ("largest_activation_ratio", "input_adjoint_ratio")
 FIT, DERIVED = "fit", "derived"
 FIT_NOTE = "log-log least squares over seeds and depths; interval by bootstrap over seeds"
@@ -33,7 +34,7 @@ Row = dict[str, Any]
 
 
 def growth_rows(results: Results) -> Iterator[Row]:
-    """One row an arm, size, dtype, batch, quantity and kind; a fit needs two depths and is None without them."""
+    """One row per arm, size, dtype, batch, quantity and kind; a fit needs two depths and is None without them."""
     grid = results.grid
     depths = len(grid.blocks)
     for arm in grid.arms:
@@ -52,7 +53,7 @@ def _fit(results: Results, arm: GridArm, start: int, quantity: str) -> Row:
     depths = slice(start, start + len(results.grid.blocks))
     row = results.recipe(arm.recipe)
     values = results.values[depths, row, :, QUANTITIES.index(quantity)]
-    usable = (results.state[depths, row] == OBSERVED) & (values > 0)
+    usable = results.observed[depths, row] & (values > 0)
     sums = _sums(np.log(np.array(results.grid.blocks, dtype=np.float64)), values, usable)
     sums = sums[:, sums[0] > 0]
     used = int(usable.any(axis=1).sum())
@@ -104,5 +105,5 @@ def _row(
     seeds: int | None = None,
     note: str,
 ) -> Row:
-    found = (arm.arm, arm.recipe, quantity, kind, exponent, lower, upper, depths, seeds, note)
-    return dict(zip(GROWTH_COLUMNS, found, strict=True))
+    values = (arm.arm, arm.recipe, quantity, kind, exponent, lower, upper, depths, seeds, note)
+    return dict(zip(GROWTH_TYPES, values, strict=True))

@@ -6,22 +6,21 @@ once. So a run is behind a lock, and `turns` bounds how many slices are computed
 
 from __future__ import annotations
 
-import tempfile
+import io
 import time
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from threading import Lock, Semaphore
 from typing import TYPE_CHECKING
 
 from core.errors import BudgetError, DepthscopeError
-from core.recipes.catalogue import recipe
 from core.sweep.allowance import Allowance
 from core.sweep.cost import SweepEstimate
 from core.sweep.grid import SweepGrid
-from core.sweep.output import OutputFolder
+from core.sweep.results import site_labels
 from core.sweep.run import SweepRun
 from core.sweep.store import Store
+from core.sweep.tables import write_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,11 +48,8 @@ class InteractiveSweep:
     """One grid against one store, for one visitor; every method may be called from any thread.
 
     `running` says that slices are wanted: whoever shows the sweep then calls `advance` again and again. `fault` is the
-    sentence why it stopped by itself, and None otherwise; finished cells are stored in any case. `elsewhere` says
-    whether other machines compute it.
+    sentence why it stopped by itself, and None otherwise; finished cells are stored in any case.
     """
-
-    elsewhere = False
 
     def __init__(self, grid: SweepGrid, store: Store, turns: Semaphore, allowance: Allowance | None = None) -> None:
         self.allowance = allowance or Allowance()
@@ -61,10 +57,10 @@ class InteractiveSweep:
         self.grid, self.running = grid, False
         self.fault: str | None = None
         self._store, self._turns, self._lock = store, turns, Lock()
-        self._run = self._new_run()
+        self._run = SweepRun(self.grid, self._store)
         self._tables: dict[str, tuple[int, pd.DataFrame]] = {}
         self._began, self._paused = 0.0, 0.0
-        self._look()
+        self._measure_work()
         self._before, self._work = self._run.done, self._left
 
     @property
@@ -99,19 +95,13 @@ class InteractiveSweep:
 
     @cached_property
     def rows(self) -> int:
-        """Rows of the long table once complete: one a site, and one for a cell that is refused beforehand."""
-        sites: dict[tuple[str, int], int] = {}
-        found = 0
-        for arm in self.grid.arms:
-            for index, setting in enumerate(self.grid.settings):
-                if (index, arm.recipe) in self._run.plan.refusals:
-                    found += len(self.grid.seeds)
-                    continue
-                key = (arm.recipe, setting.config.blocks)
-                if key not in sites:
-                    sites[key] = len(recipe(arm.recipe).graph(setting.config).site_labels())
-                found += len(self.grid.seeds) * sites[key]
-        return found
+        """Rows of the long table once complete: one per site, and one for a cell that is refused beforehand."""
+        refused, settings = self._run.plan.refusals, self.grid.settings
+        return len(self.grid.seeds) * sum(
+            1 if (index, arm.recipe) in refused else len(site_labels(arm.recipe, setting.config))
+            for arm in self.grid.arms
+            for index, setting in enumerate(settings)
+        )
 
     @property
     def refusal(self) -> str | None:
@@ -170,9 +160,9 @@ class InteractiveSweep:
                 raise
             finally:
                 self._turns.release()
-            self._look()
+            self._measure_work()
             if self.complete or not self.running:
-                self._rest()
+                self._finish()
 
     def table(self, name: str) -> pd.DataFrame:
         """`cells`, `summary` or `growth` of the finished cells, made once for each state of the sweep."""
@@ -183,29 +173,25 @@ class InteractiveSweep:
             return kept[1]
 
     def file(self, name: str) -> bytes:
-        """A file of the folder that the command line writes for this grid, the same bytes; complete sweeps only."""
-        with self._lock, tempfile.TemporaryDirectory() as place:
-            folder = OutputFolder(place)
-            folder.begin(self.grid)
-            folder.write(self._run, parquet=name.endswith(".parquet"))
-            return (Path(place) / name).read_bytes()
+        """A table of the folder that the command line writes for this grid, the same bytes; complete sweeps only."""
+        stream = io.BytesIO()
+        with self._lock:
+            write_table(stream, name, self._run.results)
+        return stream.getvalue()
 
-    def _rest(self) -> None:
+    def _finish(self) -> None:
         """Stop, keep the store within its size, and let go of base draws by reading the run anew."""
         try:
             if self.complete:
                 self._store.trim(self._run.keys())
-            self._run = self._new_run()
-            self._look()
+            self._run = SweepRun(self.grid, self._store)
+            self._measure_work()
         except DepthscopeError as error:
             self.fault = self.fault or str(error)
         finally:
             self.cancel()
 
-    def _new_run(self) -> SweepRun:
-        return SweepRun(self.grid, self._store)
-
-    def _look(self) -> None:
+    def _measure_work(self) -> None:
         """Note what is missing, so that whoever draws the page need not wait for the pass under way."""
         self._cost = self._run.estimate
         self._longest = max((chunk.seconds for chunk in self._run.pending), default=0.0)

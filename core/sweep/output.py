@@ -5,36 +5,33 @@ Nothing in them tells when, where or in how many pieces they were computed, so e
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any
 
 from core import __version__
 from core.errors import StorageError
-from core.files import check_kind, is_room, replacing
+from core.files import check_kind, clear, is_room, replacing
 from core.health.columns import REFUSED
 from core.strict_json import read_json
 from core.sweep.canonical import canonical_json, engine_version, library_versions
 from core.sweep.folder_lock import LOCK, made_and_locked
 from core.sweep.grid import SweepGrid
 from core.sweep.growth import growth_rows
-from core.sweep.rows import columns, csv_lines, slices
 from core.sweep.run import SweepRun
-from core.sweep.summary import ALL_RATIOS, SUMMARY_COLUMNS, summary_rows
+from core.sweep.tables import PARQUET, ROWS, SUMMARY, write_table
 
 SCHEMA = "depthscope.sweep/1"
-MANIFEST, ROWS, SUMMARY, PARQUET = "manifest.json", "sweep.csv", "summary.csv", "sweep.parquet"
+MANIFEST = "manifest.json"
 TABLES = (ROWS, SUMMARY, PARQUET)
 PARTIAL = ".partial"
 UNFINISHED, COMPLETE = "unfinished", "complete"
 MAX_MANIFEST_BYTES = 2**26
-READ_BYTES = 2**20
 
 
 class OutputFolder:
@@ -56,11 +53,14 @@ class OutputFolder:
         if (
             manifest.get("engine") != engine_version()
             or not isinstance(digests, dict)
-            or set(digests) != _names(parquet)
+            or set(digests) != {*_names(parquet)}
             or manifest.get("manifest_digest") != _digest_of(manifest)
         ):
             return None
-        return manifest if all(digests[name] == self._digest(name) for name in digests) else None
+        with suppress(OSError):
+            if all(digests[name] == _digest(self.path / name) for name in digests):
+                return manifest
+        return None
 
     @contextmanager
     def claimed(self) -> Iterator[None]:
@@ -72,6 +72,8 @@ class OutputFolder:
             self._own_manifest()
             for name in (MANIFEST, *TABLES):
                 check_kind(self.path / name)
+            # No other sweep writes here now, so whatever is left aside is that of a killed one.
+            clear(self.path, 0.0)
             yield
 
     def begin(self, grid: SweepGrid) -> None:
@@ -80,15 +82,9 @@ class OutputFolder:
 
     def write(self, run: SweepRun, *, parquet: bool = False) -> dict[str, Any]:
         """Write both tables, then the manifest with the digests of what was written, and return it."""
-        fills: dict[str, Callable[[IO[bytes]], None]] = {
-            ROWS: lambda stream: _write_lines(stream, _row_lines(run)),
-            SUMMARY: lambda stream: _write_lines(stream, _summary_lines(run)),
+        digests = {
+            name: self._write(name, partial(write_table, name=name, results=run.results)) for name in _names(parquet)
         }
-        if parquet:
-            from core.sweep.parquet import write_rows
-
-            fills[PARQUET] = lambda stream: write_rows(stream, run)
-        digests = {name: self._write_table(name, fill) for name, fill in fills.items()}
         manifest = {
             **_head(run.grid, COMPLETE),
             "cells": {"total": run.total, "observed": run.done - run.refused, REFUSED: run.refused},
@@ -100,12 +96,6 @@ class OutputFolder:
         for name in set(TABLES) - set(digests):
             (self.path / name).unlink(missing_ok=True)
         return manifest
-
-    def _write_table(self, name: str, fill: Callable[[IO[bytes]], None]) -> str:
-        """Write a table; the SHA-256 of its bytes as they are written, whoever changes the file afterwards."""
-        state = hashlib.sha256()
-        self._write(name, lambda stream: fill(cast("IO[bytes]", _Digested(stream, state))))
-        return state.hexdigest()
 
     def _own_manifest(self) -> dict[str, Any] | None:
         """The manifest of the sweep that lies here; None in an empty or absent folder."""
@@ -135,27 +125,17 @@ class OutputFolder:
             )
         return dict(manifest)
 
-    def _digest(self, name: str) -> str | None:
-        state = hashlib.sha256()
-        try:
-            with open(self.path / name, "rb") as stream:
-                while block := stream.read(READ_BYTES):
-                    state.update(block)
-        except OSError:
-            return None
-        return state.hexdigest()
-
     def _write_manifest(self, manifest: Mapping[str, Any]) -> None:
         text = json.dumps(manifest, indent=1, allow_nan=False) + "\n"
-        self._write(MANIFEST, lambda stream: _write_lines(stream, [text]))
+        self._write(MANIFEST, lambda stream: stream.write(text.encode()))
 
-    def _write(self, name: str, fill: Callable[[IO[bytes]], None]) -> str:
-        """Fill a file aside and move it into place; the SHA-256 of what was written."""
+    def _write(self, name: str, fill: Callable[[IO[bytes]], object]) -> str:
+        """Fill a file aside and move it into place; the SHA-256 of what was written, whatever becomes of it there."""
         try:
             with replacing(self.path / name) as (aside,):
                 with open(aside, "wb") as stream:
                     fill(stream)
-                digest = self._digest(str(aside))
+                digest = _digest(aside)
             # What an earlier version of the program left where it was killed.
             (self.path / (name + PARTIAL)).unlink(missing_ok=True)
         except OSError as error:
@@ -163,63 +143,16 @@ class OutputFolder:
                 f"{name} cannot be written to {self.path}: {error.strerror or error}; finished cells are in the store, "
                 "so free space or give another folder and run the sweep again."
             ) from error
-        assert digest is not None
         return digest
 
 
-class _Digested(io.RawIOBase):
-    """A stream that hands on what is written and feeds it to a digest."""
-
-    def __init__(self, stream: IO[bytes], state: hashlib._Hash) -> None:
-        self._stream, self._state, self._written = stream, state, 0
-
-    def writable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._written
-
-    def write(self, data: Any) -> int:
-        self._state.update(data)
-        self._stream.write(data)
-        self._written += len(data)
-        return len(data)
+def _names(parquet: bool) -> tuple[str, ...]:
+    return TABLES if parquet else (ROWS, SUMMARY)
 
 
-def summary_lines(folder: OutputFolder) -> list[str]:
-    """The largest ratios of a written summary as a table for a terminal, one line an arm and setting."""
-    rows = _summary(folder)
-    extra = list(rows[0])[len(SUMMARY_COLUMNS) :] if rows else []
-    found: dict[tuple[str, ...], dict[str, dict[str, str]]] = {}
-    for row in rows:
-        key = tuple(row[name] for name in ("arm", "recipe", "blocks", *extra))
-        found.setdefault(key, {})[row["quantity"]] = row
-    lines = [f"{'arm':<13}{'recipe':<20}{'blocks':>6}{'largest A':>14}{'largest G':>14}{'in band':>9}{'seeds':>7}"]
-    for (arm, name, blocks, *rest), quantity in found.items():
-        shown = [quantity[kind]["median"] for kind in ("largest_activation_ratio", "largest_adjoint_ratio")]
-        medians = "".join(f"{float(value):>14.6g}" if value else f"{'-':>14}" for value in shown)
-        share = quantity[ALL_RATIOS]["share_within"]
-        band = f"{float(share):>8.1%}" if share else f"{'-':>8}"
-        settings = "".join(f"  {column} {value}" for column, value in zip(extra, rest, strict=True))
-        lines.append(f"{arm:<13}{name:<20}{blocks:>6}{medians} {band}{quantity[ALL_RATIOS]['seeds']:>7}{settings}")
-    return lines
-
-
-def refused_recipes(folder: OutputFolder) -> list[str]:
-    """Recipes of a written summary of which no cell was observed."""
-    observed: dict[str, int] = {}
-    for row in _summary(folder):
-        observed[row["recipe"]] = observed.get(row["recipe"], 0) + int(row["seeds"])
-    return [name for name, seeds in observed.items() if not seeds]
-
-
-def _summary(folder: OutputFolder) -> list[dict[str, str]]:
-    with open(folder.path / SUMMARY, encoding="utf-8", newline="") as stream:
-        return list(csv.DictReader(stream))
-
-
-def _names(parquet: bool) -> set[str]:
-    return {ROWS, SUMMARY, PARQUET} if parquet else {ROWS, SUMMARY}
+def _digest(path: Path) -> str:
+    with open(path, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _head(grid: SweepGrid, state: str) -> dict[str, Any]:
@@ -238,20 +171,3 @@ def _digest_of(manifest: Mapping[str, Any]) -> str:
     """SHA-256 of the rest of a manifest, so that an edited one is not believed."""
     rest = {name: value for name, value in manifest.items() if name != "manifest_digest"}
     return hashlib.sha256(canonical_json(rest).encode()).hexdigest()
-
-
-def _row_lines(run: SweepRun) -> Iterator[str]:
-    yield ",".join(columns(run)) + "\n"
-    for part in slices(run):
-        yield from csv_lines(part)
-
-
-def _summary_lines(run: SweepRun) -> Iterator[str]:
-    names = (*SUMMARY_COLUMNS, *run.grid.extra_columns)
-    yield ",".join(names) + "\n"
-    for row in summary_rows(run.results):
-        yield ",".join("" if row[name] is None else str(row[name]) for name in names) + "\n"
-
-
-def _write_lines(stream: IO[bytes], lines: Iterable[str]) -> None:
-    stream.writelines(line.encode() for line in lines)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -10,8 +10,9 @@ from core.decoder.base_draw import Distribution
 from core.decoder.batch import Batch
 from core.decoder.config import DecoderConfig
 from core.errors import DepthscopeError, GridError
-from core.health.estimate import check_memory
+from core.health.estimate import check_run
 from core.health.pace import machine_pace
+from core.health.passes import passes
 from core.health.request import ObserveRequest
 from core.recipes.catalogue import recipe
 from core.sweep.canonical import engine_version
@@ -54,24 +55,24 @@ class Chunk:
         """Rough peak above the process's own size."""
         return pass_bytes(self.config, self.batch, self.dtype, len(self.seeds), len(self.recipes))
 
-    def narrowed(self, seeds: Sequence[int], recipes: Sequence[str]) -> Chunk:
-        """The same pass over fewer seeds or recipes."""
-        return replace(self, seeds=tuple(seeds), recipes=tuple(recipes))
-
 
 @dataclass(frozen=True, eq=False)
-class Bundle:
+class ChunkGroup:
     """Chunks that share base draws: one size, one run of seeds, every depth, recipe, dtype and batch."""
 
     chunks: tuple[Chunk, ...]
 
     @property
-    def seconds(self) -> float:
-        """Rough cost on one core, base draws included once."""
+    def draw_seconds(self) -> float:
+        """Rough cost of the base draws on one core."""
         first = self.chunks[0]
         deepest = replace(first.config, blocks=first.deepest)
-        draws = draw_seconds(deepest, len(first.seeds), first.distribution, machine_pace())
-        return draws + sum(chunk.seconds for chunk in self.chunks)
+        return draw_seconds(deepest, len(first.seeds), first.distribution, machine_pace())
+
+    @property
+    def seconds(self) -> float:
+        """Rough cost on one core, base draws included once."""
+        return self.draw_seconds + sum(chunk.seconds for chunk in self.chunks)
 
 
 class SweepPlan:
@@ -93,37 +94,33 @@ class SweepPlan:
             raise GridError(next(iter(self.refusals.values())))
 
     @cached_property
-    def bundles(self) -> tuple[Bundle, ...]:
+    def groups(self) -> tuple[ChunkGroup, ...]:
         """Every chunk, those that share base draws together, the deepest first."""
-        return tuple(bundle for size in range(len(self.grid.sizes)) for bundle in self._of_size(size))
+        return tuple(group for size in range(len(self.grid.sizes)) for group in self._of_size(size))
 
-    def _of_size(self, size: int) -> Iterator[Bundle]:
+    @property
+    def seconds(self) -> float:
+        """Rough cost of the whole grid on one core, whatever is already stored."""
+        return sum(group.seconds for group in self.groups)
+
+    def _of_size(self, size: int) -> Iterator[ChunkGroup]:
         grid = self.grid
         each = len(grid.settings) // len(grid.sizes)
-        passes = [
-            (index, names)
-            for index in range(size * each, (size + 1) * each)
-            for names in self._passes(index)
-        ]  # fmt: skip
-        if not passes:
+        found = [(index, names) for index in range(size * each, (size + 1) * each) for names in self._passes(index)]
+        if not found:
             return
-        passes.sort(key=lambda part: -grid.settings[part[0]].config.blocks)
-        deepest = grid.settings[passes[0][0]].config.blocks
-        step = min(_seeds_a_chunk(grid.settings[index], len(names)) for index, names in passes)
+        found.sort(key=lambda one: -grid.settings[one[0]].config.blocks)
+        deepest = grid.settings[found[0][0]].config.blocks
+        step = min(_seeds_per_chunk(grid.settings[index], len(names)) for index, names in found)
         ordered = sorted(grid.seeds)
         for start in range(0, len(ordered), step):
             seeds = tuple(ordered[start : start + step])
-            yield Bundle(tuple(self._chunk(index, names, seeds, deepest) for index, names in passes))
+            yield ChunkGroup(tuple(self._chunk(index, names, seeds, deepest) for index, names in found))
 
     def _passes(self, index: int) -> list[tuple[str, ...]]:
-        """The recipes of a setting that run, those of one topology together."""
-        groups: dict[object, list[str]] = {}
-        for name in self.grid.computed:
-            if (index, name) not in self.refusals:
-                chosen = recipe(name)
-                # A profile step measures its own members, so such a recipe runs by itself.
-                groups.setdefault(name if chosen.profile else chosen.topology, []).append(name)
-        return [tuple(names) for names in groups.values()]
+        """The recipes of every pass of a setting, of those that run."""
+        names = [name for name in self.grid.computed if (index, name) not in self.refusals]
+        return [tuple(names[place] for place in places) for places in passes([recipe(name) for name in names])]
 
     def _chunk(self, index: int, names: tuple[str, ...], seeds: tuple[int, ...], deepest: int) -> Chunk:
         setting = self.grid.settings[index]
@@ -152,14 +149,13 @@ def _refusal(grid: SweepGrid, setting: Setting, name: str) -> str | None:
         distribution=grid.distribution,
     )
     try:
-        request.check()
-        check_memory(request)
+        check_run(request)
     except DepthscopeError as error:
         return str(error)
     return None
 
 
-def _seeds_a_chunk(setting: Setting, arms: int) -> int:
+def _seeds_per_chunk(setting: Setting, arms: int) -> int:
     """The largest power of two whose pass keeps to the limits of members, time and memory; at least one seed."""
     seeds = 1
     while 2 * seeds * arms <= MAX_MEMBERS and _fits(setting, 2 * seeds, arms):

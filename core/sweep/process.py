@@ -1,10 +1,17 @@
-"""What a program that computes cells sets once, at its start; the engine itself changes nothing of its process."""
+"""A process that computes cells: what it sets once, at its start, and what it does when it is given chunks."""
 
 from __future__ import annotations
 
 import ctypes
 import os
 import sys
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from core.sweep.engine import ChunkResult
+    from core.sweep.plan import Chunk
 
 # glibc's names for mallopt: memory given back to the kernel, and size from which it is mapped apart.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
@@ -12,7 +19,7 @@ _KEEP_ALL = 2**31 - 1
 _LARGEST_KEPT = 2**30
 
 
-def settle() -> None:
+def use_one_thread() -> None:
     """Run torch on one thread, and let the allocator keep freed memory for the next pass.
 
     One thread makes stored bits the same whatever the number of cores, and several processes do better than several
@@ -36,3 +43,15 @@ def cores() -> int:
     if sys.platform == "linux":
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def compute(parts: Sequence[Chunk]) -> list[tuple[ChunkResult, float]]:
+    """What a worker runs: every chunk of a list, with the seconds it took."""
+    from core.sweep.engine import Engine
+
+    use_one_thread()
+    engine, answers = Engine(), []
+    for chunk in parts:
+        started = time.perf_counter()
+        answers.append((engine.run(chunk), time.perf_counter() - started))
+    return answers

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from core.decoder.splitmix64 import FloatArray
-from core.health.band import Band
+from core.health.sites import site_ratios
 
 RATIOS = (
     "largest_activation_ratio", "smallest_activation_ratio", "last_activation_ratio",
     "largest_adjoint_ratio", "smallest_adjoint_ratio", "input_adjoint_ratio",
 )  # fmt: skip
 QUANTITIES = (*RATIOS, "loss_nats")
+# Indices of the quantities that decide whether every ratio of a cell lies within the band.
+EXTREMES = [QUANTITIES.index(name) for name in RATIOS if name.startswith(("largest", "smallest"))]
 
 
 def split_numbers(numbers: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -22,9 +23,9 @@ def split_numbers(numbers: FloatArray) -> tuple[FloatArray, FloatArray, FloatArr
 
 
 def ratios(numbers: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Activation ratio to the input and adjoint ratio to the last site, `[n, S]` each."""
+    """Activation ratio to the input and adjoint ratio to the last site of stored rows, `[n, S]` each."""
     _, activation, adjoint = split_numbers(numbers)
-    return activation / activation[:, :1], adjoint / adjoint[:, -1:]
+    return site_ratios(activation, adjoint)
 
 
 def quantities(numbers: FloatArray) -> FloatArray:
@@ -36,13 +37,3 @@ def quantities(numbers: FloatArray) -> FloatArray:
         numbers[:, 0],
     ]  # fmt: skip
     return np.stack(columns, axis=1)
-
-
-def within(values: FloatArray, band: Band) -> npt.NDArray[np.bool_]:
-    """Whether each ratio lies in the band, both ends included."""
-    return np.asarray((values >= band.lower) & (values <= band.upper))
-
-
-def verdicts(values: FloatArray, band: Band) -> npt.NDArray[np.str_]:
-    """`below`, `within` or `above` for each ratio, as `core.health.band.classify` says."""
-    return np.where(values < band.lower, "below", np.where(values > band.upper, "above", "within"))

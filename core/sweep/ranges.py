@@ -20,15 +20,15 @@ def parse_seeds(text: str, limit: int = MAX_SEEDS) -> tuple[int, ...]:
     return tuple(chain.from_iterable(_seed_ranges(text, limit)))
 
 
-def seeds_or_range(text: str) -> Sequence[int]:
+def seeds_or_range(text: str, limit: int = MAX_SEEDS) -> Sequence[int]:
     """The same seeds, a single range not yet listed, so that a grid may refuse it by its length."""
-    ranges = _seed_ranges(text, MAX_SEEDS)
+    ranges = _seed_ranges(text, limit)
     return ranges[0] if len(ranges) == 1 else tuple(chain.from_iterable(ranges))
 
 
 def _seed_ranges(text: str, limit: int) -> list[range]:
     ranges: list[range] = []
-    for part in _parts("seeds", text):
+    for part in parse_names("seeds", text):
         first, colon, last = part.partition(":")
         start = checked_seed(first)
         # The end is left out, so one past the largest seed is a valid end.
@@ -46,17 +46,12 @@ def _seed_ranges(text: str, limit: int) -> list[range]:
 def parse_sizes(label: str, text: str) -> tuple[int, ...]:
     """Whole numbers joined by commas, such as `1,2,4`."""
     sizes = []
-    for part in _parts(label, text):
+    for part in parse_names(label, text):
         size = whole_number(part)
         if size is None or size < 0:
             raise GridError(f"{label} holds {part[:60]!r}, which is not a whole number; write it as 1,2,4.")
         sizes.append(size)
     return tuple(sizes)
-
-
-def parse_names(label: str, text: str) -> tuple[str, ...]:
-    """Names joined by commas."""
-    return tuple(_parts(label, text))
 
 
 def seed_text(seeds: Sequence[int]) -> str:
@@ -71,11 +66,12 @@ def seed_text(seeds: Sequence[int]) -> str:
     return ",".join(parts)
 
 
-def _parts(label: str, text: str) -> list[str]:
+def parse_names(label: str, text: str) -> tuple[str, ...]:
+    """Names joined by commas."""
     parts = [part.strip(SPACES) for part in text.split(",")]
     if "" in parts:
         raise GridError(f"{label} is {text[:60]!r}, with an empty place between commas; leave no place empty.")
-    return parts
+    return tuple(parts)
 
 
 def _is_positive(text: str) -> bool:

@@ -1,10 +1,10 @@
-"""A sweep as people type it in a form: the lists of the command line, without the command line."""
+"""A sweep as people type it, in a form or on the command line: every axis as text."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from core.decoder.batch import MAX_TOKENS, Batch, chapter_batch
@@ -13,22 +13,27 @@ from core.errors import BatchError, GridError
 from core.health.band import DEFAULT_BAND, Band
 from core.recipes.catalogue import DEFAULT
 from core.sweep.grid import SweepGrid
-from core.sweep.ranges import DEPTHS, parse_names, parse_seeds, parse_sizes
+from core.sweep.ranges import DEPTHS, MAX_SEEDS, parse_names, parse_sizes, seeds_or_range
 from core.sweep.tokens import uniform_batch
 
 CHAPTER, TEXT, RANDOM = "chapter", "text", "random tokens"
 INPUTS = (CHAPTER, TEXT, RANDOM)
-SIZES = ("width", "heads", "kv_heads", "ff_width", "vocabulary", "positions")
+SIZES = ("width", "heads", "kv_heads", "head_dim", "ff_width", "vocabulary", "positions")
 LISTS = ("blocks", "seeds", *SIZES, "dtype")
 NARROW = DecoderConfig()
+# What refusals call a list in a form.
+LABELS = {
+    "blocks": "Depths", "dtype": "Floating types", "vocabulary": "Vocabulary", "lengths": "Row lengths", "rows": "Rows",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
 class SweepRequest:
     """Every axis as text, entries joined by commas; a seed range leaves its end out. The defaults are the verb's.
 
-    Size lists of several entries go side by side. Empty `kv_heads` are as many as query heads, empty `positions` hold
-    the longest row. `lengths` and `rows` shape random tokens, and `text` is used where the input is text.
+    Size lists of several entries go side by side. Empty `kv_heads` are as many as query heads, empty `head_dim` shares
+    the width among them, empty `positions` hold the longest row. `lengths`, `rows` and `token_seed` shape random
+    tokens, and `text` is used where the input is text.
     """
 
     blocks: str = ",".join(map(str, DEPTHS))
@@ -37,6 +42,7 @@ class SweepRequest:
     width: str = str(NARROW.width)
     heads: str = str(NARROW.heads)
     kv_heads: str = ""
+    head_dim: str = ""
     ff_width: str = str(NARROW.ff_width)
     vocabulary: str = str(NARROW.vocabulary)
     positions: str = ""
@@ -45,20 +51,34 @@ class SweepRequest:
     text: str = ""
     lengths: str = "4"
     rows: str = "1"
+    token_seed: int = 0
     band_lower: float = DEFAULT_BAND.lower
     band_upper: float = DEFAULT_BAND.upper
 
-    def grid(self, *, most_seeds: int | None = None) -> SweepGrid:
-        """The grid that the texts describe, of at most `most_seeds` seeds; raises the error of the text at fault."""
-        batches = self._batches()
+    def grid(
+        self,
+        *,
+        most_seeds: int = MAX_SEEDS,
+        label: Callable[[str], str] = lambda name: LABELS.get(name, name),
+        like: DecoderConfig = NARROW,
+        batches: Sequence[Batch] = (),
+        **axes: Any,
+    ) -> SweepGrid:
+        """The grid that the texts describe, of at most `most_seeds` seeds; raises the error of the text at fault.
+
+        `label` says what refusals call a list. `like` has what the decoders share beside their sizes, `batches` stand
+        in place of the typed input, and `axes` are further fields of the grid.
+        """
+        batches = batches or self._batches(label)
         return SweepGrid(
-            blocks=parse_sizes("Depths", self.blocks),
-            seeds=parse_seeds(self.seeds) if most_seeds is None else parse_seeds(self.seeds, most_seeds),
+            blocks=parse_sizes(label("blocks"), self.blocks),
+            seeds=seeds_or_range(self.seeds, most_seeds),
             recipes=self.recipes,
-            sizes=tuple(self._sizes(max(batch.longest for batch in batches))),
-            dtypes=parse_names("Floating types", self.dtype),
+            sizes=tuple(self._sizes(label, like, max(batch.longest for batch in batches))),
+            dtypes=parse_names(label("dtype"), self.dtype),
             batches=tuple(batches),
             band=Band(self.band_lower, self.band_upper),
+            **axes,
         )
 
     def command(self, folder: str = "sweep") -> str:
@@ -74,40 +94,43 @@ class SweepRequest:
             words += ["--text", self.text]
         elif self.input == RANDOM:
             words += ["--lengths", self.lengths, "--rows", self.rows]
+            words += ["--token-seed", str(self.token_seed)] if self.token_seed else []
         if (self.band_lower, self.band_upper) != (default.band_lower, default.band_upper):
             words += ["--band", f"{self.band_lower!r},{self.band_upper!r}"]
         return shlex.join([*words, "--out", folder])
 
-    def _batches(self) -> list[Batch]:
+    def _batches(self, label: Callable[[str], str]) -> list[Batch]:
         if self.input == TEXT:
             return [Batch.from_text(self.text)]
         if self.input != RANDOM:
             return [chapter_batch()]
         # Tokens that every size of the sweep has.
-        vocabulary = min(parse_sizes("Vocabulary", self.vocabulary))
-        lengths, rows = parse_sizes("Row lengths", self.lengths), parse_sizes("Rows", self.rows)
+        vocabulary = min(parse_sizes(label("vocabulary"), self.vocabulary))
+        lengths, rows = parse_sizes(label("lengths"), self.lengths), parse_sizes(label("rows"), self.rows)
         if sum(lengths) * sum(rows) > MAX_TOKENS:
             raise BatchError(
                 f"The inputs have {sum(lengths) * sum(rows):,} positions together and may have {MAX_TOKENS:,}; give "
                 "fewer or shorter rows."
             )
-        return [uniform_batch(count, length, vocabulary) for length in lengths for count in rows]
+        return [uniform_batch(count, length, vocabulary, self.token_seed) for length in lengths for count in rows]
 
-    def _sizes(self, longest: int) -> Iterator[DecoderConfig]:
-        lists = {name: parse_sizes(name, getattr(self, name)) for name in SIZES if getattr(self, name).strip()}
+    def _sizes(self, label: Callable[[str], str], like: DecoderConfig, longest: int) -> Iterator[DecoderConfig]:
+        texts = {name: getattr(self, name) for name in SIZES}
+        lists = {name: parse_sizes(label(name), text) for name, text in texts.items() if text.strip()}
         lists.setdefault("positions", (max(NARROW.positions, longest),))
-        for sizes in side_by_side(lists):
-            yield DecoderConfig(blocks=1, **sizes)
+        for sizes in side_by_side(lists, label):
+            # None, so that what follows from other sizes is not taken over from `like`.
+            yield replace(like, blocks=1, **{"kv_heads": None, "head_dim": None, **sizes})
 
 
-def side_by_side(lists: Mapping[str, Sequence[int]]) -> Iterator[dict[str, Any]]:
+def side_by_side(lists: Mapping[str, Sequence[int]], label: Callable[[str], str] = str) -> Iterator[dict[str, Any]]:
     """Size lists of one length side by side; a single entry goes with every entry of the others."""
     count = max(len(values) for values in lists.values())
     for name, values in lists.items():
         if len(values) not in (1, count):
             raise GridError(
-                f"{name} has {len(values)} entries beside a size list of {count}; lists of sizes go side by side, so "
-                "give one entry or as many."
+                f"{label(name)} has {len(values)} entries beside a size list of {count}; lists of sizes go side by "
+                "side, so give one entry or as many."
             )
     for index in range(count):
         yield {name: values[index if len(values) > 1 else 0] for name, values in lists.items()}

@@ -1,41 +1,46 @@
-"""What is known of every cell of a grid: its state and its few scalars; sites stay in the store."""
+"""What is known of every cell of a grid: its state and its few scalars; the numbers of its sites stay in the store."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
+from core.decoder.config import DecoderConfig
 from core.decoder.splitmix64 import FloatArray
+from core.errors import StoreError
+from core.recipes.catalogue import recipe
+from core.sweep.cells import CellResult
 from core.sweep.grid import SweepGrid
+from core.sweep.keys import cell_keys
 from core.sweep.quantities import QUANTITIES, quantities
-
-MISSING, OBSERVED, REFUSED = 0, 1, 2
+from core.sweep.store import Store
 
 
 class Results:
     """State and scalars by (setting, recipe, seed), each an index into the grid's settings, recipes and seeds.
 
-    `state` is `[settings, recipes, seeds]`, `values` the same with `QUANTITIES` last, NaN where nothing was observed.
+    `observed` and `refused` are `[settings, recipes, seeds]`; a cell that is neither has not finished. `values` is the
+    same with `QUANTITIES` last, NaN where nothing was observed. `refusals` are the cells refused beforehand, by setting
+    and recipe, with the reason.
     """
 
-    def __init__(self, grid: SweepGrid, refusals: Mapping[tuple[int, str], str]) -> None:
-        self.grid = grid
+    def __init__(self, grid: SweepGrid, refusals: Mapping[tuple[int, str], str], store: Store) -> None:
+        self.grid, self._refusals, self._store = grid, refusals, store
         shape = (len(grid.settings), len(grid.computed), len(grid.seeds))
-        self.state: npt.NDArray[np.int8] = np.zeros(shape, dtype=np.int8)
+        self.observed, self.refused = np.zeros(shape, dtype=bool), np.zeros(shape, dtype=bool)
         self.values: FloatArray = np.full((*shape, len(QUANTITIES)), np.nan)
         self._recipes = {name: index for index, name in enumerate(grid.computed)}
         self._seeds = {seed: index for index, seed in enumerate(grid.seeds)}
-        self._refusals = dict(refusals)
         self._reasons: dict[tuple[int, int, int], str] = {}
         for setting, name in refusals:
-            self.state[setting, self._recipes[name]] = REFUSED
+            self.refused[setting, self._recipes[name]] = True
 
     @property
     def finished(self) -> int:
         """Cells observed or refused."""
-        return int(np.count_nonzero(self.state))
+        return int(np.count_nonzero(self.observed | self.refused))
 
     def recipe(self, name: str) -> int:
         """Index of a computed recipe."""
@@ -43,16 +48,16 @@ class Results:
 
     def missing(self, setting: int, recipe: str, seeds: Sequence[int]) -> list[int]:
         """Those of `seeds` whose cell has not finished."""
-        states = self.states(setting, recipe, seeds)
-        return [seed for seed, state in zip(seeds, states, strict=True) if state == MISSING]
+        row, places = self._recipes[recipe], [self._seeds[seed] for seed in seeds]
+        finished = (self.observed[setting, row, places] | self.refused[setting, row, places]).tolist()
+        return [seed for seed, known in zip(seeds, finished, strict=True) if not known]
 
-    def states(self, setting: int, recipe: str, seeds: Sequence[int]) -> list[int]:
-        """State of the cell of each seed."""
-        places = [self._seeds[seed] for seed in seeds]
-        states: list[int] = self.state[setting, self._recipes[recipe], places].tolist()
-        return states
+    def reason(self, setting: int, recipe: str, seed: int) -> str:
+        """Why the cell of a seed was refused; empty where it was not."""
+        planned = self._refusals.get((setting, recipe))
+        return planned or self._reasons.get((setting, self._recipes[recipe], self._seeds[seed]), "")
 
-    def take(
+    def record(
         self, setting: int, recipe: str, seeds: Sequence[int], numbers: FloatArray, reasons: Mapping[int, str]
     ) -> None:
         """Enter finished cells: stored rows `[len(seeds), 1 + 2 S]`, and the reason of those (by position) refused."""
@@ -60,13 +65,52 @@ class Results:
         places = np.array([self._seeds[seed] for seed in seeds])
         sound = np.ones(len(seeds), dtype=bool)
         sound[list(reasons)] = False
-        self.state[setting, row, places] = np.where(sound, OBSERVED, REFUSED)
+        self.observed[setting, row, places], self.refused[setting, row, places] = sound, ~sound
         if sound.any():
             self.values[setting, row, places[sound]] = quantities(numbers[sound])
         for position, reason in reasons.items():
             self._reasons[setting, row, int(places[position])] = reason
 
-    def reason(self, setting: int, recipe: str, seed: int) -> str:
-        """Why the cell of a seed was refused; empty where it was not."""
-        planned = self._refusals.get((setting, recipe))
-        return planned or self._reasons.get((setting, self._recipes[recipe], self._seeds[seed]), "")
+    def read(self, setting: int, recipe: str, seeds: Sequence[int]) -> None:
+        """Record what the store has of `seeds`."""
+        pairs = self._stored(setting, recipe, seeds)
+        if pairs:
+            cells = [cell for _, cell in pairs]
+            reasons = {position: cell.reason for position, cell in enumerate(cells) if cell.reason}
+            self.record(setting, recipe, [seed for seed, _ in pairs], _stacked(cells), reasons)
+
+    def numbers(self, setting: int, recipe: str, seeds: Sequence[int]) -> FloatArray:
+        """Stored rows `[len(seeds), 1 + 2 S]` of observed cells: loss, then every site's activation and adjoint RMS.
+
+        Raises `StoreError` where another process trimmed them away meanwhile.
+        """
+        cells = [cell for _, cell in self._stored(setting, recipe, seeds)]
+        if len(cells) < len(seeds):
+            raise StoreError(
+                f"The store {self._store.path} no longer has {len(seeds) - len(cells)} finished cells, which another "
+                "process deleted or damage hides; run the sweep again, and with another store where that does not help."
+            )
+        return _stacked(cells)
+
+    def _stored(self, setting: int, recipe: str, seeds: Sequence[int]) -> list[tuple[int, CellResult]]:
+        if not seeds:
+            return []
+        group = self.grid.settings[setting]
+        keys = cell_keys(self.grid, group, recipe, seeds)
+        known = self._store.lookup(keys, 1 + 2 * len(site_labels(recipe, group.config)))
+        return [(seed, known[key]) for seed, key in zip(seeds, keys, strict=True) if key in known]
+
+
+@lru_cache(maxsize=4096)
+def site_labels(name: str, config: DecoderConfig) -> tuple[str, ...]:
+    """The labels of a recipe's residual sites in one decoder."""
+    return tuple(recipe(name).graph(config).site_labels())
+
+
+def _stacked(cells: Sequence[CellResult]) -> FloatArray:
+    """Numbers `[n, 1 + 2 S]` of stored cells of one setting, NaN where refused."""
+    numbers = np.full((len(cells), max((len(cell.numbers) for cell in cells), default=1)), np.nan)
+    for position, cell in enumerate(cells):
+        if not cell.reason:
+            numbers[position] = cell.numbers
+    return numbers

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -18,7 +18,7 @@ from typing import Any
 
 from core.errors import StoreError
 from core.files import check_kind
-from core.sweep.cells import COLUMNS, Cell, Found, cell_in, row_of
+from core.sweep.cells import COLUMNS, Cell, CellResult, cell_in, row_of
 from core.sweep.ranges import DEFAULT_LIMIT
 from core.sweep.store_faults import refusal, sentences
 
@@ -42,7 +42,7 @@ class Store:
     """Finished cells by key; a cell is written once and never changed. Every failure is a `StoreError`.
 
     Several processes may use one file at once. A batch of cells appears whole or not at all. A cell that does not fit
-    its digest has not finished: `found` counts it in `damaged` and leaves it out, and `put` replaces it. `say` is told
+    its digest has not finished: `lookup` counts it in `damaged` and leaves it out, and `put` replaces it. `say` is told
     in a sentence when another program keeps the store waiting.
     """
 
@@ -98,12 +98,12 @@ class Store:
         """Damaged cells that were met and have not been replaced."""
         return len(self._damaged)
 
-    def found(self, keys: Sequence[bytes], size: int | None = None) -> dict[bytes, Found]:
+    def lookup(self, keys: Sequence[bytes], size: int | None = None) -> dict[bytes, CellResult]:
         """What is known of `keys`; a key that is absent has not finished.
 
         An observed cell without exactly `size` finite numbers, where that is given, is damaged too.
         """
-        known: dict[bytes, Found] = {}
+        known: dict[bytes, CellResult] = {}
         with sentences(self.path, "read"):
             for start in range(0, len(keys), KEYS_A_QUERY):
                 part = keys[start : start + KEYS_A_QUERY]
@@ -131,20 +131,18 @@ class Store:
     def version(self) -> int:
         """A number that changes when another process or connection has written, and not when this one has."""
         with sentences(self.path, "read"):
-            (version,) = self._patiently("PRAGMA data_version").fetchone()
-        return int(version)
+            return self._number("PRAGMA data_version")
 
     def count(self) -> int:
         """Number of finished cells of all sweeps."""
         with sentences(self.path, "read"):
-            (number,) = self._patiently("SELECT COUNT(*) FROM cells").fetchone()
-        return int(number)
+            return self._number("SELECT COUNT(*) FROM cells")
 
     def used_bytes(self) -> int:
         """Bytes of the file that hold cells and their index."""
         with sentences(self.path, "read"):
             pages, free, size = (self._pragma(name) for name in ("page_count", "freelist_count", "page_size"))
-        return int((pages - free) * size)
+            return (pages - free) * size
 
     def trim(self, keep: Container[bytes] = ()) -> int:
         """Delete the oldest cells beyond the size limit, none of `keep`; the number deleted.
@@ -209,8 +207,11 @@ class Store:
         self._say(f"Waiting for the store {self.path}, which another program holds.")
         return self._connection.execute(statement, values)
 
+    def _number(self, query: str) -> int:
+        return int(self._patiently(query).fetchone()[0])
+
     def _pragma(self, name: str) -> int:
-        return int(self._patiently(f"PRAGMA {name}").fetchone()[0])
+        return self._number(f"PRAGMA {name}")
 
     def _prepare(self) -> None:
         """Make the table in a new file; refuse a file that is no whole store of this version."""
@@ -236,7 +237,7 @@ class Store:
         self._connection.execute("PRAGMA synchronous = NORMAL")
 
     def _is_empty(self) -> bool:
-        return not self._patiently("SELECT COUNT(*) FROM sqlite_schema").fetchone()[0]
+        return not self._number("SELECT COUNT(*) FROM sqlite_schema")
 
     def _check_length(self) -> None:
         """Refuse a file that lost its end, which SQLite reads as zeros where less than a page is missing."""
@@ -247,3 +248,16 @@ class Store:
             if os.stat(self.path).st_size < expected:
                 raise refusal(self.path, "opened", "")
         self._connection.execute("COMMIT")
+
+
+def default_store(environment: Mapping[str, str]) -> Path:
+    """The user's own store: where DEPTHSCOPE_STORE says, else where the platform keeps what can be computed again.
+
+    The pages use it too, so that what either has computed is there for the other.
+    """
+    cache = environment.get("XDG_CACHE_HOME") or environment.get("LOCALAPPDATA") or "~/.cache"
+    place = environment.get("DEPTHSCOPE_STORE") or os.path.join(cache, "depthscope", "cells.sqlite")
+    try:
+        return Path(place).expanduser()
+    except RuntimeError as error:
+        raise StoreError("This user has no home folder for the store; give its path as --store.") from error

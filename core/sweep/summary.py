@@ -11,22 +11,23 @@ from core.decoder.splitmix64 import FloatArray
 from core.health.columns import INITIALIZED
 from core.recipes.catalogue import CONTROL
 from core.sweep.grid import GridArm, Setting
-from core.sweep.quantities import QUANTITIES, RATIOS, within
-from core.sweep.results import OBSERVED, REFUSED, Results
+from core.sweep.quantities import EXTREMES, QUANTITIES, RATIOS
+from core.sweep.results import Results
 
-SUMMARY_COLUMNS = (
-    "arm", "recipe", "blocks", "quantity", "median", "q05", "q25", "q75", "q95", "share_within", "seeds", "refused",
-)  # fmt: skip
 QUANTILES = {"median": 0.5, "q05": 0.05, "q25": 0.25, "q75": 0.75, "q95": 0.95}
+SUMMARY_TYPES = {
+    "arm": "str", "recipe": "str", "blocks": "int64", "quantity": "str", **dict.fromkeys(QUANTILES, "float64"),
+    "share_within": "float64", "seeds": "int64", "refused": "int64",
+}  # fmt: skip
+SUMMARY_COLUMNS = tuple(SUMMARY_TYPES)
 ALL_RATIOS = "all_ratios"
 MINUS_CONTROL = "_minus_control"
-_EXTREMES = [QUANTITIES.index(name) for name in RATIOS if name.startswith(("largest", "smallest"))]
 
 Row = dict[str, Any]
 
 
 def summary_rows(results: Results) -> Iterator[Row]:
-    """One row an arm, setting and quantity, over the seeds that were observed; None where undefined.
+    """One row per arm, setting and quantity, over the seeds that were observed; None where undefined.
 
     `all_ratios` has only `share_within`: the share of seeds whose every ratio lies within the band. A quantity that
     ends in `_minus_control` is a recipe's value minus the control's of the same seed, over seeds where both were
@@ -38,21 +39,20 @@ def summary_rows(results: Results) -> Iterator[Row]:
 
 
 def _setting_rows(results: Results, arm: GridArm, index: int, setting: Setting) -> Iterator[Row]:
-    row, control = results.recipe(arm.recipe), results.recipe(CONTROL)
-    state = results.state[index]
-    refused = int((state[row] == REFUSED).sum())
-    values = results.values[index, row][state[row] == OBSERVED]
+    row, control, band = results.recipe(arm.recipe), results.recipe(CONTROL), results.grid.band
+    observed, refused = results.observed[index], int(results.refused[index, row].sum())
+    values = results.values[index, row][observed[row]]
     if not len(values) and not refused:
         return
+    # The loss is judged too and has no share.
+    inside = band.judge(values) == "within"
     for quantity, name in enumerate(QUANTITIES):
-        share = None
-        if name in RATIOS and len(values):
-            share = float(within(values[:, quantity], results.grid.band).mean())
+        share = float(inside[:, quantity].mean()) if name in RATIOS and len(values) else None
         yield _row(arm, setting, name, values[:, quantity], share, refused)
-    share = float(within(values[:, _EXTREMES], results.grid.band).all(axis=1).mean()) if len(values) else None
+    share = float(inside[:, EXTREMES].all(axis=1).mean()) if len(values) else None
     yield {**_row(arm, setting, ALL_RATIOS, values[:0, 0], share, refused), "seeds": len(values)}
     if arm.arm == INITIALIZED:
-        both = (state[row] == OBSERVED) & (state[control] == OBSERVED)
+        both = observed[row] & observed[control]
         differences = results.values[index, row][both] - results.values[index, control][both]
         for quantity, name in enumerate(QUANTITIES):
             yield _row(arm, setting, name + MINUS_CONTROL, differences[:, quantity], None, refused)

@@ -56,16 +56,12 @@ def pace_sentence(pace: Pace) -> str:
 
 
 def allowance_sentence(sweep: InteractiveSweep) -> str:
-    """What a page grants one visitor, and where the work is done."""
+    """What a page grants one visitor."""
     allowed = sweep.allowance
-    bounds = f"A sweep has up to {allowed.cells:,} cells here"
-    if sweep.elsewhere:
-        work = "Its passes run on the workers of the scheduler that was given when this server was started."
-    else:
-        bounds += f", {clock(allowed.seconds)} and passes of {allowed.pass_seconds:g} s"
-        work = f"It is computed in slices of {SLICE_SECONDS:g} s on one core, which leaves another one free."
     return (
-        f"{bounds}. {work} It goes on while this page is open; finished cells are stored at once and never computed "
+        f"A sweep has up to {allowed.cells:,} cells here, {clock(allowed.seconds)} and passes of "
+        f"{allowed.pass_seconds:g} s. It is computed in slices of {SLICE_SECONDS:g} s on one core, which leaves "
+        "another one free. It goes on while this page is open; finished cells are stored at once and never computed "
         "again, here or on the command line."
     )
 

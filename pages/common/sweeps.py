@@ -1,8 +1,7 @@
 """The sweep of a session: kept between runs of the script, on the store that the command line uses too.
 
 Finished cells lie in the user's own cache folder, or where the variable DEPTHSCOPE_STORE said when the server was
-started. Where DEPTHSCOPE_SCHEDULER gave the address of a Dask scheduler then, passes run on its workers. Neither a page
-nor a link can say either.
+started; neither a page nor a link can say so.
 """
 
 from __future__ import annotations
@@ -12,13 +11,10 @@ from threading import Semaphore
 
 import streamlit as st
 
-from core.command.sweep import default_store
 from core.sweep.allowance import Allowance
-from core.sweep.far import FarSweep
-from core.sweep.grid import SweepGrid
 from core.sweep.interactive import InteractiveSweep
 from core.sweep.request import SweepRequest
-from core.sweep.store import Store
+from core.sweep.store import Store, default_store
 
 # Session entry: what was asked for last, with its sweep.
 KEPT = "sweep"
@@ -37,13 +33,6 @@ def session_sweep(request: SweepRequest) -> InteractiveSweep:
         del st.session_state[KEPT]
     grid = request.grid(most_seeds=ALLOWANCE.cells)
     ALLOWANCE.check(grid)
-    sweep = _new_sweep(grid)
+    sweep = InteractiveSweep(grid, Store.open(default_store(os.environ)), TURNS, ALLOWANCE)
     st.session_state[KEPT] = (request, sweep)
     return sweep
-
-
-def _new_sweep(grid: SweepGrid) -> InteractiveSweep:
-    store = Store.open(default_store(os.environ))
-    if address := os.environ.get("DEPTHSCOPE_SCHEDULER"):
-        return FarSweep(grid, store, address, ALLOWANCE)
-    return InteractiveSweep(grid, store, TURNS, ALLOWANCE)

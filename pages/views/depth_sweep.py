@@ -10,7 +10,7 @@ import pandas as pd
 import streamlit as st
 
 from core.sweep.interactive import InteractiveSweep
-from core.sweep.output import PARQUET, ROWS, SUMMARY
+from core.sweep.tables import PARQUET, ROWS, SUMMARY
 from core.views.lines import described, hidden_points
 from core.views.recipe_figures import share_figure
 from core.views.recipe_tables import SHARE_TITLE, growth_view

@@ -22,7 +22,7 @@ from core.recipes.catalogue import recipe
 from core.sweep.engine import Engine
 from core.sweep.grid import SweepGrid
 from core.sweep.plan import Chunk, SweepPlan
-from core.sweep.process import settle
+from core.sweep.process import use_one_thread
 from tests.benchmarks.sweep_throughput import CASES, Case
 
 REPEATS = 7
@@ -42,7 +42,7 @@ def fastest(work: Callable[[], object], repeats: int = REPEATS) -> float:
 def chunk_of(case: Case) -> Chunk:
     """The first chunk of the case's sweep."""
     grid = SweepGrid(blocks=(case.config.blocks,), seeds=tuple(range(case.seeds)), sizes=(case.config,))
-    return SweepPlan(grid).bundles[0].chunks[0]
+    return SweepPlan(grid).groups[0].chunks[0]
 
 
 def shares(chunk: Chunk) -> dict[str, float]:
@@ -121,5 +121,5 @@ def describe() -> None:
 
 
 if __name__ == "__main__":
-    settle()
+    use_one_thread()
     describe()

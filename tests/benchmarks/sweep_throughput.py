@@ -24,7 +24,7 @@ import torch
 from core.decoder.batch import chapter_batch
 from core.decoder.config import DecoderConfig
 from core.sweep.grid import SweepGrid
-from core.sweep.process import settle
+from core.sweep.process import use_one_thread
 from core.sweep.run import SweepRun
 from core.sweep.store import Store
 from tests.benchmarks.hooked_llama import llama, observe_llama
@@ -110,7 +110,7 @@ def peak_mebibytes(case: int) -> float:
     code = f"""if True:
         import resource
         from tests.benchmarks.sweep_throughput import *
-        settle()
+        use_one_thread()
         with tempfile.TemporaryDirectory() as folder, Store.open(Path(folder) / "cells.sqlite") as store:
             sweep_rate(CASES[{case}], 0, store)
         print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
@@ -133,7 +133,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pairs", type=int, default=7)
     pairs = parser.parse_args().pairs
-    settle()
+    use_one_thread()
     titles = ("sweep/s", "hooked/s", "plain/s", "x hooked", "aim", "x plain", "peak MiB")
     print(f"{'':<40}" + "".join(f"{title:>10}" for title in titles))
     for index, case in enumerate(CASES):

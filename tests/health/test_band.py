@@ -38,6 +38,18 @@ def test_unrounded_values_decide(ratio: float, verdict: str) -> None:
     assert classify(ratio) == verdict
 
 
+@given(ratios=st.lists(st.floats(allow_nan=False, allow_infinity=False)), lower=POSITIVE, upper=POSITIVE)
+def test_an_array_is_judged_as_its_ratios_are(ratios: list[float], lower: float, upper: float) -> None:
+    assume(lower <= upper)
+    sides = ["below" if ratio < lower else "above" if ratio > upper else "within" for ratio in ratios]
+    assert Band(lower, upper).judge([ratios]).tolist() == [sides]
+    assert [classify(ratio, Band(lower, upper)) for ratio in ratios] == sides
+
+
+def test_an_undefined_ratio_of_an_array_has_no_side() -> None:
+    assert DEFAULT_BAND.judge([math.nan, math.inf, -math.inf]).tolist() == ["", "above", "below"]
+
+
 @pytest.mark.parametrize("ratio", [math.nan, math.inf, -math.inf])
 def test_a_nonfinite_ratio_has_no_place(ratio: float) -> None:
     with pytest.raises(BandError, match="not finite"):

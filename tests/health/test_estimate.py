@@ -31,9 +31,9 @@ def test_a_sweep_and_an_observation_count_alike(dtype: str, monkeypatch: pytest.
     """Two arms of one seed are one observation; only first touches of memory are the observation's own."""
     at(REFERENCE, monkeypatch)
     request = replace(REQUEST, dtype=dtype)
-    (bundle,) = SweepPlan(SweepGrid(blocks=(8,), seeds=(4701,), dtypes=(dtype,))).bundles
+    (group,) = SweepPlan(SweepGrid(blocks=(8,), seeds=(4701,), dtypes=(dtype,))).groups
     alone = estimate(request)
-    assert bundle.seconds == pytest.approx(alone.seconds - alone.total_bytes * cost.SECONDS_PER_BYTE)
+    assert group.seconds == pytest.approx(alone.seconds - alone.total_bytes * cost.SECONDS_PER_BYTE)
 
 
 def test_seconds_follow_the_machines_pace(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,8 +48,8 @@ def test_a_grid_is_cut_in_the_same_places_on_every_machine(monkeypatch: pytest.M
     cuts = []
     for pace in (Pace(moves=0.1, products=0.1), REFERENCE, Pace(moves=9.0, products=9.0)):
         at(pace, monkeypatch)
-        bundles = SweepPlan(SweepGrid(blocks=(64, 256), seeds=tuple(range(600)))).bundles
-        cuts.append([chunk.seeds for bundle in bundles for chunk in bundle.chunks])
+        bundles = SweepPlan(SweepGrid(blocks=(64, 256), seeds=tuple(range(600)))).groups
+        cuts.append([chunk.seeds for group in bundles for chunk in group.chunks])
     assert cuts[0] == cuts[1] == cuts[2]
 
 

@@ -24,7 +24,7 @@ from core.recipes.catalogue import RECIPES
 from core.sweep.canonical import ENGINE
 from core.sweep.grid import SweepGrid
 from core.sweep.keys import cell_keys
-from core.sweep.process import settle
+from core.sweep.process import use_one_thread
 from core.sweep.run import SweepRun
 from core.sweep.store import Store
 from tests.sweep.support import TWO_ROWS, finish
@@ -106,7 +106,7 @@ def _agree(old: dict[str, Any], new: dict[str, Any]) -> bool:
 
 def main() -> None:
     """Write the sample, unless that would change it under an engine number that already has one."""
-    settle()
+    use_one_thread()
     ours = computed()
     if PLACE.exists():
         golden = json.loads(PLACE.read_text())

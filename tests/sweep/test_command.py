@@ -12,10 +12,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from core.command.sweep import default_store
 from core.health.columns import SITE_COLUMNS
 from core.sweep.engine import Engine
-from core.sweep.store import Store
+from core.sweep.store import Store, default_store
 from core.sweep.summary import SUMMARY_COLUMNS
 from tests.support import Outcome, run_cli
 from tests.sweep.support import columns_of, csv_rows, files
@@ -142,6 +141,11 @@ def test_a_folder_that_an_interrupted_sweep_left_is_gone_on_with(home: Path) -> 
         (["--inputs", "1,2"], "--targets"),
         (["--text", "a", "--lengths", "4"], "exclude each other"),
         (["--rows", "2"], "--lengths"),
+        (["--lengths", "65536", "--rows", "512"], "33,554,432 positions together"),
+        (["--width", "4,8", "--kv-heads", "1,1,1"], "--width has 2 entries beside a size list of 3"),
+        (["--kv-heads", ""], "--kv-heads is empty"),
+        (["--positions", " "], "--positions is empty"),
+        (["--head-dim", "1,x"], "--head-dim holds 'x'"),
         (["--inputs", "300", "--targets", "1"], "vocabulary"),
         (["--band", "1"], "band"),
         (["--workers", "0"], "--workers is 0; it must lie between 1 and 1,024."),

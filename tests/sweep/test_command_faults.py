@@ -57,6 +57,14 @@ def test_a_lock_that_a_killed_sweep_left_stands_in_nobodys_way(home: Path) -> No
     assert sorted(os.listdir(folder)) == ["manifest.json", "summary.csv", "sweep.csv"]
 
 
+def test_what_a_killed_sweep_left_aside_a_moment_ago_is_removed(home: Path) -> None:
+    left = home / "out" / ".depthscope-0123456789abcdef.partial"
+    left.mkdir(parents=True)
+    (left / "0").write_text("arm,")
+    assert sweep(*SMALL, "--out", home / "out").status == 0
+    assert sorted(os.listdir(home / "out")) == ["manifest.json", "summary.csv", "sweep.csv"]
+
+
 def test_digests_are_of_the_bytes_that_were_written_whatever_is_there_afterwards(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from core.errors import SchedulerError
 from core.sweep import distributed
+from core.sweep.process import compute
 from core.sweep.run import SweepRun
 from core.sweep.store import Store
 from tests.support import run_cli
@@ -152,14 +153,14 @@ def test_without_the_optional_package_the_way_out_is_said(tmp_path: Path, monkey
         Store.open(tmp_path / "cells.sqlite") as store,
         pytest.raises(SchedulerError, match="requirements-distributed"),
     ):
-        next(distributed.run_on_scheduler(SweepRun(small_grid(), store), "tcp://127.0.0.1:1"))
+        next(distributed.run_on_client(SweepRun(small_grid(), store), None))
 
 
 def test_a_workers_answer_is_the_chunk_computed_here(tmp_path: Path) -> None:
     with Store.open(tmp_path / "cells.sqlite") as store:
         run = SweepRun(small_grid(), store)
-        parts = [part for chunk in run.pending for part in run.parts(chunk)]
-        for part, (result, seconds) in zip(parts, distributed.compute(parts), strict=True):
+        parts = [part for chunk in run.pending for part in run.missing_parts(chunk)]
+        for part, (result, seconds) in zip(parts, compute(parts), strict=True):
             assert seconds > 0
             run.accept(part, result, seconds)
         assert run.pending == ()

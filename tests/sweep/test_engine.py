@@ -38,7 +38,7 @@ SIZES = {
 
 
 def chunks_of(grid: SweepGrid) -> list[Chunk]:
-    return [chunk for bundle in SweepPlan(grid).bundles for chunk in bundle.chunks]
+    return [chunk for group in SweepPlan(grid).groups for chunk in group.chunks]
 
 
 def single(config: DecoderConfig, name: str, seed: int, dtype: str, batch: Batch) -> tuple[FloatArray, FloatArray]:
@@ -181,7 +181,7 @@ def test_a_process_on_two_threads_or_with_other_code_is_refused() -> None:
     with pytest.raises(EngineError, match="wants other"):
         Engine().run(replace(chunk, engine="other"))
     torch.set_num_threads(2)
-    with pytest.raises(EngineError, match="settle"):
+    with pytest.raises(EngineError, match="use_one_thread"):
         Engine().run(chunk)
 
 

@@ -84,6 +84,14 @@ def test_files_are_the_bytes_of_the_command_line(store: Store, tmp_path: Path) -
         assert sweep.file(name) == (out / name).read_bytes()
 
 
+def test_a_file_is_written_without_the_others(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    sweep = to_the_end(started(small_grid(), store))
+    whole = sweep.file("summary.csv")
+    # The summary is made of what a run keeps; only the long table reads the sites of every cell again.
+    monkeypatch.setattr(Store, "lookup", lambda *_: pytest.fail("the long table was made"))
+    assert sweep.file("summary.csv") == whole
+
+
 def test_nothing_runs_before_it_is_started_or_after_it_is_cancelled(store: Store) -> None:
     sweep = InteractiveSweep(small_grid(seeds=tuple(range(600))), store, Semaphore(1))
     sweep.advance()

@@ -13,6 +13,8 @@ from core.decoder.parameters import layout
 from core.errors import GridError
 from core.sweep.grid import SweepGrid
 from core.sweep.plan import MAX_MEMBERS, SweepPlan
+from core.sweep.run import SweepRun
+from core.sweep.store import Store
 from tests.sweep.support import TWO_ROWS, small_grid
 
 NAMES = ["depth-scaled", "gpt2", "unscaled", "peri-norm", "admin", "deepscalelm", "t-fixup", "parallel"]
@@ -21,8 +23,8 @@ NAMES = ["depth-scaled", "gpt2", "unscaled", "peri-norm", "admin", "deepscalelm"
 def cells_of(plan: SweepPlan) -> Counter[tuple[int, str, int]]:
     return Counter(
         (chunk.setting, name, seed)
-        for bundle in plan.bundles
-        for chunk in bundle.chunks
+        for group in plan.groups
+        for chunk in group.chunks
         for name in chunk.recipes
         for seed in chunk.seeds
     )
@@ -49,14 +51,14 @@ def test_chunks_cover_every_runnable_cell_once(
         for seed in seeds
     )
     assert cells_of(plan) == expected
-    for bundle in plan.bundles:
-        assert len({chunk.seeds for chunk in bundle.chunks}) == 1
-        assert {chunk.deepest for chunk in bundle.chunks} == {max(chunk.config.blocks for chunk in bundle.chunks)}
+    for group in plan.groups:
+        assert len({chunk.seeds for chunk in group.chunks}) == 1
+        assert {chunk.deepest for chunk in group.chunks} == {max(chunk.config.blocks for chunk in group.chunks)}
 
 
 def test_a_grid_is_always_cut_in_the_same_places() -> None:
     def cut(seeds: range) -> list[tuple[int, ...]]:
-        return [bundle.chunks[0].seeds for bundle in SweepPlan(SweepGrid(seeds=tuple(seeds))).bundles]
+        return [group.chunks[0].seeds for group in SweepPlan(SweepGrid(seeds=tuple(seeds))).groups]
 
     longer = cut(range(1000))
     assert cut(range(1000)) == longer
@@ -67,16 +69,16 @@ def test_a_grid_is_always_cut_in_the_same_places() -> None:
 
 
 def test_a_chunk_keeps_to_the_limit_of_members_and_large_decoders_go_one_by_one() -> None:
-    few = SweepPlan(SweepGrid(blocks=(1,), seeds=tuple(range(5000)))).bundles
-    assert {len(bundle.chunks[0].seeds) * 2 for bundle in few[:-1]} == {MAX_MEMBERS}
+    few = SweepPlan(SweepGrid(blocks=(1,), seeds=tuple(range(5000)))).groups
+    assert {len(group.chunks[0].seeds) * 2 for group in few[:-1]} == {MAX_MEMBERS}
     wide = DecoderConfig(width=256, heads=8, ff_width=688)
-    many = SweepPlan(SweepGrid(blocks=(12,), seeds=tuple(range(5)), sizes=(wide,))).bundles
-    assert max(len(bundle.chunks[0].seeds) for bundle in many) <= 2
+    many = SweepPlan(SweepGrid(blocks=(12,), seeds=tuple(range(5)), sizes=(wide,))).groups
+    assert max(len(group.chunks[0].seeds) for group in many) <= 2
 
 
 def test_recipes_of_one_topology_share_a_pass_and_a_profile_runs_by_itself() -> None:
     plan = SweepPlan(small_grid(recipes=("gpt2", "post-norm", "admin", "lns")))
-    deepest = [chunk.recipes for chunk in plan.bundles[0].chunks if chunk.setting == 1]
+    deepest = [chunk.recipes for chunk in plan.groups[0].chunks if chunk.setting == 1]
     assert deepest == [("gpt2", "unscaled"), ("post-norm",), ("admin",), ("lns",)]
 
 
@@ -104,6 +106,12 @@ def test_cells_that_cannot_run_are_refused_by_arithmetic(
     plan = SweepPlan(small_grid(**axes))
     assert set(plan.refusals) == refused
     assert all(words in reason and reason.endswith(".") for reason in plan.refusals.values())
+
+
+def test_a_plan_costs_what_a_run_on_an_empty_store_does() -> None:
+    grid = small_grid(recipes=("gpt2", "post-norm", "t-fixup"), dtypes=("float64", "float32"))
+    with Store.open(":memory:") as store:
+        assert SweepPlan(grid).seconds == pytest.approx(SweepRun(grid, store).seconds_left, rel=1e-12)
 
 
 def test_a_grid_of_which_no_cell_can_run_is_itself_refused() -> None:

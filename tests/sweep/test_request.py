@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from core.command.sweep import command, grid_from
+from core.decoder.base_draw import Distribution
+from core.decoder.config import Budget, DecoderConfig
 from core.errors import DepthscopeError
 from core.sweep.grid import SweepGrid
 from core.sweep.request import SweepRequest, side_by_side
+from core.sweep.tokens import uniform_batch
 
 REQUESTS = [
     SweepRequest(),
     SweepRequest(blocks="3, 1", seeds="5,7:9", recipes=("gpt2", "lns+gpt2"), dtype="float32,float64"),
     SweepRequest(width="4,8", heads="1,2", ff_width="12", vocabulary="300", positions="9", kv_heads="1"),
     SweepRequest(input="random tokens", lengths="4,6", rows="1,2", width="8"),
+    SweepRequest(input="random tokens", token_seed=5, heads="2", head_dim="4,6", positions="8"),
     SweepRequest(input="text", text="it's a 'row' of $bytes", band_lower=0.5, band_upper=20.0),
 ]
 
@@ -28,6 +33,25 @@ def test_the_printed_command_describes_the_same_grid(request_: SweepRequest) -> 
     context = command.make_context("sweep", words[4:])
     assert context.params["out"] == "some folder"
     assert grid_from(context, context.params).digest == request_.grid().digest
+
+
+def test_a_grid_of_everything_is_that_of_the_command_line() -> None:
+    words = shlex.split(
+        "--blocks 2,3 --width 8,12 --heads 2 --kv-heads 1 --head-dim 4 --positions 9 --lengths 3,5 --rows 2 "
+        "--token-seed 7 --norm layernorm --mlp gelu --untied --bias --rope-base 500 --base-std 0.02 --truncate 2 "
+        "--max-positions 64 --out x"
+    )
+    context = command.make_context("sweep", words)
+    shared = DecoderConfig(norm="layernorm", mlp="gelu", tied=False, bias=True, rope_base=500.0)
+    sizes = [replace(shared, blocks=1, width=width, heads=2, kv_heads=1, head_dim=4, positions=9) for width in (8, 12)]
+    grid = SweepGrid(
+        blocks=(2, 3),
+        sizes=tuple(sizes),
+        batches=tuple(uniform_batch(2, length, sizes[0].vocabulary, 7) for length in (3, 5)),
+        distribution=Distribution(0.02, 2.0),
+        budget=Budget(max_positions=64),
+    )
+    assert grid_from(context, context.params).digest == grid.digest
 
 
 def test_the_defaults_are_the_verbs() -> None:

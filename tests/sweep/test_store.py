@@ -59,7 +59,7 @@ def test_what_was_put_is_found_to_the_bit_by_another_connection(tmp_path: Path) 
             == 3
         )
     with Store.open(tmp_path / "deep" / "cells.sqlite") as store:
-        found = store.found([cell(number).key for number in range(5)])
+        found = store.lookup([cell(number).key for number in range(5)])
         assert store.count() == 3
     assert set(found) == {cell(number).key for number in (1, 2, 3)}
     assert found[cell(1).key].numbers.tobytes() == cell(1).numbers
@@ -71,14 +71,14 @@ def test_what_was_put_is_found_to_the_bit_by_another_connection(tmp_path: Path) 
 def test_many_keys_are_found_in_one_call(tmp_path: Path) -> None:
     with Store.open(tmp_path / "cells.sqlite") as store:
         store.put(cell(number) for number in range(1700))
-        assert len(store.found([cell(number).key for number in range(-0, 2000)])) == 1700
+        assert len(store.lookup([cell(number).key for number in range(-0, 2000)])) == 1700
 
 
 def test_a_finished_cell_is_never_changed(tmp_path: Path) -> None:
     with Store.open(tmp_path / "cells.sqlite") as store:
         store.put([cell(1)])
         assert store.put([cell(1)._replace(numbers=bytes(24)), cell(2)]) == 1
-        assert store.found([cell(1).key])[cell(1).key].numbers.tobytes() == cell(1).numbers
+        assert store.lookup([cell(1).key])[cell(1).key].numbers.tobytes() == cell(1).numbers
 
 
 def test_a_batch_appears_whole_or_not_at_all(tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_a_damaged_store_is_refused_in_a_sentence(tmp_path: Path) -> None:
     content[8192:40_000] = b"\x5a" * (40_000 - 8192)
     path.write_bytes(content)
     with pytest.raises(StoreError) as caught, Store.open(path) as store:
-        store.found([cell(number).key for number in range(50)])
+        store.lookup([cell(number).key for number in range(50)])
     assert "damaged" in str(caught.value)
 
 
@@ -157,7 +157,7 @@ def test_a_read_only_store_is_read_and_refuses_to_be_written_in_a_sentence() -> 
         os.chmod(folder, 0o555)
         before = path.read_bytes()
         with unprivileged(), Store.open(path) as store:
-            assert len(store.found([cell(number).key for number in range(3)])) == 3
+            assert len(store.lookup([cell(number).key for number in range(3)])) == 3
             with pytest.raises(StoreError, match="may only be read"):
                 store.put([cell(4)])
             assert store.count() == 3
@@ -190,7 +190,7 @@ def test_two_processes_at_once_lose_nothing(tmp_path: Path) -> None:
     assert [writer.wait(600) for writer in writers] == [0, 0]
     with Store.open(path) as store:
         assert store.count() == 100
-        found = store.found([cell(number).key for number in range(100)])
+        found = store.lookup([cell(number).key for number in range(100)])
     assert all(found[cell(n).key].numbers.tobytes() == cell(n).numbers for n in range(100))
 
 
@@ -202,7 +202,7 @@ def test_the_size_limit_deletes_the_oldest_cells_and_nothing_that_is_kept(tmp_pa
         assert store.used_bytes() > 400_000
         kept = {cell(number).key for number in range(10)}
         deleted = store.trim(kept)
-        left = store.found([cell(number).key for number in range(200)])
+        left = store.lookup([cell(number).key for number in range(200)])
     assert len(left) == 200 - deleted
     assert kept <= set(left)
     # Beside those kept, the newest survive.

@@ -45,12 +45,12 @@ def test_an_edited_cell_has_not_finished_and_is_replaced(tmp_path: Path, column:
     change(tmp_path / "cells.sqlite", f"UPDATE cells SET {column} = {value} WHERE rowid = 2")
     keys = [cell(number).key for number in range(3)]
     with Store.open(tmp_path / "cells.sqlite") as store:
-        assert set(store.found(keys)) == {keys[0], keys[2]}
+        assert set(store.lookup(keys)) == {keys[0], keys[2]}
         # A cell under another key is no cell of anybody's, so nobody met it.
         assert store.damaged == (column != "key")
         assert store.put([cell(1)]) == 1
         assert store.damaged == 0
-        assert {key: found.numbers.tobytes() for key, found in store.found(keys).items()} == {
+        assert {key: found.numbers.tobytes() for key, found in store.lookup(keys).items()} == {
             cell(number).key: cell(number).numbers for number in range(3)
         }
 
@@ -60,7 +60,7 @@ def test_two_cells_under_each_others_keys_have_not_finished(tmp_path: Path) -> N
     for row, key in ((1, b"aside"), (2, cell(0).key), (1, cell(1).key)):
         change(tmp_path / "cells.sqlite", "UPDATE cells SET key = ? WHERE rowid = ?", key, row)
     with Store.open(tmp_path / "cells.sqlite") as store:
-        assert store.found([cell(0).key, cell(1).key]) == {}
+        assert store.lookup([cell(0).key, cell(1).key]) == {}
         assert store.damaged == 2
 
 
@@ -69,9 +69,9 @@ def test_numbers_that_no_cell_has_are_damage_though_their_digest_fits(tmp_path: 
     bad = cell(1)._replace(numbers=np.array(numbers).tobytes())
     with Store.open(tmp_path / "cells.sqlite") as store:
         store.put([bad, cell(2, size=3), cell(3, reason="Refused.")])
-        assert set(store.found([cell(n).key for n in (1, 2, 3)], size=3)) == {cell(2).key, cell(3).key}
+        assert set(store.lookup([cell(n).key for n in (1, 2, 3)], size=3)) == {cell(2).key, cell(3).key}
         store.put([cell(1, size=3)])
-        assert len(store.found([cell(1).key], size=3)) == 1
+        assert len(store.lookup([cell(1).key], size=3)) == 1
 
 
 def test_a_damaged_cell_that_another_process_replaced_stays(tmp_path: Path) -> None:
@@ -79,10 +79,10 @@ def test_a_damaged_cell_that_another_process_replaced_stays(tmp_path: Path) -> N
     change(tmp_path / "cells.sqlite", "UPDATE cells SET blocks = 1")
     with Store.open(tmp_path / "cells.sqlite") as first, Store.open(tmp_path / "cells.sqlite") as second:
         for store in (first, second):
-            assert store.found([cell(0).key]) == {}
+            assert store.lookup([cell(0).key]) == {}
         first.put([cell(0)])
         second.put([cell(1)])
-        assert set(second.found([cell(0).key, cell(1).key])) == {cell(0).key, cell(1).key}
+        assert set(second.lookup([cell(0).key, cell(1).key])) == {cell(0).key, cell(1).key}
 
 
 def test_a_digest_covers_every_column_and_where_each_ends() -> None:
@@ -130,7 +130,7 @@ def test_a_store_without_its_table_is_damaged_in_words_of_its_own(tmp_path: Path
     put(path, 0, 1)
     change(path, "DROP TABLE cells")
     with Store.open(path) as store, pytest.raises(StoreError, match="damaged") as caught:
-        store.found([cell(0).key])
+        store.lookup([cell(0).key])
     assert "no such table" not in str(caught.value)
 
 

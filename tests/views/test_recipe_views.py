@@ -26,7 +26,7 @@ from core.health.report import observe_document
 from core.health.request import ObserveRequest
 from core.recipes.catalogue import RECIPES, recipe
 from core.sweep.grid import SweepGrid
-from core.sweep.process import settle
+from core.sweep.process import use_one_thread
 from core.sweep.run import SweepRun
 from core.sweep.store import Store
 from core.views.block_figure import block_figure, block_text, writer_table
@@ -83,7 +83,7 @@ def profiles(comparison: Comparison) -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def run() -> SweepRun:
-    settle()
+    use_one_thread()
     run = SweepRun(SweepGrid(blocks=DEPTHS, seeds=SEEDS, recipes=NAMES), Store.open(":memory:"))
     while run.pending:
         run.step()

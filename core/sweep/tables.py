@@ -1,0 +1,93 @@
+"""The tables of a sweep as columns, CSV and parquet, without pandas and without ever holding a whole long table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import IO, Any
+
+from core.health.columns import SITE_TYPES
+from core.health.sites import Columns, site_rows, site_values
+from core.sweep.grid import GridArm, SweepGrid
+from core.sweep.quantities import ratios, split_numbers
+from core.sweep.results import Results, site_labels
+from core.sweep.summary import SUMMARY_TYPES, summary_rows
+
+ROWS, SUMMARY, PARQUET = "sweep.csv", "summary.csv", "sweep.parquet"
+SEEDS_PER_PART = 256
+
+
+def row_types(grid: SweepGrid) -> dict[str, str]:
+    """The contract's columns with their types, then one for each further axis that varies over the grid."""
+    return {**SITE_TYPES, **grid.axis_types}
+
+
+def row_parts(results: Results, recipe: str | None = None, blocks: int | None = None) -> Iterator[Columns]:
+    """The long table of finished cells in pieces, one row per site, in the order arm, size, dtype, batch, depth, seed.
+
+    A refused cell is one row without a site. `recipe` and `blocks` choose one of each. Memory stays flat.
+    """
+    for arm in results.grid.arms:
+        for index, setting in enumerate(results.grid.settings):
+            if recipe in (None, arm.recipe) and blocks in (None, setting.config.blocks):
+                for start in range(0, len(results.grid.seeds), SEEDS_PER_PART):
+                    yield _part(results, arm, index, slice(start, start + SEEDS_PER_PART))
+
+
+def write_table(stream: IO[bytes], name: str, results: Results) -> None:
+    """Write one of the tables `ROWS`, `SUMMARY` and `PARQUET`; floats in full."""
+    if name == PARQUET:
+        _write_parquet(stream, results)
+    elif name == ROWS:
+        _write_csv(stream, tuple(row_types(results.grid)), row_parts(results))
+    else:
+        names = (*SUMMARY_TYPES, *results.grid.extra_columns)
+        rows = list(summary_rows(results))
+        _write_csv(stream, names, [{name: [row[name] for row in rows] for name in names}])
+
+
+def _part(results: Results, arm: GridArm, index: int, places: slice) -> Columns:
+    setting, row, seeds = results.grid.settings[index], results.recipe(arm.recipe), results.grid.seeds[places]
+    states = (results.observed[index, row, places].tolist(), results.refused[index, row, places].tolist())
+    observed, refused = ([seed for seed, holds in zip(seeds, state, strict=True) if holds] for state in states)
+    numbers = results.numbers(index, arm.recipe, observed)
+    loss, *rms = split_numbers(numbers)
+    labels = site_labels(arm.recipe, setting.config) if observed else ()
+    columns = site_rows(
+        arm.arm,
+        arm.recipe,
+        setting.config.blocks,
+        list(zip(observed, loss.tolist(), strict=True)),
+        site_values(labels, rms, ratios(numbers), results.grid.band),
+        [(seed, results.reason(index, arm.recipe, seed)) for seed in refused],
+    )
+    count = len(columns["arm"])
+    return {**columns, **{name: [value] * count for name, value in setting.columns}}
+
+
+def _write_csv(stream: IO[bytes], names: Sequence[str], parts: Iterator[Columns] | list[Columns]) -> None:
+    stream.write((",".join(names) + "\n").encode())
+    for part in parts:
+        texts = [_texts(name, part[name]) for name in names]
+        stream.writelines((",".join(row) + "\n").encode() for row in zip(*texts, strict=True))
+
+
+def _texts(name: str, values: Sequence[Any]) -> list[str]:
+    """A column as CSV writes it: nothing for None, and reasons, which are sentences, in quotation marks."""
+    if name == "reason":
+        return [value and '"' + value.replace('"', '""') + '"' for value in values]
+    return ["" if value is None else str(value) for value in values]
+
+
+def _write_parquet(stream: IO[bytes], results: Results) -> None:
+    """Numbers of refused cells are null, their bands empty; seeds are text."""
+    import pyarrow as pa  # slow to import, and asked for by few
+    import pyarrow.parquet as pq
+
+    kinds: Mapping[str, Any] = {
+        "str": pa.string(), "int64": pa.int64(), "Int64": pa.int64(), "float64": pa.float64(), "bool": pa.bool_(),
+    }  # fmt: skip
+    schema = pa.schema([(name, kinds[kind]) for name, kind in row_types(results.grid).items()])
+    with pq.ParquetWriter(stream, schema) as writer:
+        for part in row_parts(results):
+            if part["arm"]:
+                writer.write_table(pa.Table.from_pydict(part, schema=schema))
