@@ -21,7 +21,7 @@ FLOORS = (
     {"core", "core.errors", "core.files", "core.lazy", "core.numerals", "core.strict_json"},
     {"core.decoder"},
     {"core.health"},
-    {"core.lab", "core.recipes", "core.sweep", "core.audit"},
+    {"core.audit", "core.figures", "core.lab", "core.recipes", "core.sweep"},
     {"core.views"},
     {"core.cli", "core.command", "core.__main__"},
     {"pages"},
