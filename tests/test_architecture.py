@@ -22,7 +22,7 @@ FLOORS = (
     {"core.decoder"},
     {"core.health"},
     {"core.audit", "core.figures", "core.lab", "core.recipes", "core.sweep"},
-    {"core.views"},
+    {"core.tables", "core.views"},
     {"core.cli", "core.command", "core.__main__"},
     {"pages"},
     {"app"},

@@ -1,4 +1,4 @@
-"""Ranges and ticks of axes: logarithmic around the values, whole numbers."""
+"""Ranges and ticks of axes: logarithmic around the values, at whole numbers, at given values, symmetric about 0."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-import pandas as pd
+import numpy as np
+
+from core.decoder.splitmix64 import FloatArray
 
 NICE_STEPS = (1, 2, 4, 5, 8, 10, 16, 20, 25, 32, 50, 64, 100)
 
 
-def whole_ticks(places: pd.Series[int]) -> dict[str, Any]:
+def whole_ticks(places: Iterable[float]) -> dict[str, Any]:
     """Axis settings with ticks at whole numbers only, about ten of them."""
-    last = int(places.max()) if len(places) else 0
+    last = int(max(places, default=0))
     step = next((nice for nice in NICE_STEPS if nice * 10 >= last), math.ceil(last / 10))
     return {"tick0": 0, "dtick": step, "range": [-0.02 * last - 0.3, 1.02 * last + 0.3]}
 
@@ -49,3 +51,25 @@ def log_range(values: Iterable[float]) -> dict[str, Any]:
     room = max(0.15, (high - low) / 16)
     # Ticks stand at whole powers of ten, at most about eight of them.
     return {"range": [low - room, high + room], "dtick": max(1, math.ceil((high - low) / 8))}
+
+
+def point_ticks(places: Iterable[float], log: bool) -> dict[str, Any]:
+    """Axis settings with a tick at every value."""
+    found = sorted({float(value) for value in places})
+    ticks = {"tickmode": "array", "tickvals": found, "ticktext": [f"{value:g}" for value in found]}
+    return {"type": "log", **log_range(found), **ticks} if log else ticks
+
+
+def symmetric_log(values: Any) -> Any:
+    """sign(v) log10(1 + |v|): linear near 0, logarithmic far from it, and defined everywhere."""
+    numbers = np.asarray(values, dtype=float)
+    return np.sign(numbers) * np.log10(1 + np.abs(numbers))
+
+
+def symmetric_ticks(places: FloatArray) -> dict[float, str]:
+    """At most nine ticks of an axis of `symmetric_log` places, at 0 and at powers of ten on both sides."""
+    farthest = math.ceil(np.abs(places[np.isfinite(places)]).max(initial=0.0))
+    # Beside thousands, 1 would stand on top of 0.
+    powers = range(0 if farthest < 3 else 1, max(1, farthest) + 1, max(1, math.ceil(farthest / 4)))
+    marks = [0.0, *(sign * 10.0**power for power in powers for sign in (-1, 1))]
+    return {float(symmetric_log(mark)): f"{mark:g}" for mark in marks}

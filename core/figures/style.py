@@ -23,8 +23,8 @@ MARKERS = (
     "star", "hexagon-open", "triangle-down", "pentagon-open", "hourglass", "bowtie-open",
 )  # fmt: skip
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
-# Pixels a row of the legend takes, and the longest name of which two stand side by side in half a page.
-LEGEND_ROW, TWO_COLUMN_NAME = 20, 20
+# Colours of series in each palette.
+COLORS = 6
 # Markers a series at most, spread evenly: enough to tell it by, and a browser draws each with a tenth of a millisecond.
 MARKED_POINTS = 16
 
@@ -73,11 +73,25 @@ class Stroke:
     dash: str
 
 
-def stroke(index: int, theme: Theme = "light") -> Stroke:
-    """The look of series `index`; colours repeat after six, with another dash each time, and all after 36."""
-    series = PALETTES[theme].series
-    turned = index + index // len(series)
-    return Stroke(series[index % len(series)], MARKERS[index % len(MARKERS)], DASHES[turned % len(DASHES)])
+@dataclass(frozen=True)
+class Style:
+    """A stroke before its theme is known; `color` is a place among the series' colours or the name of another one."""
+
+    color: int | Literal["ink", "muted"]
+    marker: str = MARKERS[0]
+    dash: str = DASHES[0]
+
+    def stroke(self, theme: Theme) -> Stroke:
+        """The stroke in the colours of a theme."""
+        palette = PALETTES[theme]
+        color = palette.series[self.color] if isinstance(self.color, int) else getattr(palette, self.color)
+        return Stroke(color, self.marker, self.dash)
+
+
+def place_style(place: int) -> Style:
+    """The look of series `place`; colours repeat after six, with another dash each time, and all after 36."""
+    turned = place + place // COLORS
+    return Style(place % COLORS, MARKERS[place % len(MARKERS)], DASHES[turned % len(DASHES)])
 
 
 # Compared unless others are chosen, so the six colours are theirs; the others follow in the order of `RECIPES`.
@@ -85,16 +99,32 @@ _APART = (DEFAULT, CONTROL, "gpt2", "peri-norm", "deepnorm", "completep")
 _PLACES = {name: place for place, name in enumerate(dict.fromkeys((*_APART, *(known.name for known in RECIPES))))}
 
 
-def recipe_stroke(name: str, variant: int = 0, theme: Theme = "light") -> Stroke:
+def recipe_style(name: str, variant: int = 0) -> Style:
     """The look of a recipe in every figure of every page, whatever stands beside it.
 
     Further lines of the recipe, of another size or branch, keep its colour and have a `variant` above 0. A combination
     has the colour of its first part and the marker of its last.
     """
     places = [_PLACES.get(part, 0) for part in name.split(JOINT)]
-    first, last = stroke(places[0], theme), stroke(places[-1], theme)
+    first, last = place_style(places[0]), place_style(places[-1])
     marker, dash = MARKERS.index(last.marker) + variant, DASHES.index(last.dash) + 2 * variant + (len(places) > 1)
-    return Stroke(first.color, MARKERS[marker % len(MARKERS)], DASHES[dash % len(DASHES)])
+    return Style(first.color, MARKERS[marker % len(MARKERS)], DASHES[dash % len(DASHES)])
+
+
+def stroke(place: int, theme: Theme = "light") -> Stroke:
+    """`place_style` in a theme."""
+    return place_style(place).stroke(theme)
+
+
+def recipe_stroke(name: str, variant: int = 0, theme: Theme = "light") -> Stroke:
+    """`recipe_style` in a theme."""
+    return recipe_style(name, variant).stroke(theme)
+
+
+def faded(color: str, opacity: float) -> str:
+    """A `#RRGGBB` colour with an opacity."""
+    red, green, blue = (int(color[start : start + 2], 16) for start in (1, 3, 5))
+    return f"rgba({red}, {green}, {blue}, {opacity})"
 
 
 def plain(text: str) -> str:
@@ -102,9 +132,7 @@ def plain(text: str) -> str:
     return html.escape(str(text), quote=False)
 
 
-def layout(
-    title: str, x_title: str, y_title: str, *, theme: Theme = "light", height: int = HEIGHT, log_y: bool = False
-) -> dict[str, Any]:
+def layout(title: str, x_title: str, y_title: str, *, theme: Theme = "light", height: int = HEIGHT) -> dict[str, Any]:
     """A plain layout with titles, units and colours written out; the legend stands below the axes."""
     colors = PALETTES[theme]
     axis = {
@@ -118,9 +146,6 @@ def layout(
         # What ends beyond the axis is seen as well; to look for it takes a browser a tenth of the drawing.
         "ticklabeloverflow": "allow",
     }
-    y_axis: dict[str, Any] = {**axis, "title": {"text": y_title, "standoff": 8}}
-    if log_y:
-        y_axis |= {"type": "log", "exponentformat": "power", "dtick": 1}
     return {
         "template": {},
         "title": {"text": title, "x": 0, "xanchor": "left", "xref": "container", "font": {"size": 15}, "pad": {"l": 8}},
@@ -128,7 +153,7 @@ def layout(
         "paper_bgcolor": colors.paper,
         "plot_bgcolor": colors.paper,
         "xaxis": {**axis, "title": {"text": x_title, "standoff": 8}},
-        "yaxis": y_axis,
+        "yaxis": {**axis, "title": {"text": y_title, "standoff": 8}},
         "legend": {"orientation": "h", "yanchor": "top", "y": -0.22, "x": 0, "font": {"size": 12}},
         "height": height,
         "margin": {"l": 68, "r": 12, "t": 64, "b": 104, "autoexpand": False},
@@ -147,43 +172,27 @@ def figure(traces: list[dict[str, Any]], layout: dict[str, Any]) -> go.Figure:
     return go.Figure({"data": traces, "layout": layout}, _validate=False)
 
 
-def legend_below(chart: dict[str, Any], traces: list[dict[str, Any]]) -> None:
-    """Make the figure as much taller as its legend needs in half a page: long names stand one under the other."""
-    names = [str(trace["name"]) for trace in traces if trace.get("showlegend", True)]
-    columns = 2 if max(map(len, names), default=0) <= TWO_COLUMN_NAME else 1
-    rows = max(2, -(-len(names) // columns))
-    taller = LEGEND_ROW * (rows - 2)
-    chart["height"] += taller
-    chart["margin"] = {**chart["margin"], "b": chart["margin"]["b"] + taller}
-
-
 def heading(title: str, subject: str) -> str:
     """A title with a smaller line under it that says what is shown."""
-    return f"{title}<br><span style='font-size:12px'>{subject}</span>"
+    return f"{title}<br><span style='font-size:12px'>{subject}</span>" if subject else title
 
 
 def level(y: float, color: str, dash: str) -> dict[str, Any]:
     """A horizontal line over the whole width, as a shape."""
-    line = {"color": color, "dash": dash, "width": 1}
     return {
-        "type": "line",
-        "xref": "paper",
-        "x0": 0,
-        "x1": 1,
-        "yref": "y",
-        "y0": y,
-        "y1": y,
-        "layer": "below",
-        "line": line,
-    }
+        "type": "line", "xref": "paper", "x0": 0, "x1": 1, "yref": "y", "y0": y, "y1": y, "layer": "below",
+        "line": {"color": color, "dash": dash, "width": 1},
+    }  # fmt: skip
 
 
 def strip(low: float, high: float, color: str) -> dict[str, Any]:
     """A filled strip between two values over the whole width, as a shape."""
-    return {
-        "type": "rect", "xref": "paper", "x0": 0, "x1": 1, "yref": "y", "y0": low, "y1": high, "layer": "below",
-        "fillcolor": color, "line": {"width": 0},
-    }  # fmt: skip
+    return {**level(low, color, "solid"), "type": "rect", "y1": high, "fillcolor": color, "line": {"width": 0}}
+
+
+def upright(shape: dict[str, Any]) -> dict[str, Any]:
+    """A shape over the width as one over the height."""
+    return {**shape, "xref": "x", "yref": "paper", "x0": shape["y0"], "x1": shape["y1"], "y0": 0, "y1": 1}
 
 
 def legend_entry(name: str, color: str, dash: str, fill: str | None = None) -> dict[str, Any]:

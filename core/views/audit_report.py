@@ -11,13 +11,12 @@ import plotly.graph_objects as go
 
 from core.audit.gate_junit import junit_report
 from core.audit.gate_sarif import sarif_report
-from core.views.audit_figures import writer_profile_figure
+from core.figures.audit import writer_profile_figure
+from core.figures.sites import RATIO_TITLES, RMS_TITLES, contribution_figure, ratio_figure, token_figure
 from core.views.audit_tables import audit_tables
 from core.views.audit_words import audit_paragraphs
 from core.views.bundle import Contents
-from core.views.figures import RATIO_TITLES, RMS_TITLES, contribution_figure, ratio_figure
 from core.views.manifest import package_version
-from core.views.token_figures import token_figure
 
 TITLE = "Audit a model"
 # The files of the command line's --json, --junit and --sarif, with their types.

@@ -8,13 +8,12 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
+from core.figures.sites import RATIO_TITLES, contribution_figure, ratio_figure, token_figure
 from core.health.band import Band
 from core.health.columns import WITHOUT_LARGEST
 from core.health.diagnosis import comparison, diagnose
 from core.views.bundle import Contents, report_text
-from core.views.figures import RATIO_TITLES, contribution_figure, ratio_figure
 from core.views.tables import observe_tables
-from core.views.token_figures import token_figure
 
 TITLE = "Residual health"
 # Past this factor between a site's RMS and that of all tokens but the largest, one token speaks for the site.

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pandas as pd
 
+from core.figures.heat import heat_figure
+from core.figures.recipes import share_figure
+from core.figures.rows import GROWTH_TITLES, growth_figure
+from core.figures.sweep import difference_figure, ribbon_figure
 from core.sweep.interactive import InteractiveSweep
 from core.views.bundle import Contents
-from core.views.recipe_figures import share_figure
-from core.views.row_figures import GROWTH_TITLES, growth_figure
-from core.views.sweep_figures import difference_figure, heat_figure, ribbon_figure
 from core.views.sweep_tables import (
     STATISTICS,
     axis_names,

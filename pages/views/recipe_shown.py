@@ -11,6 +11,7 @@ import streamlit as st
 
 from core.decoder.recipes import recipe
 from core.errors import BudgetError, GridError
+from core.figures.block import block_figure, block_text
 from core.health.columns import INITIALIZED
 from core.health.request import ObserveRequest
 from core.recipes.card import card
@@ -18,7 +19,7 @@ from core.recipes.drawing import drawing
 from core.recipes.request import ComparisonRequest
 from core.sweep.interactive import InteractiveSweep
 from core.sweep.ranges import parse_sizes
-from core.views.block_figure import block_figure, block_text, writer_table
+from core.tables.writers import writer_table
 from pages.common import cached, cached_recipes
 from pages.common.control import Control
 from pages.common.sheet import Sheet

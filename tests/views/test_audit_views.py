@@ -9,8 +9,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from core.figures.audit import writer_profile_figure
 from core.health.columns import TOKEN_STATISTICS
-from core.views.audit_figures import writer_profile_figure
 from core.views.audit_report import FILES, audit_contents, gate_file
 from core.views.audit_tables import audit_tables, matrix_view, undrawn_ratios
 from core.views.audit_words import audit_paragraphs, count_words, health_sentences
@@ -123,7 +123,8 @@ def test_tables_are_the_documents_numbers(document: dict[str, Any]) -> None:
 def test_the_profile_draws_ratios_tolerance_and_the_unscaled_level(document: dict[str, Any]) -> None:
     profile = audit_tables(document)["profile"]
     figure = writer_profile_figure(profile, "block-indexed")
-    line, *_, bare = figure.data
+    line = figure.data[0]
+    (bare,) = (trace for trace in figure.data if trace.name == "a writer left at the base")
     assert list(line.y) == [None, 2.0]
     assert line.name == "layers.#.&lt;b&gt;down&lt;/b&gt;.weight"
     assert list(bare.y) == [2.0, 2.0]

@@ -18,8 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import StorageError
+from core.figures.sites import ratio_figure
 from core.views.export import csv_text, defused, figure_html, figure_json, html_report, json_text, write_tables
-from core.views.figures import ratio_figure
 from core.views.report import observe_report
 from core.views.tables import observe_tables, site_table
 

@@ -8,8 +8,9 @@ import json
 import math
 from typing import Any
 
+from core.figures.sites import site_figure
+from core.figures.words import undrawn
 from core.views.export import csv_text, figure_json, html_report, json_text
-from core.views.figures import site_figure, undrawn
 from core.views.tables import site_table
 
 

@@ -8,9 +8,10 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
+from core.figures.sites import ratio_figure, site_figure
 from core.figures.style import PALETTES, stroke
+from core.figures.words import alternative_text, undrawn
 from core.health.band import Band
-from core.views.figures import alternative_text, ratio_figure, site_figure, undrawn
 from core.views.tables import site_table
 
 

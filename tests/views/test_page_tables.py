@@ -15,6 +15,9 @@ from core.decoder.config import DecoderConfig
 from core.decoder.fixtures import FIXTURES
 from core.decoder.recipes import depth_factor, recipe
 from core.errors import BandError, ConfigError
+from core.figures import bars, studies
+from core.figures.block import block_figure
+from core.figures.sites import contribution_figure
 from core.health.band import Band
 from core.health.mend import mend
 from core.health.report import observe_document
@@ -25,9 +28,8 @@ from core.lab.presets import LAPTOP, PRESETS
 from core.lab.synthetic import synthetic_classifiers
 from core.lab.worked_values import worked_values
 from core.recipes.drawing import drawing
-from core.views import lab_figures, lab_tables
-from core.views.block_figure import block_figure, writer_table, writer_view
-from core.views.figures import contribution_figure
+from core.tables.writers import writer_table, writer_view
+from core.views import lab_tables
 from core.views.overlay import difference_table, overlay_table
 from core.views.published import agreement_sentence, compared_table, published_rows
 from core.views.references import reference_table, reference_view
@@ -99,8 +101,8 @@ def test_histograms_and_moments_are_the_documents() -> None:
         4 * moments.loc["xavier", "variance_to_target"]
     )
     for theme in ("light", "dark"):
-        valid(lab_figures.histogram_figure(table, theme=theme))
-        valid(lab_figures.propagation_figure(lab_tables.propagation_table(document), theme=theme))
+        valid(studies.histogram_figure(table, theme=theme))
+        valid(studies.propagation_figure(lab_tables.propagation_table(document), theme=theme))
     symmetry = lab_tables.symmetry_table(document)
     assert symmetry["gradient"].tolist() == document["zero_symmetry"]["hidden_weight_gradient_row_major"]
 
@@ -131,7 +133,7 @@ def test_plan_tables_add_up_to_the_plan() -> None:
     assert roles["share"].sum() == pytest.approx(1)
     sizes = lab_tables.byte_table(plan).set_index("dtype")
     assert sizes.loc["float32", "weights_bytes"] == 4 * 32_514_560
-    valid(lab_figures.role_figure(roles))
+    valid(bars.role_figure(roles))
 
 
 def test_the_largest_plan_keeps_its_exact_integers() -> None:
@@ -148,7 +150,7 @@ def test_bands_judge_supplied_and_own_ratios() -> None:
     }
     own = lab_tables.judged_table(lab_tables.parsed_ratios(" 1;0.01\n100,100.0000001 "), Band())
     assert own["band"].tolist() == ["within", "within", "within", "above"]
-    valid(lab_figures.judged_figure(own, Band()))
+    valid(studies.judged_figure(own, Band()))
     with pytest.raises(BandError, match="is not finite"):
         lab_tables.judged_table([1.0, math.nan])
 

@@ -13,7 +13,14 @@ import pytest
 
 from core.decoder.config import DecoderConfig
 from core.decoder.recipes import CONTROL, RECIPES, recipe
+from core.figures.recipes import branch_figure as compared_figure
+from core.figures.recipes import depth_figure, profile_figure, share_figure
+from core.figures.rows import growth_figure
+from core.figures.series import series_stroke
+from core.figures.sites import contribution_figure, ratio_figure, series, site_figure, token_figure
 from core.figures.style import DASHES, MARKERS, PALETTES, Stroke, Theme, recipe_stroke
+from core.figures.sweep import difference_figure, distribution_figure, ribbon_figure
+from core.figures.words import undrawn
 from core.health.columns import INITIALIZED
 from core.health.report import observe_document
 from core.health.request import ObserveRequest
@@ -24,14 +31,8 @@ from core.recipes.request import ComparisonRequest
 from core.sweep.grid import SweepGrid
 from core.sweep.run import SweepRun
 from core.sweep.store import Store
-from core.views.figures import contribution_figure, ratio_figure, series, site_figure, undrawn
-from core.views.lines import series_stroke
 from core.views.overlay import overlay_table
-from core.views.recipe_figures import contribution_figure as compared_figure
-from core.views.recipe_figures import depth_figure, profile_figure, share_figure
 from core.views.recipe_tables import contribution_summary, profile_summary
-from core.views.row_figures import growth_figure
-from core.views.sweep_figures import difference_figure, distribution_figure, ribbon_figure
 from core.views.sweep_tables import difference_table, distribution_table, series_names, series_table
 from core.views.tables import (
     arm_table,
@@ -42,7 +43,6 @@ from core.views.tables import (
     site_view,
     token_table,
 )
-from core.views.token_figures import token_figure
 from pages.controls.recipes import COMPARED
 
 NAMES = [known.name for known in RECIPES]

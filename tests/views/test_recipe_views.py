@@ -14,7 +14,14 @@ import pytest
 
 from core.decoder.config import DecoderConfig
 from core.decoder.recipes import RECIPES, recipe
+from core.figures.block import block_figure, block_text
+from core.figures.recipes import branch_figure as contribution_figure
+from core.figures.recipes import cosine_figure as token_figure
+from core.figures.recipes import depth_figure, profile_figure, share_figure
+from core.figures.rows import drift_figure, growth_figure
 from core.figures.style import Theme, recipe_stroke
+from core.figures.theory import error_figure, overlay_figure
+from core.figures.words import described, hidden_points
 from core.health.band import Band
 from core.health.report import observe_document
 from core.health.request import ObserveRequest
@@ -30,15 +37,7 @@ from core.sweep.grid import SweepGrid
 from core.sweep.process import settle
 from core.sweep.run import SweepRun
 from core.sweep.store import Store
-from core.views.block_figure import block_figure, block_text, writer_table
-from core.views.lines import described, hidden_points
-from core.views.recipe_figures import (
-    contribution_figure,
-    depth_figure,
-    profile_figure,
-    share_figure,
-    token_figure,
-)
+from core.tables.writers import writer_table
 from core.views.recipe_tables import (
     contribution_summary,
     contribution_view,
@@ -60,8 +59,6 @@ from core.views.recipe_words import (
     twin_sentences,
     verdict_sentences,
 )
-from core.views.row_figures import drift_figure, growth_figure
-from core.views.theory_figures import error_figure, overlay_figure
 
 CONFIG = DecoderConfig(blocks=3)
 NAMES = ("unscaled", "gpt2", "rezero", "parallel")

@@ -12,8 +12,9 @@ import pytest
 from core.audit.conformance.kinds import MEANING
 from core.audit.survey import COLUMNS
 from core.audit.survey_table import SHIPPED, shipped_survey
+from core.figures.audit import depth_ratio_figure
+from core.figures.bars import count_figure
 from core.views.export import csv_text
-from core.views.survey_figures import count_figure, depth_ratio_figure
 from core.views.survey_tables import (
     NOT_JUDGED,
     ORDERS,

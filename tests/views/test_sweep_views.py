@@ -12,21 +12,15 @@ import plotly.graph_objects as go
 import pytest
 
 from core.decoder.config import DecoderConfig
+from core.figures.axes import symmetric_log
+from core.figures.heat import heat_figure, heat_sentence
+from core.figures.sweep import TITLES, difference_figure, distribution_figure, ribbon_figure
 from core.health.band import Band
 from core.sweep.grid import SweepGrid
 from core.sweep.interactive import InteractiveSweep
 from core.sweep.run import SweepRun
 from core.sweep.store import Store
 from core.sweep.tokens import uniform_batch
-from core.views.sweep_figures import (
-    TITLES,
-    difference_figure,
-    distribution_figure,
-    heat_figure,
-    heat_sentence,
-    ribbon_figure,
-    symmetric_log,
-)
 from core.views.sweep_report import sweep_contents
 from core.views.sweep_tables import (
     STATISTICS,
