@@ -34,7 +34,7 @@ SCHEMA = "depthscope.survey/1"
 @opt.json_option
 def command(**options: Any) -> None:
     """Audit the causal language models of the installed transformers and write one row a family."""
-    from core.views.survey_tables import ordered
+    from core.tables.survey import ordered
 
     os.environ.update(OFFLINE)
     workers = options["workers"]
@@ -59,7 +59,7 @@ def command(**options: Any) -> None:
 def check_survey_folder(folder: str, option: str = "") -> None:
     """Refuse a folder that a survey cannot be written to, or whose files are no survey's; raises `StorageError`."""
     # Pandas and transformers are kept out of the module, so that help does not wait for them.
-    from core.views.export import check_tables
+    from core.export.csv import check_tables
 
     check_tables(folder, {TABLE.removesuffix(".csv"): COLUMNS}, option)
     path = Path(folder) / MANIFEST
@@ -74,8 +74,8 @@ def _is_survey(path: Path) -> bool:
 
 def write_survey(folder: str, rows: Sequence[Mapping[str, Any]], versions: Mapping[str, str]) -> Path:
     """Write survey.csv and a manifest with versions, date and counts, both or neither; raises `StorageError`."""
-    from core.views.export import csv_text
-    from core.views.survey_tables import survey_table
+    from core.export.csv import csv_text
+    from core.tables.survey import survey_table
 
     check_survey_folder(folder)
     place = Path(folder)

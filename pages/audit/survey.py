@@ -9,7 +9,7 @@ import streamlit as st
 from core.audit.survey_table import shipped_survey
 from core.figures.audit import depth_ratio_figure
 from core.figures.bars import count_figure
-from core.views.survey_tables import (
+from core.tables.survey import (
     FORMATS,
     chosen,
     column_table,

@@ -20,8 +20,8 @@ from core.lab.model_config import read_model_config
 from core.lab.plan import plan_document
 from core.lab.plan_request import PlanRequest
 from core.lab.presets import PRESETS
-from core.views.lab_tables import byte_table, plan_run_rows, role_table
-from core.views.tables import site_table
+from core.tables.observe import site_table
+from core.tables.studies import byte_table, plan_run_rows, role_table
 from pages.common import long_run, panels
 from pages.common.sheet import Sheet
 from pages.controls.laptop_plan import CONTROLS, FAMILIES, MODEL, OWN, SIZES, TOKENS, UPLOADED, own_request

@@ -11,6 +11,7 @@ import pandas as pd
 import streamlit as st
 
 from core.audit.gate import findings_of
+from core.export.audit import FILES, gate_file
 from core.figures.audit import writer_profile_figure
 from core.figures.sites import (
     CONTRIBUTION_TITLES,
@@ -21,9 +22,8 @@ from core.figures.sites import (
     token_figure,
 )
 from core.figures.words import alternative_text, described, undrawn
-from core.views import audit_words as words
-from core.views.audit_report import FILES, gate_file
-from core.views.audit_tables import (
+from core.tables import audit_words as words
+from core.tables.audit import (
     SUFFIXES,
     addition_view,
     arm_view,
@@ -31,8 +31,8 @@ from core.views.audit_tables import (
     matrix_view,
     undrawn_ratios,
 )
-from core.views.report import outsized_sentence
-from core.views.tables import site_view, token_view
+from core.tables.observe import site_view, token_view
+from core.tables.observe_words import outsized_sentence
 from pages.common import panels
 from pages.common.sheet import Sheet
 from pages.views.audit_form import page_words

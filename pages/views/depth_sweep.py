@@ -16,9 +16,9 @@ from core.figures.sweep import TITLES, difference_figure, distribution_figure, r
 from core.figures.words import described, hidden_points
 from core.sweep.interactive import InteractiveSweep
 from core.sweep.output import PARQUET, ROWS, SUMMARY
-from core.views.recipe_tables import SHARE_TITLE, growth_view
-from core.views.recipe_words import derived_sentences
-from core.views.sweep_tables import (
+from core.tables.recipe_words import derived_sentences
+from core.tables.recipes import SHARE_TITLE, growth_view
+from core.tables.sweep import (
     STATISTICS,
     address_table,
     axis_names,

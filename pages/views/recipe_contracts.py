@@ -12,8 +12,8 @@ from core.figures.rows import drift_figure
 from core.figures.sites import RATIO_TITLES
 from core.recipes.card import Card, card
 from core.recipes.difference import difference_table
-from core.views.recipe_tables import difference_view, drift_view, law_table, law_view
-from core.views.recipe_words import card_sections, file_name
+from core.tables.recipe_words import card_sections, file_name
+from core.tables.recipes import difference_view, drift_view, law_table, law_view
 from pages.common import cached_recipes, panels
 from pages.controls import recipes as controls
 from pages.views.recipe_shown import Shown, show_graph

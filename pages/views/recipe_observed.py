@@ -14,7 +14,8 @@ from core.figures.recipes import cosine_figure as token_figure
 from core.figures.rows import GROWTH_TITLES, growth_figure
 from core.figures.sites import RATIO_TITLES
 from core.figures.words import described, hidden_points
-from core.views.recipe_tables import (
+from core.tables.recipe_words import derived_sentences, twin_sentences, verdict_sentences
+from core.tables.recipes import (
     CONTRIBUTION_MEASURES,
     SHARE_TITLE,
     contribution_view,
@@ -24,7 +25,6 @@ from core.views.recipe_tables import (
     profile_view,
     token_view,
 )
-from core.views.recipe_words import derived_sentences, twin_sentences, verdict_sentences
 from pages.common import cached_recipes, panels, recipe_panel
 from pages.controls import recipes as controls
 from pages.views.recipe_shown import Shown, depth_sweep, draw_options, recipes_only

@@ -16,11 +16,7 @@ from core.figures.sites import RATIO_TITLES, RMS_TITLES, contribution_figure, ra
 from core.figures.words import alternative_text, undrawn
 from core.health.request import ObserveRequest
 from core.recipes.drawing import drawing
-from core.tables.writers import writer_table, writer_view
-from core.views.overlay import difference_table, overlay_table
-from core.views.references import reference_table, reference_view
-from core.views.report import outsized_sentence, reduction_sentence, setting_sentence
-from core.views.tables import (
+from core.tables.observe import (
     arm_table,
     arm_view,
     contribution_table,
@@ -31,6 +27,10 @@ from core.views.tables import (
     token_view,
     trial_table,
 )
+from core.tables.observe_words import outsized_sentence, reduction_sentence, setting_sentence
+from core.tables.pins import difference_table, overlay_table
+from core.tables.references import reference_table, reference_view
+from core.tables.writers import writer_table, writer_view
 from pages.common import cached, job, panels, settings
 from pages.common.control import assign
 from pages.common.sheet import Sheet
