@@ -9,51 +9,63 @@ from typing import Any
 import pandas as pd
 
 from core.audit.conformance.kinds import MEANING
-from core.health.columns import TOKEN_STATISTICS
-from core.tables.frame import frame
-from core.tables.observe import tokens_of
+from core.tables.frame import Column, for_people, frame, names
+from core.tables.observe import CONTRIBUTION, TOKEN, arms_of, contributions_of, tokens_of
 
 Document = Mapping[str, Any]
 
 MODEL, TWIN = "model", "repaired twin"
 SUFFIXES = {MODEL: "", TWIN: ", twin"}
-FINDING_COLUMNS = ("severity", "kind", "meaning", "measured", "expected", "tensors", "parameters", "sentence")
-ADDITION_COLUMNS = (
-    "index", "block", "label", "branches", "writers", "readers", "coefficient", "shortcut", "norm_after", "state_rms",
-    "contribution_rms", "contribution_to_stream", "relative_error",
+HEAD = (Column("arm", "arm"), Column("blocks"))
+FINDING = (
+    Column("severity"), Column("kind"), Column("meaning"), Column("measured", dtype="float"),
+    Column("expected", dtype="float"), Column("tensors"), Column("parameters"), Column("sentence"),
 )  # fmt: skip
-MATRIX_COLUMNS = (
-    "side", "name", "part", "block", "branch", "fan_in", "fan_out", "distribution", "truncation", "std", "declared_std",
-    "ratio", "tolerance", "base_std", "base_ratio", "forward", "effective_ratio", "twin_factor", "coordinates", "draw",
+ADDITION = (
+    Column("index", "#"), Column("block", "block"), Column("label", "state after"), Column("branches", "branch"),
+    Column("writers", "writers"), Column("readers", "readers"), Column("coefficient", "coefficient", "float"),
+    Column("shortcut", "shortcut", "float"), Column("norm_after", "norm after"),
+    Column("state_rms", "state RMS", "float"), Column("contribution_rms", "contribution RMS", "float"),
+    Column("contribution_to_stream", "contribution / stream", "float"), Column("relative_error", dtype="float"),
 )  # fmt: skip
-PROFILE_COLUMNS = ("group", "block", "ratio", "tolerance", "unscaled", "shape")
-DEPTH_COLUMNS = ("group", "blocks", "ratio", "base_std")
-TRIAL_COLUMNS = ("label", "earlier_states_equal", "difference", "passed")
-SITE_COLUMNS = (
-    "arm", "blocks", "site", "label", "activation_rms", "activation_ratio", "activation_band", "adjoint_rms",
-    "adjoint_ratio", "adjoint_band",
+MATRIX = (
+    Column("side"), Column("name", "name"), Column("part", "part"), Column("block", "block"), Column("branch"),
+    Column("fan_in", "fan in"), Column("fan_out", "fan out"), Column("distribution", "distribution"),
+    Column("truncation", "cut at sigma", "float"), Column("std", "std", "float"),
+    Column("declared_std", "declared std", "float"), Column("ratio", "ratio", "float"),
+    Column("tolerance", "sampling ±", "float"), Column("base_std", dtype="float"),
+    Column("base_ratio", "std / base", "float"), Column("forward", "forward factor", "float"),
+    Column("effective_ratio", "ratio with forward", "float"), Column("twin_factor", "twin's factor", "float"),
+    Column("coordinates"), Column("draw"),
 )  # fmt: skip
-TOKEN_COLUMNS = ("arm", "blocks", "site", "label", "quantity", "rms", *TOKEN_STATISTICS)
-CONTRIBUTION_COLUMNS = (
-    "arm", "blocks", "site", "label", "block", "branch", "raw_rms", "contribution_rms", "stream_rms",
-    "contribution_to_stream", "cosine",
+PROFILE = (
+    Column("group"), Column("block"), Column("ratio", dtype="float"), Column("tolerance", dtype="float"),
+    Column("unscaled", dtype="float"), Column("shape"),
 )  # fmt: skip
-ARM_COLUMNS = (
-    "arm", "loss_nats", "loss_reduction", "valid_positions", "input_activation_rms", "terminal_adjoint_rms",
-    "largest_activation_ratio", "largest_adjoint_ratio", "within_band",
+DEPTH = (Column("group"), Column("blocks"), Column("ratio", dtype="float"), Column("base_std", dtype="float"))
+TRIAL = (Column("label"), Column("earlier_states_equal"), Column("difference", dtype="float"), Column("passed"))
+SITE = tuple(map(Column, (
+    "site", "label", "activation_rms", "activation_ratio", "activation_band", "adjoint_rms", "adjoint_ratio",
+    "adjoint_band",
+)))  # fmt: skip
+ARM = (
+    Column("arm", "arm"), Column("loss_nats", "loss, nats"), Column("loss_reduction", "reduction"),
+    Column("valid_positions", "valid targets"), Column("input_activation_rms", "input RMS A₀"),
+    Column("terminal_adjoint_rms", "last adjoint RMS"), Column("largest_activation_ratio", "largest A ratio"),
+    Column("largest_adjoint_ratio", "largest G ratio"), Column("within_band", "within the band"),
 )  # fmt: skip
 # The columns of `audit_tables`, known before there is a document.
 AUDIT_COLUMNS = {
-    "findings": FINDING_COLUMNS,
-    "profile": PROFILE_COLUMNS,
-    "matrices": MATRIX_COLUMNS,
-    "depths": DEPTH_COLUMNS,
-    "additions": ADDITION_COLUMNS,
-    "interventions": TRIAL_COLUMNS,
-    "arms": ARM_COLUMNS,
-    "sites": SITE_COLUMNS,
-    "tokens": TOKEN_COLUMNS,
-    "contributions": CONTRIBUTION_COLUMNS,
+    "findings": names(FINDING),
+    "profile": names(PROFILE),
+    "matrices": names(MATRIX),
+    "depths": names(DEPTH),
+    "additions": names(ADDITION),
+    "interventions": names(TRIAL),
+    "arms": names(ARM),
+    "sites": names((*HEAD, *SITE)),
+    "tokens": names((*HEAD, *TOKEN)),
+    "contributions": names((*HEAD, *CONTRIBUTION)),
 }
 
 
@@ -68,7 +80,7 @@ def finding_table(document: Document) -> pd.DataFrame:
         }
         for finding in (document["conformance"] or {}).get("findings", ())
     ]
-    return frame(rows, FINDING_COLUMNS).astype({"measured": float, "expected": float})
+    return frame(rows, FINDING)
 
 
 def addition_table(document: Document) -> pd.DataFrame:
@@ -83,8 +95,7 @@ def addition_table(document: Document) -> pd.DataFrame:
         }
         for row in document["additions"]
     ]
-    numbers = ("coefficient", "shortcut", "state_rms", "contribution_rms", "contribution_to_stream", "relative_error")
-    return frame(rows, ADDITION_COLUMNS).astype(dict.fromkeys(numbers, float))
+    return frame(rows, ADDITION)
 
 
 def matrix_table(document: Document) -> pd.DataFrame:
@@ -95,11 +106,7 @@ def matrix_table(document: Document) -> pd.DataFrame:
         for side, key in (("writer", "writers"), ("reader", "readers"))
         for row in document.get(key) or ()
     ]
-    numbers = (
-        "truncation", "std", "declared_std", "ratio", "tolerance", "base_std", "base_ratio", "forward",
-        "effective_ratio", "twin_factor",
-    )  # fmt: skip
-    return frame(rows, MATRIX_COLUMNS).astype(dict.fromkeys(numbers, float))
+    return frame(rows, MATRIX)
 
 
 def profile_table(document: Document) -> pd.DataFrame:
@@ -122,7 +129,7 @@ def profile_table(document: Document) -> pd.DataFrame:
             row["blocks"], row["ratios"], row["tolerances"], row["unscaled"], strict=True
         )
     ]
-    return frame(rows, PROFILE_COLUMNS).astype(dict.fromkeys(("ratio", "tolerance", "unscaled"), float))
+    return frame(rows, PROFILE)
 
 
 def depth_table(document: Document) -> pd.DataFrame:
@@ -132,38 +139,17 @@ def depth_table(document: Document) -> pd.DataFrame:
         for depth in (document["conformance"] or {}).get("depths", ())
         for group, ratio in depth["ratios"].items()
     ]
-    return frame(rows, DEPTH_COLUMNS).astype({"ratio": float, "base_std": float})
+    return frame(rows, DEPTH)
 
 
 def trial_table(document: Document) -> pd.DataFrame:
     """Every intervention: what became of the states when an addition's writers were zeroed."""
-    return frame(document["identity"]["trials"], TRIAL_COLUMNS).astype({"difference": float})
+    return frame(document["identity"]["trials"], TRIAL)
 
 
 def site_table(document: Document) -> pd.DataFrame:
     """Every site of the model and, where there is one, of its repaired twin."""
-    return frame([{**head, **site} for head, arm in arms(document) for site in arm["sites"]], SITE_COLUMNS)
-
-
-def contribution_table(document: Document) -> pd.DataFrame:
-    """What every branch adds to the stream, of both; `site` is the state after the addition."""
-    rows = []
-    for head, arm in arms(document):
-        labels = [site["label"] for site in arm["sites"]]
-        rows += [{**head, "label": labels[row["site"]], **row} for row in arm["contributions"]]
-    return frame(rows, CONTRIBUTION_COLUMNS).astype({"contribution_to_stream": float, "cosine": float})
-
-
-def arm_table(document: Document) -> pd.DataFrame:
-    """Loss, its reduction, normalizers and largest ratios, one row for the model and one for its twin."""
-    rows = []
-    for head, arm in arms(document):
-        largest = {
-            f"largest_{quantity}_ratio": max(site[f"{quantity}_ratio"] for site in arm["sites"])
-            for quantity in ("activation", "adjoint")
-        }
-        rows.append({**head, **arm, **largest})
-    return frame(rows, ARM_COLUMNS)
+    return frame([{**head, **site} for head, arm in arms(document) for site in arm["sites"]], (*HEAD, *SITE))
 
 
 def arms(document: Document) -> Iterator[tuple[dict[str, Any], Mapping[str, Any]]]:
@@ -182,10 +168,10 @@ def audit_tables(document: Document) -> dict[str, pd.DataFrame]:
         "depths": depth_table(document),
         "additions": addition_table(document),
         "interventions": trial_table(document),
-        "arms": arm_table(document),
+        "arms": arms_of(arms(document), ARM),
         "sites": site_table(document),
-        "tokens": tokens_of(arms(document), TOKEN_COLUMNS),
-        "contributions": contribution_table(document),
+        "tokens": tokens_of(arms(document), HEAD),
+        "contributions": contributions_of(arms(document), HEAD),
     }
 
 
@@ -196,41 +182,23 @@ def listed(names: Iterable[object]) -> str:
 
 def addition_view(additions: pd.DataFrame) -> pd.DataFrame:
     """The additions as people read them; a shortcut and a norm are shown only where one is not plain."""
-    titles = {
-        "index": "#", "block": "block", "label": "state after", "branches": "branch", "coefficient": "coefficient",
-        "shortcut": "shortcut", "norm_after": "norm after", "state_rms": "state RMS",
-        "contribution_rms": "contribution RMS", "contribution_to_stream": "contribution / stream",
-        "writers": "writers", "readers": "readers",
-    }  # fmt: skip
-    view = additions.assign(norm_after=["yes" if after else "no" for after in additions["norm_after"]])
-    plain = {"shortcut": (view["shortcut"] == 1).all(), "norm_after": (view["norm_after"] == "no").all()}
-    return view[[name for name in titles if not plain.get(name, False)]].rename(columns=titles)
+    plain = {"shortcut": (additions["shortcut"] == 1).all(), "norm_after": not additions["norm_after"].any()}
+    view = for_people(additions, [column for column in ADDITION if not plain.get(column.name, False)])
+    last = ["writers", "readers"]
+    return view[[*view.columns.drop(last), *last]]
 
 
 def matrix_view(matrices: pd.DataFrame) -> pd.DataFrame:
     """One side's matrices as people read them; columns that say nothing here are left out."""
-    titles = {
-        "name": "name", "part": "part", "block": "block", "fan_in": "fan in", "fan_out": "fan out",
-        "distribution": "distribution", "truncation": "cut at sigma", "std": "std", "declared_std": "declared std",
-        "ratio": "ratio", "tolerance": "sampling ±", "base_ratio": "std / base", "forward": "forward factor",
-        "effective_ratio": "ratio with forward", "twin_factor": "twin's factor",
-    }  # fmt: skip
     plain = {"part": (matrices["part"].fillna("") == "").all(), "forward": (matrices["forward"] == 1).all()}
     plain["effective_ratio"] = plain["forward"]
-    kept = [name for name in titles if matrices[name].notna().any() and not plain.get(name, False)]
-    return matrices[kept].rename(columns=titles)
+    told = [column for column in MATRIX if matrices[column.name].notna().any() and not plain.get(column.name, False)]
+    return for_people(matrices, told)
 
 
 def arm_view(table: pd.DataFrame) -> pd.DataFrame:
     """The arms as people read them."""
-    titles = {
-        "arm": "arm", "loss_nats": "loss, nats", "loss_reduction": "reduction", "valid_positions": "valid targets",
-        "input_activation_rms": "input RMS A₀", "terminal_adjoint_rms": "last adjoint RMS",
-        "largest_activation_ratio": "largest A ratio", "largest_adjoint_ratio": "largest G ratio",
-        "within_band": "within the band",
-    }  # fmt: skip
-    view = table[list(titles)].rename(columns=titles)
-    return view.assign(**{"within the band": ["yes" if inside else "no" for inside in table["within_band"]]})
+    return for_people(table, ARM)
 
 
 def undrawn_ratios(profile: pd.DataFrame) -> list[str]:

@@ -21,37 +21,47 @@ from core.health.columns import (
     TOKEN_STATISTICS,
     WITHOUT_LARGEST,
 )
-from core.tables.frame import frame
+from core.tables.frame import Column, for_people, frame, names
 
 if TYPE_CHECKING:
     from core.health.mend import Mending
 
 Document = Mapping[str, Any]
+# Observed arms, each with the cells that say whose row it is.
+Arms = Iterable[tuple[Document, Document]]
 
-CONTRIBUTION_COLUMNS = (
-    "arm", "recipe", "seed", "blocks", "site", "label", "block", "branch", "raw_rms", "contribution_rms", "stream_rms",
-    "contribution_to_stream", "cosine",
+# What says whose row it is, then what is observed there.
+HEAD = (Column("arm"), Column("recipe", "recipe"), Column("seed"), Column("blocks"))
+CONTRIBUTION = (
+    Column("site", "site"), Column("label", "label"), Column("block"), Column("branch", "branch"),
+    Column("raw_rms", "raw RMS"), Column("contribution_rms", "contribution RMS"), Column("stream_rms", "stream RMS"),
+    Column("contribution_to_stream", "to stream", "float"), Column("cosine", "cosine", "float"),
 )  # fmt: skip
-BRANCH_COLUMNS = (
-    "arm", "recipe", "seed", "blocks", "block", "attention_output_rms", "feed_forward_output_rms",
+BRANCH = (Column("block"), Column("attention_output_rms"), Column("feed_forward_output_rms"))
+GAIN = (Column("block"), Column("norm"), Column("feature"), Column("gain"))
+ARM = (
+    Column("loss_nats", "loss, nats"), Column("valid_positions"), Column("input_activation_rms", "input RMS A₀"),
+    Column("terminal_adjoint_rms", "last adjoint RMS"), Column("largest_activation_ratio", "largest A ratio"),
+    Column("smallest_activation_ratio"), Column("largest_adjoint_ratio", "largest G ratio"),
+    Column("smallest_adjoint_ratio"), Column("within_band", "within the band"),
 )  # fmt: skip
-GAIN_COLUMNS = ("arm", "recipe", "seed", "blocks", "block", "norm", "feature", "gain")
-ARM_COLUMNS = (
-    "arm", "recipe", "seed", "blocks", "loss_nats", "valid_positions", "input_activation_rms", "terminal_adjoint_rms",
-    "largest_activation_ratio", "smallest_activation_ratio", "largest_adjoint_ratio", "smallest_adjoint_ratio",
-    "within_band",
-)  # fmt: skip
-TOKEN_COLUMNS = ("arm", "recipe", "seed", "blocks", "site", "label", "quantity", "rms", *TOKEN_STATISTICS)
+TOKEN = tuple(
+    Column(name, dtype="float" if name == WITHOUT_LARGEST else "")
+    for name in ("site", "label", "quantity", "rms", *TOKEN_STATISTICS)
+)
 # The columns of `observe_tables`, known before there is a document.
 OBSERVE_COLUMNS = {
-    "arms": ARM_COLUMNS,
+    "arms": names((*HEAD, *ARM)),
     "sites": SITE_COLUMNS,
-    "tokens": TOKEN_COLUMNS,
-    "contributions": CONTRIBUTION_COLUMNS,
-    "branches": BRANCH_COLUMNS,
-    "gains": GAIN_COLUMNS,
+    "tokens": names((*HEAD, *TOKEN)),
+    "contributions": names((*HEAD, *CONTRIBUTION)),
+    "branches": names((*HEAD, *BRANCH)),
+    "gains": names((*HEAD, *GAIN)),
 }
-TRIAL_COLUMNS = ("recipe", "title", "within", "largest_activation_ratio", "largest_adjoint_ratio", "reason")
+TRIAL = (
+    Column("recipe"), Column("title"), Column("within"), Column("largest_activation_ratio", dtype="float"),
+    Column("largest_adjoint_ratio", dtype="float"), Column("reason"),
+)  # fmt: skip
 
 QUANTITIES = {"activation": "A", "adjoint": "G"}
 # Arm names of the tables and the keys that hold them in an observe document.
@@ -76,27 +86,26 @@ def site_table(document: Document) -> pd.DataFrame:
 
 def contribution_table(document: Document) -> pd.DataFrame:
     """What every branch adds to the stream, both arms; `site` is the state after the addition."""
-    rows = []
-    for head, arm in head_of_arms(document):
-        labels = [site["label"] for site in arm["sites"]]
-        rows += [{**head, "label": labels[row["site"]], **row} for row in arm["contributions"]]
-    return frame(rows, CONTRIBUTION_COLUMNS)
+    return contributions_of(head_of_arms(document), HEAD)
+
+
+def contributions_of(arms: Arms, head: Sequence[Column]) -> pd.DataFrame:
+    """The contribution table of any arms, each with the columns `head` that say whose row it is."""
+    rows = [
+        {**own, "label": arm["sites"][row["site"]]["label"], **row} for own, arm in arms for row in arm["contributions"]
+    ]
+    return frame(rows, (*head, *CONTRIBUTION))
 
 
 def contribution_view(contributions: pd.DataFrame) -> pd.DataFrame:
     """The contribution table as people read it: without what the setting says, in words."""
-    titles = {
-        "recipe": "recipe", "site": "site", "label": "label", "branch": "branch", "raw_rms": "raw RMS",
-        "contribution_rms": "contribution RMS", "stream_rms": "stream RMS", "contribution_to_stream": "to stream",
-        "cosine": "cosine",
-    }  # fmt: skip
-    return contributions[list(titles)].rename(columns=titles)
+    return for_people(contributions, (*HEAD, *CONTRIBUTION))
 
 
 def branch_table(document: Document) -> pd.DataFrame:
     """RMS of each block's raw branch outputs, both arms."""
     rows = [{**head, **branch} for head, arm in head_of_arms(document) for branch in arm["branches"]]
-    return frame(rows, BRANCH_COLUMNS)
+    return frame(rows, (*HEAD, *BRANCH))
 
 
 def gain_table(document: Document) -> pd.DataFrame:
@@ -114,19 +123,25 @@ def gain_table(document: Document) -> pd.DataFrame:
             for block, norm, values in gains
             for feature, gain in enumerate(values or ())
         ]
-    return frame(rows, GAIN_COLUMNS)
+    return frame(rows, (*HEAD, *GAIN))
 
 
 def arm_table(document: Document) -> pd.DataFrame:
-    """One row an arm: loss, normalizers and the range of both ratios over all sites."""
-    rows = []
-    for head, arm in head_of_arms(document):
-        ranges: dict[str, float] = {}
-        for quantity in ("activation", "adjoint"):
-            ratios = [site[f"{quantity}_ratio"] for site in arm["sites"]]
-            ranges |= {f"largest_{quantity}_ratio": max(ratios), f"smallest_{quantity}_ratio": min(ratios)}
-        rows.append({**head, **arm, **ranges})
-    return frame(rows, ARM_COLUMNS)
+    """One row per arm: loss, normalizers and the range of both ratios over all sites."""
+    return arms_of(head_of_arms(document), (*HEAD, *ARM))
+
+
+def arms_of(arms: Arms, columns: Sequence[Column]) -> pd.DataFrame:
+    """A table of `columns` with one row for each of any arms."""
+    extremes = {"largest": max, "smallest": min}
+    rows = [
+        {**head, **arm, **{
+            f"{name}_{quantity}_ratio": extreme(site[f"{quantity}_ratio"] for site in arm["sites"])
+            for name, extreme in extremes.items() for quantity in QUANTITIES
+        }}
+        for head, arm in arms
+    ]  # fmt: skip
+    return frame(rows, columns)
 
 
 def site_view(sites: pd.DataFrame, suffixes: Mapping[str, str] = VIEW_SUFFIXES) -> pd.DataFrame:
@@ -146,36 +161,26 @@ def site_view(sites: pd.DataFrame, suffixes: Mapping[str, str] = VIEW_SUFFIXES) 
 
 def arm_view(arms: pd.DataFrame) -> pd.DataFrame:
     """The arm table as people read it: titles with units, the largest ratios, without what the setting says."""
-    titles = {
-        "recipe": "recipe", "loss_nats": "loss, nats", "input_activation_rms": "input RMS A₀",
-        "terminal_adjoint_rms": "last adjoint RMS", "largest_activation_ratio": "largest A ratio",
-        "largest_adjoint_ratio": "largest G ratio", "within_band": "within the band",
-    }  # fmt: skip
-    view = arms[list(titles)].rename(columns=titles)
-    return view.assign(**{"within the band": ["yes" if inside else "no" for inside in arms["within_band"]]})
+    return for_people(arms, (*HEAD, *ARM))
 
 
 def token_table(document: Document) -> pd.DataFrame:
     """RMS of every site and the quantiles of its tokens' RMS, both arms, activations and adjoints."""
-    return tokens_of(head_of_arms(document), TOKEN_COLUMNS)
+    return tokens_of(head_of_arms(document), HEAD)
 
 
-def tokens_of(arms: Iterable[tuple[Document, Document]], columns: Sequence[str]) -> pd.DataFrame:
-    """The token table of any arms, each with the columns that say whose row it is."""
+def tokens_of(arms: Arms, head: Sequence[Column]) -> pd.DataFrame:
+    """The token table of any arms, each with the columns `head` that say whose row it is."""
     rows = [
         {
-            **head,
-            "site": site["site"],
-            "label": site["label"],
-            "quantity": quantity,
-            "rms": site[f"{quantity}_rms"],
-            **site[f"{quantity}_tokens"],
+            **own, "site": site["site"], "label": site["label"], "quantity": quantity,
+            "rms": site[f"{quantity}_rms"], **site[f"{quantity}_tokens"],
         }
-        for head, arm in arms
+        for own, arm in arms
         for quantity in QUANTITIES
         for site in arm["sites"]
-    ]
-    return frame(rows, columns).astype({WITHOUT_LARGEST: float})
+    ]  # fmt: skip
+    return frame(rows, (*head, *TOKEN))
 
 
 def token_view(tokens: pd.DataFrame) -> pd.DataFrame:
@@ -200,7 +205,7 @@ def trial_table(mending: Mending) -> pd.DataFrame:
         {**asdict(trial), "within": "yes" if trial.within else "no", "reason": trial.refusal or ""}
         for trial in (mending.before, *mending.trials)
     ]
-    return frame(rows, TRIAL_COLUMNS).astype(dict.fromkeys(TRIAL_COLUMNS[3:5], float))
+    return frame(rows, TRIAL)
 
 
 def observe_tables(document: Document) -> dict[str, pd.DataFrame]:

@@ -12,7 +12,7 @@ import pandas as pd
 
 from core.health.columns import OBSERVED
 from core.recipes.card import Card
-from core.tables.frame import frame
+from core.tables.frame import frame, titled
 
 QUANTITIES = ("activation", "adjoint")
 LEVELS = {"median": 0.5, "q05": 0.05, "q25": 0.25, "q75": 0.75, "q95": 0.95}
@@ -46,11 +46,10 @@ def profile_summary(rows: pd.DataFrame, shares: pd.DataFrame) -> pd.DataFrame:
 
 def profile_view(summary: pd.DataFrame) -> pd.DataFrame:
     """The quantiles of every site as people read them."""
-    titles = {
+    return titled(summary, {
         "recipe": "recipe", "site": "site", "label": "label", "quantity": "ratio", **LEVEL_TITLES,
         "share_within": SHARE_TITLE,
-    }  # fmt: skip
-    return summary[list(titles)].rename(columns=titles)
+    })  # fmt: skip
 
 
 def contribution_summary(contributions: pd.DataFrame) -> pd.DataFrame:
@@ -92,11 +91,10 @@ def overlay_summary(overlay: pd.DataFrame) -> pd.DataFrame:
 
 def error_view(errors: pd.DataFrame) -> pd.DataFrame:
     """How far each law is off, as people read it."""
-    titles = {
+    return titled(errors, {
         "recipe": "recipe", "law": "law", "median_error": "median error", "largest_error": "largest error",
         "evidence": "evidence",
-    }  # fmt: skip
-    return errors[list(titles)].rename(columns=titles)
+    })  # fmt: skip
 
 
 def depth_theory_view(summary: pd.DataFrame) -> pd.DataFrame:
@@ -138,12 +136,11 @@ def overview_table(rows: pd.DataFrame, largest: pd.DataFrame, laws: Mapping[str,
 
 def overview_view(overview: pd.DataFrame) -> pd.DataFrame:
     """The overview as people read it."""
-    titles = {
+    return titled(overview, {
         "recipe": "recipe", "largest_activation_ratio": "largest A ratio, median",
         "largest_adjoint_ratio": "largest G ratio, median", "share_within": "seeds within the band",
         "loss_nats": "loss, nats, median", "seeds": "seeds", "law": "law",
-    }  # fmt: skip
-    return overview[list(titles)].rename(columns=titles)
+    })  # fmt: skip
 
 
 def depth_view(summary: pd.DataFrame, quantity: str) -> pd.DataFrame:
@@ -194,14 +191,13 @@ def difference_view(difference: pd.DataFrame, first: str, second: str) -> pd.Dat
 
 def drift_view(drift: pd.DataFrame) -> pd.DataFrame:
     """The drift explorer's numbers as people read them."""
-    titles = {
+    return titled(drift, {
         "recipe": "under the name", "code_base": "code base", "largest_change": "largest relative change",
         "output_last": "attention writer / declared", "down_last": "feed-forward writer / declared",
         "other_tensors": "other kinds changed",
         "declared_activation_ratio": "largest A ratio, declared", "variant_activation_ratio": "largest A ratio, there",
         "declared_adjoint_ratio": "largest G ratio, declared", "variant_adjoint_ratio": "largest G ratio, there",
-    }  # fmt: skip
-    return drift[list(titles)].rename(columns=titles)
+    })  # fmt: skip
 
 
 def _levels(table: pd.DataFrame, keys: Sequence[str], column: str) -> pd.DataFrame:

@@ -19,7 +19,7 @@ from core.health.columns import INITIALIZED, OBSERVED, REFUSED
 from core.sweep.grid import SweepGrid
 from core.sweep.quantities import RATIOS
 from core.sweep.summary import ALL_RATIOS, MINUS_CONTROL
-from core.tables.frame import frame
+from core.tables.frame import frame, yes_or_no
 from core.tables.recipes import LEVEL_TITLES, SHARE_TITLE
 
 # What is looked at, and the activation and adjoint quantity that it means.
@@ -179,5 +179,6 @@ def share_view(summary: pd.DataFrame) -> pd.DataFrame:
 def cell_view(cells: pd.DataFrame, most: int) -> pd.DataFrame:
     """The first `most` cells as people read them."""
     view = cells.head(most)
-    flags = ["yes" if inside else "no" for inside in view["within_band"]]
-    return view.assign(within_band=flags).rename(columns=lambda name: str(name).replace("_", " "))
+    return view.assign(within_band=yes_or_no(view["within_band"])).rename(
+        columns=lambda name: str(name).replace("_", " ")
+    )
