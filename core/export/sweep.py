@@ -20,7 +20,7 @@ from core.tables.sweep import (
     series_table,
     stem,
 )
-from core.tables.sweep_words import setting_sentence, verdict_sentences
+from core.tables.sweep_words import grid_sentence, verdict_sentences
 
 TITLE = "Depth sweep"
 MAX_HEAT_MAPS = 8
@@ -52,6 +52,6 @@ def sweep_contents(sweep: InteractiveSweep) -> Contents:
         "refusals": refusal_table(cells),
     }  # fmt: skip
     missing = sweep.total - sweep.done
-    paragraphs = [setting_sentence(sweep.grid), *verdict_sentences(named, band)]
+    paragraphs = [grid_sentence(sweep.grid), *verdict_sentences(named, band)]
     paragraphs += [f"{missing:,} of {sweep.total:,} cells are not computed yet and stand nowhere."] if missing else []
     return Contents(title=TITLE, paragraphs=paragraphs, tables=tables, figures=figures)

@@ -142,7 +142,7 @@ def depth_table(document: Document) -> pd.DataFrame:
     return frame(rows, DEPTH)
 
 
-def trial_table(document: Document) -> pd.DataFrame:
+def intervention_table(document: Document) -> pd.DataFrame:
     """Every intervention: what became of the states when an addition's writers were zeroed."""
     return frame(document["identity"]["trials"], TRIAL)
 
@@ -167,7 +167,7 @@ def audit_tables(document: Document) -> dict[str, pd.DataFrame]:
         "matrices": matrix_table(document),
         "depths": depth_table(document),
         "additions": addition_table(document),
-        "interventions": trial_table(document),
+        "interventions": intervention_table(document),
         "arms": arms_of(arms(document), ARM),
         "sites": site_table(document),
         "tokens": tokens_of(arms(document), HEAD),

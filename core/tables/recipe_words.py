@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from core.decoder.recipe_type import JOINT
+from core.lab.view import counted
 from core.recipes.card import Card
 from core.recipes.request import ComparisonRequest
 from core.sweep.ranges import seed_text
@@ -18,7 +19,7 @@ EVIDENCE_WORDS = {
 }
 
 
-def verdict_sentences(overview: pd.DataFrame, band: tuple[float, float]) -> tuple[str, ...]:
+def overview_sentences(overview: pd.DataFrame, band: tuple[float, float]) -> tuple[str, ...]:
     """What the overview of one depth says in words: who keeps every ratio of every seed in the band, and who does not.
 
     One sentence alone says that all do.
@@ -28,13 +29,13 @@ def verdict_sentences(overview: pd.DataFrame, band: tuple[float, float]) -> tupl
         return ("No recipe was observed.", "Each says below why.")
     inside = f"every ratio of every seed within the band [{band[0]:g}, {band[1]:g}]"
     safe = [str(name) for name in seen.loc[seen["share_within"] == 1.0, "recipe"]]
-    depth = f"At {_counted(int(overview['blocks'].iloc[0]), 'block')}"
+    depth = f"At {counted(int(overview['blocks'].iloc[0]), 'block')}"
     if len(safe) == len(seen):
         return (f"{depth} all recipes shown keep {inside}.",)
     left = []
     for row in seen[seen["share_within"] < 1.0].to_dict("records"):
         out = row["seeds"] - round(row["share_within"] * row["seeds"])
-        left.append(f"{row['recipe']} with {out} of {_counted(row['seeds'], 'seed')}")
+        left.append(f"{row['recipe']} with {out} of {counted(row['seeds'], 'seed')}")
     keeps = "no recipe keeps" if not safe else f"{_listed(safe)} {'keeps' if len(safe) == 1 else 'keep'}"
     return (f"{depth} {keeps} {inside}.", f"The band is left by {_listed(left)}.")
 
@@ -45,7 +46,7 @@ def twin_sentences(overview: pd.DataFrame) -> list[str]:
     columns = ("largest_activation_ratio", "largest_adjoint_ratio", "loss_nats")
     for row in overview[overview["seeds"] > 0].to_dict("records"):
         twins.setdefault(tuple(f"{row[name]:.8e}" for name in columns), []).append(str(row["recipe"]))
-    where = _counted(int(overview["blocks"].iloc[0]), "block") if len(overview) else ""
+    where = counted(int(overview["blocks"].iloc[0]), "block") if len(overview) else ""
     return [
         f"{_listed(names)} give the same numbers at {where}: their lines lie on each other."
         for names in twins.values()
@@ -102,7 +103,3 @@ def file_name(recipe: str) -> str:
 
 def _listed(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-def _counted(number: int, thing: str) -> str:
-    return f"{number} {thing}{'' if number == 1 else 's'}"

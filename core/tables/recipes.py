@@ -63,13 +63,13 @@ def contribution_summary(contributions: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)[list(CONTRIBUTION_SUMMARY_COLUMNS)]
 
 
-def contribution_view(summary: pd.DataFrame, measure: str) -> pd.DataFrame:
+def branch_view(summary: pd.DataFrame, measure: str) -> pd.DataFrame:
     """One measure as people read it."""
     rows = summary.loc[summary["measure"] == measure, ["recipe", "block", "branch", *LEVELS, "seeds"]]
     return rows.assign(branch=rows["branch"].str.replace("_", "-")).rename(columns=LEVEL_TITLES)
 
 
-def token_view(tokens: pd.DataFrame) -> pd.DataFrame:
+def cosine_view(tokens: pd.DataFrame) -> pd.DataFrame:
     """Quantiles over the tokens of one recipe as people read them."""
     rows = tokens[["block", "branch", *LEVELS, "tokens", "undefined"]]
     return rows.assign(branch=rows["branch"].str.replace("_", "-")).rename(columns=LEVEL_TITLES)

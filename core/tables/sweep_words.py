@@ -5,6 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from core.health.band import Band
+from core.lab.view import counted
 from core.sweep.cost import SweepEstimate
 from core.sweep.grid import SweepGrid
 from core.sweep.interactive import SLICE_SECONDS, InteractiveSweep, Pace
@@ -15,7 +16,7 @@ from core.sweep.summary import ALL_RATIOS
 MOST_TEXT, MOST_SENTENCES = 80, 8
 
 
-def setting_sentence(grid: SweepGrid) -> str:
+def grid_sentence(grid: SweepGrid) -> str:
     """What the grid observes: depths, seeds, recipes, sizes, floating types and inputs."""
     sizes = "; ".join(
         f"width {size.width}, {size.heads} query and {size.key_value_heads} key/value heads, feed-forward width "
@@ -80,17 +81,13 @@ def verdict_sentences(summary: pd.DataFrame, band: Band) -> list[str]:
         seeds = int(last["seeds"])
         kept = round(float(last["share_within"]) * seeds)
         safe = shares["blocks"][(shares["share_within"] == 1.0).cummin()]
-        deep = f"; every seed does up to {_blocks(int(safe.max()))}" if len(safe) and kept < seeds else ""
+        deep = f"; every seed does up to {counted(int(safe.max(), 'block'))}" if len(safe) and kept < seeds else ""
         found.append(
             f"{name}: {kept} of {seeds} seeds keep every ratio within [{band.lower:g}, {band.upper:g}] at "
-            f"{_blocks(int(last['blocks']))}{deep}."
+            f"{counted(int(last['blocks']), 'block')}{deep}."
         )
     more = len(found) - MOST_SENTENCES
     return found if more <= 0 else [*found[:MOST_SENTENCES], f"{more} more series: see Within the band."]
-
-
-def _blocks(count: int) -> str:
-    return "1 block" if count == 1 else f"{count} blocks"
 
 
 def _cropped(text: str) -> str:

@@ -23,14 +23,7 @@ from core.figures.sites import (
 )
 from core.figures.words import alternative_text, described, undrawn
 from core.tables import audit_words as words
-from core.tables.audit import (
-    SUFFIXES,
-    addition_view,
-    arm_view,
-    audit_tables,
-    matrix_view,
-    undrawn_ratios,
-)
+from core.tables.audit import SUFFIXES, addition_view, arm_view, audit_tables, matrix_view, undrawn_ratios
 from core.tables.observe import site_view, token_view
 from core.tables.observe_words import outsized_sentence
 from pages.common import panels

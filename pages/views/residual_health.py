@@ -28,7 +28,8 @@ from core.tables.observe import (
     trial_table,
 )
 from core.tables.observe_words import outsized_sentence, reduction_sentence, setting_sentence
-from core.tables.pins import difference_table, overlay_table
+from core.tables.pins import overlay_table
+from core.tables.pins import quotient_table as difference_table
 from core.tables.references import reference_table, reference_view
 from core.tables.writers import writer_table, writer_view
 from pages.common import cached, job, panels, settings

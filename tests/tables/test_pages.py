@@ -30,7 +30,7 @@ from core.lab.worked_values import worked_values
 from core.recipes.drawing import drawing
 from core.tables import studies as lab_tables
 from core.tables.observe import contribution_table, site_table, trial_table
-from core.tables.pins import difference_table, overlay_table
+from core.tables.pins import overlay_table, quotient_table
 from core.tables.references import reference_table, reference_view
 from core.tables.writers import writer_table, writer_view
 from core.views.published import agreement_sentence, compared_table, published_rows
@@ -71,7 +71,7 @@ def test_overlays_match_sites_and_divide_by_the_first_setting(
 ) -> None:
     overlay = overlay_table({"now": site_table(document), "deep": site_table(deep_document)})
     assert overlay["pin"].value_counts().to_dict() == {"now": 17, "deep": 65}
-    table = difference_table(overlay)
+    table = quotient_table(overlay)
     assert len(table) == 65
     ours = [site["adjoint_ratio"] for site in document["initialized"]["sites"]]
     deep = [site["adjoint_ratio"] for site in deep_document["initialized"]["sites"]]

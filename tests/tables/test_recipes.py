@@ -15,9 +15,7 @@ import pytest
 from core.decoder.config import DecoderConfig
 from core.decoder.recipes import RECIPES, recipe
 from core.figures.block import block_figure, block_text
-from core.figures.recipes import branch_figure as contribution_figure
-from core.figures.recipes import cosine_figure as token_figure
-from core.figures.recipes import depth_figure, profile_figure, share_figure
+from core.figures.recipes import branch_figure, cosine_figure, depth_figure, profile_figure, share_figure
 from core.figures.rows import drift_figure, growth_figure
 from core.figures.style import Theme, recipe_stroke
 from core.figures.theory import error_figure, overlay_figure
@@ -41,12 +39,13 @@ from core.tables.recipe_words import (
     card_sections,
     comparison_sentence,
     derived_sentences,
+    overview_sentences,
     twin_sentences,
-    verdict_sentences,
 )
 from core.tables.recipes import (
+    branch_view,
     contribution_summary,
-    contribution_view,
+    cosine_view,
     depth_view,
     error_view,
     growth_view,
@@ -56,7 +55,6 @@ from core.tables.recipes import (
     overview_table,
     profile_summary,
     profile_view,
-    token_view,
 )
 from core.tables.writers import writer_table
 
@@ -119,8 +117,8 @@ def test_views_say_quantiles_in_words_and_keep_every_row(comparison: Comparison,
     one_measure = contributions[contributions["measure"] == "cosine"]
     for table, view, kept in (
         (profiles, profile_view(profiles), {"q05": "5 %", "q95": "95 %", "share_within": "share within the band"}),
-        (one_measure, contribution_view(contributions, "cosine"), {"median": "median", "q25": "25 %", "q75": "75 %"}),
-        (tokens, token_view(tokens), {"q25": "25 %", "tokens": "tokens", "undefined": "undefined"}),
+        (one_measure, branch_view(contributions, "cosine"), {"median": "median", "q25": "25 %", "q75": "75 %"}),
+        (tokens, cosine_view(tokens), {"q25": "25 %", "tokens": "tokens", "undefined": "undefined"}),
         (errors, error_view(errors), {"median_error": "median error", "largest_error": "largest error"}),
     ):
         assert not [name for name in view.columns if "_" in name]
@@ -153,7 +151,7 @@ def test_the_overview_says_who_leaves_the_band(observed: dict[str, list[dict[str
         assert overview.loc[name, "loss_nats"] == pytest.approx(np.median([a["loss_nats"] for a in arms]), rel=1e-12)
     assert overview.loc["t-fixup", "seeds"] == 0
     assert "encoder-decoder" in overview.loc["t-fixup", "reason"]
-    kept, left = verdict_sentences(overview.reset_index(), (0.5, 10))
+    kept, left = overview_sentences(overview.reset_index(), (0.5, 10))
     assert kept == "At 3 blocks rezero keeps every ratio of every seed within the band [0.5, 10]."
     out = len(SEEDS) - round(overview.loc["unscaled", "share_within"] * len(SEEDS))
     assert f"unscaled with {out} of 5 seeds" in left
@@ -163,7 +161,7 @@ def test_the_overview_says_who_leaves_the_band(observed: dict[str, list[dict[str
 def test_one_sentence_alone_says_that_all_stay_within_the_band() -> None:
     rows = profile_table(compare_recipes(ComparisonRequest(recipes=("rezero", "zero-writer"), config=CONFIG)))
     overview = overview_table(rows, largest_table(rows), {})
-    sentences = verdict_sentences(overview, (0.01, 100))
+    sentences = overview_sentences(overview, (0.01, 100))
     assert sentences == ("At 3 blocks all recipes shown keep every ratio of every seed within the band [0.01, 100].",)
 
 
@@ -181,7 +179,7 @@ def test_contributions_are_quantiles_of_single_observations(
 
 def test_a_log_axis_says_what_it_leaves_out(comparison: Comparison) -> None:
     summary = contribution_summary(contribution_table(comparison))
-    figure = contribution_figure(summary, "contribution_to_stream", "attention")
+    figure = branch_figure(summary, "contribution_to_stream", "attention")
     by_name = {trace.name: trace for trace in figure.data}
     assert list(by_name["rezero"].y) == [None] * 3
     rows = summary[(summary["measure"] == "contribution_to_stream") & (summary["branch"] == "attention")]
@@ -349,9 +347,9 @@ def test_every_figure_passes_plotlys_own_check(
         partial(profile_figure, profiles, spread=True),
         partial(depth_figure, summary, spread=True),
         partial(share_figure, summary),
-        partial(contribution_figure, contributions, "raw_rms", "feed_forward", spread=True),
-        partial(contribution_figure, contributions, "cosine", "attention"),
-        partial(token_figure, tokens, "attention"),
+        partial(branch_figure, contributions, "raw_rms", "feed_forward", spread=True),
+        partial(branch_figure, contributions, "cosine", "attention"),
+        partial(cosine_figure, tokens, "attention"),
         partial(overlay_figure, sites, "site"),
         partial(error_figure, sites, "site"),
         partial(overlay_figure, depths, "blocks"),
