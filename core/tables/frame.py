@@ -33,7 +33,9 @@ def frame(rows: Sequence[Mapping[str, Any]], columns: Sequence[str | Column]) ->
 def for_people(table: pd.DataFrame, columns: Sequence[Column]) -> pd.DataFrame:
     """The columns that have a title, under it; truth values as yes and no."""
     view = titled(table, {column.name: column.title for column in columns if column.title})
-    return view.assign(**{name: yes_or_no(view[name]) for name in view if pd.api.types.is_bool_dtype(view[name])})
+    return view.assign(
+        **{name: yes_or_no(view[name]) for name in map(str, view) if pd.api.types.is_bool_dtype(view[name])}
+    )
 
 
 def titled(table: pd.DataFrame, titles: Mapping[str, str]) -> pd.DataFrame:
