@@ -15,7 +15,7 @@ from core.lab.options import Option
 from core.lab.vectors import checked_vector
 from core.numerals import checked_seed, finite_number, whole_number
 from core.sweep.ranges import parse_seeds, parse_sizes
-from core.views.lab_tables import parsed_ratios
+from core.tables.studies import parsed_ratios
 
 # Python's int and float read all of these.
 READ_BY_PYTHON = ["1_0", "١", "1\xa0", "\u20091", "+1", "𝟙", "1\x0b", "1\x85"]

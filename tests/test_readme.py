@@ -7,12 +7,12 @@ from pathlib import Path
 
 from core.cli import VERBS
 from core.decoder.config import DecoderConfig
+from core.export.json import figure_json
+from core.figures.sites import ratio_figure
 from core.health.band import Band
 from core.health.report import observe_document
 from core.health.request import ObserveRequest
-from core.views.export import figure_json
-from core.views.figures import ratio_figure
-from core.views.tables import site_table
+from core.tables.observe import site_table
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text()

@@ -122,8 +122,8 @@ def _check_outputs(options: dict[str, Any]) -> None:
     if options["golden"] is not None:
         read_golden(options["golden"])
     if options["csv_folder"] is not None:
-        from core.views.audit_tables import AUDIT_COLUMNS
-        from core.views.export import check_tables
+        from core.export.csv import check_tables
+        from core.tables.audit import AUDIT_COLUMNS
 
         check_tables(options["csv_folder"], AUDIT_COLUMNS, "--csv")
 
@@ -138,9 +138,9 @@ def _export_page(document: dict[str, Any], csv_folder: str | None, html_file: st
     if csv_folder is None and html_file is None:
         return
     # Pandas and Plotly are kept out of the module, so that inputs are refused before they are imported.
-    from core.views.audit_report import audit_contents
-    from core.views.bundle import report_text
-    from core.views.export import write_tables
+    from core.export.audit import audit_contents
+    from core.export.bundle import report_text
+    from core.export.csv import write_tables
 
     contents = audit_contents(document)
     if csv_folder is not None:

@@ -10,8 +10,8 @@ from core import __version__
 from core.cli import DONE, GATE_FAILED
 from core.command import options as opt
 from core.errors import ConfigError
+from core.export.compare import ABSENT_TEXT, compare_documents
 from core.strict_json import read_json
-from core.views.comparison import ABSENT_TEXT, compare_documents
 
 SCHEMA = "depthscope.compare/1"
 MAX_DOCUMENT_BYTES = 2**26

@@ -39,7 +39,8 @@ def _write(title: str, tables: Callable[[], dict[str, pd.DataFrame]], options: d
     if options["csv_folder"] is None and options["html_file"] is None:
         return
     # Pandas and Plotly are kept out of the module, so that help and refusals do not wait for them.
-    from core.views.export import html_report, write_tables
+    from core.export.csv import write_tables
+    from core.export.html import html_report
 
     found = tables()
     if options["csv_folder"] is not None:
@@ -50,22 +51,22 @@ def _write(title: str, tables: Callable[[], dict[str, pd.DataFrame]], options: d
 
 def plan_tables(document: dict[str, Any]) -> dict[str, pd.DataFrame]:
     """The tables of a plan: coordinates by role, bytes by floating type."""
-    from core.views.lab_tables import byte_table, role_table
+    from core.tables.studies import byte_table, role_table
 
     return {"roles": role_table(document), "bytes": byte_table(document)}
 
 
 def init_tables(document: dict[str, Any]) -> dict[str, pd.DataFrame]:
     """The tables of a drawn matrix: histogram and moments."""
-    from core.views.lab_tables import histogram_table, moment_table
+    from core.tables.studies import histogram_table, moment_table
 
     return {"histogram": histogram_table(document), "moments": moment_table(document)}
 
 
 def trace_tables(document: dict[str, Any]) -> dict[str, pd.DataFrame]:
     """The tables of a trace: worked values, every fixture's sites, the synthetic classifiers and the laptop plan."""
-    from core.views.lab_tables import classifier_table, ideal_table, vector_table
-    from core.views.tables import site_table
+    from core.tables.observe import site_table
+    from core.tables.studies import classifier_table, ideal_table, vector_table
 
     worked = document["worked_values"]
     sites = {f"sites-{fixture['id']}": site_table(fixture) for fixture in document["fixtures"]}
@@ -80,7 +81,7 @@ def trace_tables(document: dict[str, Any]) -> dict[str, pd.DataFrame]:
 
 def recipe_tables(document: dict[str, Any]) -> dict[str, pd.DataFrame]:
     """The tables of a list of recipes: a row for each, and what was asked for beside."""
-    from core.views.tables import frame
+    from core.tables.frame import frame
 
     columns = ("name", "title", "law", "graph", "evidence", "source", "selected_tensors", "refusal")
     cards = [{**card, "refusal": card["refusal"] or ""} for card in document["recipes"]]

@@ -102,7 +102,8 @@ def _command(entry: Experiment) -> click.Command:
 def _export(entry: Experiment, result: Result, csv_folder: str | None, html_file: str | None) -> None:
     if csv_folder is None and html_file is None:
         return
-    from core.views.export import html_report, write_tables
+    from core.export.csv import write_tables
+    from core.export.html import html_report
 
     if csv_folder is not None:
         write_tables(csv_folder, result.tables)

@@ -110,8 +110,8 @@ def _check_outputs(options: dict[str, Any]) -> None:
 
         check_run_folder(options["save"])
     if options["csv_folder"] is not None:
-        from core.views.export import check_tables
-        from core.views.tables import OBSERVE_COLUMNS
+        from core.export.csv import check_tables
+        from core.tables.observe import OBSERVE_COLUMNS
 
         check_tables(options["csv_folder"], OBSERVE_COLUMNS, "--csv")
 
@@ -182,12 +182,12 @@ def _export(document: dict[str, Any], options: dict[str, Any], request: ObserveR
     if options["save"] is not None and request is not None:
         _save(request, options["save"])
     if options["csv_folder"] is not None:
-        from core.views.export import write_tables
-        from core.views.tables import observe_tables
+        from core.export.csv import write_tables
+        from core.tables.observe import observe_tables
 
         write_tables(options["csv_folder"], observe_tables(document))
     if options["html_file"] is not None:
-        from core.views.report import observe_report
+        from core.export.observe import observe_report
 
         write_text(options["html_file"], observe_report(document))
 

@@ -48,7 +48,7 @@ def command(**options: Any) -> None:
         rows.append(row)
         if not options["quiet"]:
             _progress(row, len(rows), len(chosen))
-    from core.views.survey_tables import ordered  # kept out of the module, for it brings pandas and Plotly along
+    from core.tables.survey import ordered  # kept out of the module, for it brings pandas and Plotly along
 
     in_order = ordered(rows, "family")
     head = {"schema": SCHEMA, "version": __version__}
@@ -60,8 +60,8 @@ def command(**options: Any) -> None:
 
 def check_survey_folder(folder: str, option: str = "") -> None:
     """Refuse a folder that a survey cannot be written to, or whose files are no survey's; raises `StorageError`."""
-    # Pandas is kept out of the module, so that help does not wait for it.
-    from core.views.export import check_tables
+    # Pandas and transformers are kept out of the module, so that help does not wait for them.
+    from core.export.csv import check_tables
 
     check_tables(folder, {TABLE.removesuffix(".csv"): COLUMNS}, option)
     path = Path(folder) / MANIFEST
@@ -76,8 +76,8 @@ def _is_survey(path: Path) -> bool:
 
 def write_survey(folder: str, rows: Sequence[Mapping[str, Any]], versions: Mapping[str, str]) -> Path:
     """Write survey.csv and a manifest with versions, date and counts, both or neither; raises `StorageError`."""
-    from core.views.export import csv_text
-    from core.views.survey_tables import survey_table
+    from core.export.csv import csv_text
+    from core.tables.survey import survey_table
 
     check_survey_folder(folder)
     place = Path(folder)

@@ -14,7 +14,8 @@ from typing import Any
 
 import pandas as pd
 
-from core.views.tables import ARM_KEYS, frame
+from core.tables.frame import frame
+from core.tables.observe import ARM_KEYS
 
 FILE = "published.csv"
 DECIMALS = 6

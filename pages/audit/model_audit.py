@@ -7,7 +7,7 @@ from typing import Any
 
 import streamlit as st
 
-from core.views.audit_report import TITLE, audit_contents, audit_record
+from core.export.audit import TITLE, audit_contents, audit_record
 from pages.common import audits, contrast, job, panels, uploads
 from pages.common.sheet import Sheet
 from pages.controls import model_audit as controls

@@ -7,8 +7,9 @@ from functools import partial
 import streamlit as st
 
 from core.audit.survey_table import shipped_survey
-from core.views.survey_figures import count_figure, depth_ratio_figure
-from core.views.survey_tables import (
+from core.figures.audit import depth_ratio_figure
+from core.figures.bars import count_figure
+from core.tables.survey import (
     FORMATS,
     chosen,
     column_table,

@@ -12,10 +12,10 @@ import streamlit as st
 
 from core.decoder.base_draw import Distribution
 from core.decoder.config import DecoderConfig
+from core.export.html import MODEBAR
+from core.figures.chart import blank_figure
 from core.health.band import Band
 from core.health.request import ObserveRequest
-from core.views.export import MODEBAR
-from core.views.figures import blank_figure
 from pages.common import allowance, engine, panels
 from pages.common.chart import chart
 

@@ -175,7 +175,7 @@ def _comparison(key: ComparisonKey, _request: ComparisonRequest) -> Comparison:
 @st.cache_data(max_entries=ENTRIES, show_spinner=False)
 def _profiles(key: ComparisonKey, _comparison: Comparison) -> Tables:
     from core.compare.comparison_tables import largest_table, profile_table, share_table
-    from core.views.recipe_tables import overview_table, profile_summary
+    from core.tables.recipes import overview_table, profile_summary
 
     rows = profile_table(_comparison)
     laws = {name: card(name, key.shared.config).law for name in key.recipes}
@@ -190,7 +190,7 @@ def _profiles(key: ComparisonKey, _comparison: Comparison) -> Tables:
 def _contributions(key: ComparisonKey, _comparison: Comparison) -> Tables:
     del key
     from core.compare.comparison_tables import contribution_table
-    from core.views.recipe_tables import contribution_summary
+    from core.tables.recipes import contribution_summary
 
     return {"contributions": contribution_summary(contribution_table(_comparison))}
 
@@ -207,7 +207,7 @@ def _tokens(key: ComparisonKey, _request: ComparisonRequest) -> pd.DataFrame:
 def _theory(key: ComparisonKey, _comparison: Comparison) -> Tables:
     del key
     from core.compare.overlays import EVIDENCE, overlay_errors, site_overlay_table
-    from core.views.recipe_tables import overlay_summary
+    from core.tables.recipes import overlay_summary
 
     overlay = site_overlay_table(_comparison)
     return {"overlay": overlay_summary(overlay), "errors": overlay_errors(overlay).assign(evidence=EVIDENCE)}

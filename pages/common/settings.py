@@ -12,8 +12,8 @@ from core.decoder.batch import Batch
 from core.decoder.config import DecoderConfig
 from core.decoder.fixtures import FIXTURES
 from core.errors import DepthscopeError, StorageError, shown
+from core.export.manifest import MAX_PINS, SavedSetting, read_manifest
 from core.health.request import ObserveRequest
-from core.views.manifest import MAX_PINS, SavedSetting, read_manifest
 from pages.common import controls as shared
 from pages.common import navigation, panels
 from pages.common.control import Control, assign, linked, reset, values_of

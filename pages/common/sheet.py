@@ -13,10 +13,12 @@ import plotly.graph_objects as go
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from core.views.bundle import Contents, bundle, report_text
-from core.views.export import MODEBAR, csv_text, figure_html, figure_json, json_text
-from core.views.manifest import Export, manifest_text
-from core.views.style import Theme
+from core.export.bundle import Contents, bundle, report_text
+from core.export.csv import csv_text
+from core.export.html import MODEBAR, figure_html
+from core.export.json import figure_json, json_text
+from core.export.manifest import Export, manifest_text
+from core.figures.style import Theme
 from pages.common import navigation, settings
 from pages.common.chart import chart
 from pages.common.control import Control

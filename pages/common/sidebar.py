@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from core.views.manifest import MAX_PINS
+from core.export.manifest import MAX_PINS
 from pages.common import controls, settings
 from pages.common.navigation import Entry
 from pages.common.sheet import IMAGE

@@ -8,7 +8,7 @@ from typing import Any
 from core.decoder.config import DTYPE_NAMES
 from core.recipes.catalogue import DEFAULT
 from core.sweep.request import INPUTS, SweepRequest
-from core.views.sweep_tables import STATISTICS
+from core.tables.sweep import STATISTICS
 from pages.common.control import Control
 from pages.controls.recipes import NAMES, OneOf, SeveralRecipes
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from core.audit.initialization.findings import VERDICTS
 from core.audit.survey_table import STATES
-from core.views.survey_tables import EVERY, NOT_JUDGED, ORDERS
+from core.tables.survey import EVERY, NOT_JUDGED, ORDERS
 from pages.common.control import Control
 from pages.controls.depth_sweep import Among
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import streamlit as st
 
 from core.errors import BudgetError
+from core.export.sweep import TITLE, sweep_contents
 from core.sweep.interactive import InteractiveSweep
-from core.views.sweep_report import TITLE, sweep_contents
-from core.views.sweep_words import verdict_sentences
+from core.tables.sweep_words import verdict_sentences
 from pages.common import contrast, panels
 from pages.common.sheet import Sheet
 from pages.common.sweeps import session_sweep

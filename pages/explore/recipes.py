@@ -6,7 +6,7 @@ import streamlit as st
 
 from core.compare.request import comparison_of
 from core.sweep.ranges import seed_text
-from core.views.recipe_words import comparison_sentence
+from core.tables.recipe_words import comparison_sentence
 from pages.common import contrast, controls, panels, recipe_panel
 from pages.common.sheet import Sheet
 from pages.controls import recipes as own

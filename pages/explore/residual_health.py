@@ -6,11 +6,11 @@ from typing import Any
 
 import streamlit as st
 
+from core.export.manifest import record_of
+from core.export.observe import observe_contents
 from core.health.diagnosis import comparison, diagnose
 from core.health.request import ObserveRequest
 from core.recipes.catalogue import recipe
-from core.views.manifest import record_of
-from core.views.report import observe_contents
 from pages.common import controls, job, long_run, panels, recipe_panel
 from pages.common.control import assign
 from pages.common.sheet import Sheet

@@ -6,10 +6,10 @@ from functools import partial
 
 import streamlit as st
 
+from core.figures.studies import judged_figure
 from core.health.band import Band
 from core.lab.synthetic import synthetic_classifiers
-from core.views.lab_figures import judged_figure
-from core.views.lab_tables import classifier_table, judged_table, parsed_ratios
+from core.tables.studies import classifier_table, judged_table, parsed_ratios
 from pages.common import panels
 from pages.common.sheet import Sheet
 from pages.controls.bands import LOWER, RATIOS, UPPER, keep_edits

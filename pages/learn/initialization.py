@@ -7,9 +7,9 @@ from functools import partial
 import streamlit as st
 
 from core.decoder.config import DecoderConfig
+from core.figures.studies import histogram_figure, propagation_figure
 from core.lab.worked_values import DEPTHS, worked_values
-from core.views.lab_figures import histogram_figure, propagation_figure
-from core.views.lab_tables import (
+from core.tables.studies import (
     histogram_table,
     ideal_table,
     initializer_table,

@@ -11,16 +11,17 @@ import streamlit as st
 from core.decoder.batch import Batch
 from core.decoder.config import DecoderConfig
 from core.errors import DepthscopeError, StorageError
+from core.figures.bars import role_figure
+from core.figures.sites import RATIO_TITLES, ratio_figure
+from core.figures.words import alternative_text
 from core.health.diagnosis import comparison, diagnose
 from core.health.request import ObserveRequest
 from core.lab.model_config import read_model_config
 from core.lab.plan import plan_document
 from core.lab.plan_request import PlanRequest
 from core.lab.presets import PRESETS
-from core.views.figures import RATIO_TITLES, alternative_text, ratio_figure
-from core.views.lab_figures import role_figure
-from core.views.lab_tables import byte_table, plan_run_rows, role_table
-from core.views.tables import site_table
+from core.tables.observe import site_table
+from core.tables.studies import byte_table, plan_run_rows, role_table
 from pages.common import long_run, panels
 from pages.common.sheet import Sheet
 from pages.controls.laptop_plan import CONTROLS, FAMILIES, MODEL, OWN, SIZES, TOKENS, UPLOADED, own_request

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from core.views.guide import DEFINITIONS, ESTABLISHES, GLOSSARY, PRACTICE, glossary_table
+from core.tables.guide import DEFINITIONS, ESTABLISHES, GLOSSARY, PRACTICE, glossary_table
 from pages.common import navigation, panels
 from pages.common.control import control_table
 from pages.common.sheet import Sheet

@@ -7,11 +7,12 @@ from functools import partial
 import streamlit as st
 
 from core.decoder.fixtures import FIXTURES
+from core.export.manifest import record_of
+from core.figures.sites import RATIO_TITLES, ratio_figure
+from core.figures.words import alternative_text
 from core.health.request import ObserveRequest
-from core.views.figures import RATIO_TITLES, alternative_text, ratio_figure
-from core.views.manifest import record_of
+from core.tables.observe import site_table
 from core.views.published import agreement_sentence, compared_table
-from core.views.tables import site_table
 from pages.common import cached, navigation, panels, settings
 from pages.common.sheet import Sheet
 from pages.controls.published_fixtures import FIXTURE

@@ -12,30 +12,21 @@ import streamlit as st
 
 from core.audit.gate import findings_of
 from core.audit.initialization.findings import NOTHING
-from core.views import audit_words as words
-from core.views.audit_figures import writer_profile_figure
-from core.views.audit_report import FILES, gate_file
-from core.views.audit_tables import (
-    SUFFIXES,
-    addition_view,
-    arm_view,
-    audit_tables,
-    matrix_view,
-    undrawn_ratios,
-)
-from core.views.figures import (
+from core.export.audit import FILES, gate_file
+from core.figures.audit import writer_profile_figure
+from core.figures.sites import (
     CONTRIBUTION_TITLES,
     RATIO_TITLES,
     RMS_TITLES,
-    alternative_text,
     contribution_figure,
     ratio_figure,
-    undrawn,
+    token_figure,
 )
-from core.views.lines import described
-from core.views.report import outsized_sentence
-from core.views.tables import site_view, token_view
-from core.views.token_figures import token_figure
+from core.figures.words import alternative_text, described, undrawn
+from core.tables import audit_words as words
+from core.tables.audit import SUFFIXES, addition_view, arm_view, audit_tables, matrix_view, undrawn_ratios
+from core.tables.observe import site_view, token_view
+from core.tables.observe_words import outsized_sentence
 from pages.common import panels
 from pages.common.sheet import Sheet
 from pages.views.audit_form import page_words

@@ -9,22 +9,16 @@ from functools import cached_property, partial
 import pandas as pd
 import streamlit as st
 
+from core.figures.heat import heat_figure, heat_sentence
+from core.figures.recipes import share_figure
+from core.figures.rows import GROWTH_TITLES, growth_figure
+from core.figures.sweep import TITLES, difference_figure, distribution_figure, ribbon_figure
+from core.figures.words import described, hidden_points
 from core.sweep.interactive import InteractiveSweep
-from core.sweep.tables import PARQUET, ROWS, SUMMARY
-from core.views.lines import described, hidden_points
-from core.views.recipe_figures import share_figure
-from core.views.recipe_tables import SHARE_TITLE, growth_view
-from core.views.recipe_words import derived_sentences
-from core.views.row_figures import GROWTH_TITLES, growth_figure
-from core.views.sweep_figures import (
-    TITLES,
-    difference_figure,
-    distribution_figure,
-    heat_figure,
-    heat_sentence,
-    ribbon_figure,
-)
-from core.views.sweep_tables import (
+from core.sweep.output import PARQUET, ROWS, SUMMARY
+from core.tables.recipe_words import derived_sentences
+from core.tables.recipes import SHARE_TITLE, growth_view
+from core.tables.sweep import (
     STATISTICS,
     address_table,
     axis_names,

@@ -10,10 +10,10 @@ import streamlit as st
 
 from core.compare.card import Card, card
 from core.compare.difference import difference_table
-from core.views.figures import RATIO_TITLES
-from core.views.recipe_tables import difference_view, drift_view, law_table, law_view
-from core.views.recipe_words import card_sections, file_name
-from core.views.row_figures import drift_figure
+from core.figures.rows import drift_figure
+from core.figures.sites import RATIO_TITLES
+from core.tables.recipe_words import card_sections, file_name
+from core.tables.recipes import difference_view, drift_view, law_table, law_view
 from pages.common import cached_recipes, panels
 from pages.controls import recipes as controls
 from pages.views.recipe_shown import Shown, show_graph

@@ -7,30 +7,18 @@ from functools import partial
 import pandas as pd
 import streamlit as st
 
+from core.figures.recipes import BRANCH_TITLES, DEPTH_TITLES, depth_figure, profile_figure, share_figure
+from core.figures.recipes import branch_figure as contribution_figure
+from core.figures.recipes import cosine_figure as token_figure
+from core.figures.rows import GROWTH_TITLES, growth_figure
+from core.figures.sites import RATIO_TITLES
+from core.figures.words import described, hidden_points
 from core.recipes.catalogue import recipe
-from core.views.figures import RATIO_TITLES
-from core.views.lines import described, hidden_points
-from core.views.recipe_figures import (
-    BRANCH_TITLES,
-    DEPTH_TITLES,
-    contribution_figure,
-    depth_figure,
-    profile_figure,
-    share_figure,
-    token_figure,
-)
-from core.views.recipe_tables import (
-    CONTRIBUTION_MEASURES,
-    SHARE_TITLE,
-    contribution_view,
-    depth_view,
-    growth_view,
-    overview_view,
-    profile_view,
-    token_view,
-)
-from core.views.recipe_words import derived_sentences, twin_sentences, verdict_sentences
-from core.views.row_figures import GROWTH_TITLES, growth_figure
+from core.tables.recipe_words import derived_sentences, twin_sentences
+from core.tables.recipe_words import overview_sentences as verdict_sentences
+from core.tables.recipes import CONTRIBUTION_MEASURES, SHARE_TITLE, depth_view, growth_view, overview_view, profile_view
+from core.tables.recipes import branch_view as contribution_view
+from core.tables.recipes import cosine_view as token_view
 from pages.common import cached_recipes, panels, recipe_panel
 from pages.controls import recipes as controls
 from pages.views.recipe_shown import Shown, depth_sweep, draw_options, recipes_only

@@ -13,12 +13,13 @@ from core.compare.card import card
 from core.compare.drawing import drawing
 from core.compare.request import ComparisonRequest
 from core.errors import BudgetError, GridError
+from core.figures.block import block_figure, block_text
 from core.health.columns import INITIALIZED
 from core.health.request import ObserveRequest
 from core.recipes.catalogue import recipe
 from core.sweep.interactive import InteractiveSweep
 from core.sweep.ranges import parse_sizes
-from core.views.block_figure import block_figure, block_text, writer_table
+from core.tables.writers import writer_table
 from pages.common import cached, cached_recipes
 from pages.common.control import Control
 from pages.common.sheet import Sheet

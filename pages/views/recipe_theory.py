@@ -7,9 +7,9 @@ from functools import partial
 import pandas as pd
 import streamlit as st
 
-from core.views.lines import described
-from core.views.recipe_tables import depth_theory_view, error_view, overlay_summary
-from core.views.theory_figures import error_figure, overlay_figure
+from core.figures.theory import error_figure, overlay_figure
+from core.figures.words import described
+from core.tables.recipes import depth_theory_view, error_view, overlay_summary
 from pages.common import cached_recipes, panels
 from pages.controls import recipes as controls
 from pages.views.recipe_shown import Shown, depth_sweep, draw_options

@@ -11,22 +11,12 @@ import pandas as pd
 import streamlit as st
 
 from core.compare.drawing import drawing
+from core.figures.block import block_figure, block_text
+from core.figures.sites import RATIO_TITLES, RMS_TITLES, contribution_figure, ratio_figure, site_figure, token_figure
+from core.figures.words import alternative_text, undrawn
 from core.health.request import ObserveRequest
 from core.recipes.catalogue import recipe
-from core.views.block_figure import block_figure, block_text, writer_table, writer_view
-from core.views.figures import (
-    RATIO_TITLES,
-    RMS_TITLES,
-    alternative_text,
-    contribution_figure,
-    ratio_figure,
-    site_figure,
-    undrawn,
-)
-from core.views.overlay import difference_table, overlay_table
-from core.views.references import reference_table, reference_view
-from core.views.report import outsized_sentence, reduction_sentence, setting_sentence
-from core.views.tables import (
+from core.tables.observe import (
     arm_table,
     arm_view,
     contribution_table,
@@ -37,7 +27,11 @@ from core.views.tables import (
     token_view,
     trial_table,
 )
-from core.views.token_figures import token_figure
+from core.tables.observe_words import outsized_sentence, reduction_sentence, setting_sentence
+from core.tables.pins import overlay_table
+from core.tables.pins import quotient_table as difference_table
+from core.tables.references import reference_table, reference_view
+from core.tables.writers import writer_table, writer_view
 from pages.common import cached, job, panels, settings
 from pages.common.control import assign
 from pages.common.sheet import Sheet

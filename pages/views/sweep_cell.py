@@ -10,7 +10,7 @@ import streamlit as st
 from core.decoder.batch import chapter_batch
 from core.errors import DepthscopeError
 from core.sweep.grid import Setting, SweepGrid
-from core.views.sweep_tables import address_table, series_table
+from core.tables.sweep import address_table, series_table
 from pages.common import controls as shared
 from pages.common import navigation, settings
 from pages.common.control import assign

@@ -11,7 +11,8 @@ from core.errors import BudgetError
 from core.health.request import ObserveRequest
 from core.sweep.interactive import InteractiveSweep
 from core.sweep.request import SweepRequest
-from core.views.sweep_words import allowance_sentence, cost_figures, pace_sentence, setting_sentence
+from core.tables.sweep_words import allowance_sentence, cost_figures, pace_sentence
+from core.tables.sweep_words import grid_sentence as setting_sentence
 from pages.common import cached, panels, recipe_panel
 from pages.common.control import Control, values_of
 from pages.controls import depth_sweep as controls

@@ -17,10 +17,10 @@ from core.audit.gate_sarif import sarif_log
 from core.audit.initialization.findings import MEANING, NO_VERDICT, NOTHING, VERDICTS, Finding, severity, verdict_of
 from core.audit.initialization.judge import judge, judged_document
 from core.audit.run import audit
-from core.views.audit_report import audit_contents
-from core.views.audit_words import audit_paragraphs, conformance_sentence, conformance_severity, conformance_title
-from core.views.bundle import report_text
-from core.views.survey_tables import kind_table, rule_view
+from core.export.audit import audit_contents
+from core.export.bundle import report_text
+from core.tables.audit_words import audit_paragraphs, conformance_sentence, conformance_severity, conformance_title
+from core.tables.survey import kind_table, rule_view
 from tests.audit.drawn import IDS, Drawn
 from tests.audit.families import family
 

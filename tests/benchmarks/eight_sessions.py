@@ -43,10 +43,10 @@ class Outcome:
 def expected_table(blocks: int, seed: int, recipe: str) -> str:
     """The core's own table of sites."""
     from core.decoder.config import DecoderConfig
+    from core.export.csv import csv_text
     from core.health.report import observe_document
     from core.health.request import ObserveRequest
-    from core.views.export import csv_text
-    from core.views.tables import site_table
+    from core.tables.observe import site_table
 
     config = DecoderConfig(blocks=blocks)
     return csv_text(site_table(observe_document(ObserveRequest(config=config, seed=seed, recipe=recipe))))

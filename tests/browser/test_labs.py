@@ -11,9 +11,9 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 
+from core.export.csv import csv_text
 from core.lab.experiments import experiment
 from core.lab.tours import TOURS
-from core.views.export import csv_text
 from core.views.lab.catalogue import VIEWS
 from pages.common import navigation
 from pages.controls import norm_lab, residual_paths, signal_lab

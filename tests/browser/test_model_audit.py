@@ -14,9 +14,9 @@ import pytest
 from core.audit.isolation import run_isolated
 from core.audit.request import AuditRequest
 from core.audit.target import family_task
-from core.views.audit_report import gate_file
-from core.views.audit_tables import matrix_table
-from core.views.export import csv_text
+from core.export.audit import gate_file
+from core.export.csv import csv_text
+from core.tables.audit import matrix_table
 from pages.views.audit_result import VIEWS
 from tests.audit.families import GPT2
 from tests.browser.conftest import Visit, assert_clean_log

@@ -16,12 +16,12 @@ from PIL import Image
 
 from core.decoder.batch import Batch
 from core.decoder.config import DecoderConfig
+from core.export.csv import csv_text
 from core.health.report import observe_document
 from core.health.request import ObserveRequest
 from core.lab.presets import LAPTOP, PRESETS
-from core.views.export import csv_text
-from core.views.lab_tables import plan_run_rows
-from core.views.tables import site_table
+from core.tables.observe import site_table
+from core.tables.studies import plan_run_rows
 from pages.common import navigation
 from tests.browser.conftest import Visit
 from tests.browser.harness import BACKGROUNDS

@@ -19,6 +19,7 @@ from PIL import Image
 
 from core.decoder.config import DecoderConfig
 from core.decoder.fixtures import FIXTURES
+from core.export.csv import csv_text
 from core.health.band import Band
 from core.health.report import observe_document
 from core.health.request import ObserveRequest
@@ -26,11 +27,10 @@ from core.lab.initializer import init_document
 from core.lab.plan import plan_document
 from core.lab.presets import PRESETS
 from core.lab.synthetic import synthetic_classifiers
-from core.views.export import csv_text
-from core.views.guide import glossary_table
-from core.views.lab_tables import classifier_table, moment_table, role_table
+from core.tables.guide import glossary_table
+from core.tables.observe import site_table
+from core.tables.studies import classifier_table, moment_table, role_table
 from core.views.published import compared_table
-from core.views.tables import site_table
 from pages.common import navigation
 from tests.browser.conftest import Visit, assert_clean_log
 from tests.browser.harness import Visitor, running_server, visit

@@ -14,12 +14,12 @@ import pytest
 
 from core.cli import run
 from core.errors import StorageError
+from core.export.csv import csv_text, write_tables
 from core.files import is_room
 from core.health.report import observe_document
 from core.health.request import ObserveRequest
-from core.views.audit_tables import AUDIT_COLUMNS, audit_tables
-from core.views.export import csv_text, write_tables
-from core.views.tables import OBSERVE_COLUMNS, observe_tables
+from core.tables.audit import AUDIT_COLUMNS, audit_tables
+from core.tables.observe import OBSERVE_COLUMNS, observe_tables
 from tests.command.test_observe import SMALL
 from tests.support import run_cli
 

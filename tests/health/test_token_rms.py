@@ -23,8 +23,8 @@ from core.health.report import observe_document
 from core.health.request import ObserveRequest
 from core.health.token_rms import token_statistics
 from core.recipes.catalogue import recipe
-from core.views.report import outsized_sentence
-from core.views.tables import token_table
+from core.tables.observe import token_table
+from core.tables.observe_words import outsized_sentence
 
 
 def statistics_of(rows: torch.Tensor) -> dict[str, float]:

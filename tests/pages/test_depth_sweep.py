@@ -13,7 +13,7 @@ from core.sweep.grid import SweepGrid
 from core.sweep.interactive import InteractiveSweep
 from core.sweep.run import SweepRun
 from core.sweep.store import Store
-from core.views.sweep_tables import quantile_view, series_table
+from core.tables.sweep import quantile_view, series_table
 from pages.common import sweeps
 from pages.controls import depth_sweep as controls
 from tests.pages.conftest import Open

@@ -6,7 +6,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.lab.initializer import init_document
-from core.views.lab_tables import moment_table
+from core.tables.studies import moment_table
 from pages.common import navigation
 from pages.controls.bands import edited_text
 from tests.pages.conftest import Open
@@ -111,7 +111,7 @@ def test_edits_of_the_table_are_kept_in_the_text_that_the_manifest_carries(open_
 
 
 def test_practice_links_set_controls_that_their_pages_have(open_app: Open) -> None:
-    from core.views.guide import PRACTICE
+    from core.tables.guide import PRACTICE
 
     for question in PRACTICE:
         entry = navigation.entry_named(question.page)

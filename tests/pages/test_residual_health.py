@@ -7,10 +7,10 @@ import time
 import pytest
 
 from core.decoder.config import DecoderConfig
+from core.export.manifest import SavedSetting
 from core.health.report import observe_document
 from core.health.request import ObserveRequest
-from core.views.manifest import SavedSetting
-from core.views.tables import site_table, site_view
+from core.tables.observe import site_table, site_view
 from pages.common import job, settings
 from tests.pages.conftest import Open
 from tests.pages.support import assert_no_trace, figures, sentences
@@ -148,7 +148,7 @@ def test_no_module_of_a_page_imports_torch_before_the_first_observation() -> Non
     import sys
 
     code = (
-        "import sys; import pages.common.controls, pages.common.panels, pages.common.cached, core.views.report; "
+        "import sys; import pages.common.controls, pages.common.panels, pages.common.cached, core.export.observe; "
         "sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 
 from core.decoder.batch import Batch
 from core.errors import DepthscopeError
-from core.views.manifest import Export, SavedSetting, manifest_text
+from core.export.manifest import Export, SavedSetting, manifest_text
 from pages.common import controls, navigation, settings
 from tests.pages.conftest import Open
 from tests.pages.support import assert_no_trace, figures, sentences

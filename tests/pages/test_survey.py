@@ -10,7 +10,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.audit.survey_table import shipped_survey
-from core.views.survey_tables import NOT_JUDGED, survey_view
+from core.tables.survey import NOT_JUDGED, survey_view
 from pages.common import navigation
 from pages.common.control import Control
 from pages.views import survey_rows

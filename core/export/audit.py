@@ -1,0 +1,69 @@
+"""An audit as its page can show it, whole: paragraphs, tables, figures and the files of its gate."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from core.audit.gate_junit import junit_report
+from core.audit.gate_sarif import sarif_report
+from core.export.bundle import Contents
+from core.export.manifest import package_version
+from core.figures.audit import writer_profile_figure
+from core.figures.sites import RATIO_TITLES, RMS_TITLES, contribution_figure, ratio_figure, token_figure
+from core.tables.audit import audit_tables
+from core.tables.audit_words import audit_paragraphs
+
+TITLE = "Audit a model"
+# The files of the command line's --json, --junit and --sarif, with their types.
+FILES = {"audit.json": "application/json", "audit.junit.xml": "application/xml", "audit.sarif": "application/json"}
+
+
+def gate_file(document: Mapping[str, Any], name: str) -> bytes:
+    """One of `FILES`: the document, the JUnit report or the SARIF log, as the command line writes them."""
+    if name == "audit.junit.xml":
+        return junit_report(document).encode()
+    if name == "audit.sarif":
+        return sarif_report(document).encode()
+    return (json.dumps(document, allow_nan=False) + "\n").encode()
+
+
+def audit_contents(document: Mapping[str, Any]) -> Contents:
+    """Everything that the page can show of an audit document, open or not."""
+    tables = audit_tables(document)
+    return Contents(
+        title=TITLE,
+        paragraphs=audit_paragraphs(document),
+        tables=tables,
+        figures=_figures(document, tables),
+        files={name: gate_file(document, name) for name in FILES},
+    )
+
+
+def audit_record(document: Mapping[str, Any]) -> dict[str, Any]:
+    """What a manifest says of an audit: the model, the rule and base it was judged by, and the library's version."""
+    conformance = document["conformance"]
+    return {
+        "model": {key: value for key, value in document["model"].items() if key not in ("tied", "notes")},
+        "rule": conformance["rule"],
+        "base": conformance["base"],
+        "verdict": conformance["verdict"],
+        "identity": document["identity"]["verdict"],
+        "library": package_version("transformers"),
+    }
+
+
+def _figures(document: Mapping[str, Any], tables: Mapping[str, pd.DataFrame]) -> dict[str, go.Figure]:
+    found: dict[str, go.Figure] = {}
+    if len(tables["profile"]):
+        found["profile"] = writer_profile_figure(tables["profile"], document["conformance"]["rule"])
+    if document["health"] is not None:
+        sites = tables["sites"]
+        found |= {f"{quantity}-ratio": ratio_figure(sites, quantity=quantity) for quantity in RATIO_TITLES}
+        found |= {f"{quantity}-rms": token_figure(tables["tokens"], quantity) for quantity in RMS_TITLES}
+        found["contribution-to-stream"] = contribution_figure(tables["contributions"])
+    return found

@@ -1,0 +1,80 @@
+"""Tables as CSV: exact numbers, and no cell that a spreadsheet would run as a formula."""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from core.errors import StorageError
+from core.files import check_file, check_folder, refusal, replacing
+
+# A spreadsheet reads a cell that begins like this as a formula, full-width forms and hidden characters included.
+_FORMULA = re.compile("[\\s\u200b\ufeff]*[=+\\-@＝＋－＠]|[ \u00a0\u200b\ufeff\u3000]*[\t\r\n]")
+MAX_HEADER = 2**16
+
+
+def csv_text(table: pd.DataFrame) -> str:
+    """The table as CSV: floats in full, missing values empty, text that would be a formula led by an apostrophe."""
+    safe = table.copy(deep=False)
+    safe.columns = pd.Index([defused(str(name)) for name in table.columns])
+    for index, name in enumerate(table.columns):
+        column = table[name]
+        if not (pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column)):
+            safe.isetitem(index, [defused(cell) for cell in column])
+    text = safe.to_csv(index=False, lineterminator="\n")
+    # The writer quotes only what holds its own line end, and a bare carriage return would end a line elsewhere.
+    return text if "\r" not in text else safe.to_csv(index=False, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
+
+
+def defused(cell: Any) -> Any:
+    """A text cell that no spreadsheet runs as a formula; anything but text is handed on."""
+    return "'" + cell if isinstance(cell, str) and _FORMULA.match(cell) else cell
+
+
+def write_tables(folder: str | os.PathLike[str], tables: Mapping[str, pd.DataFrame]) -> list[Path]:
+    """Write `{name}.csv` for every table into `folder`, which is made: all of them or none.
+
+    A file there with other columns than the table's is somebody's own and is not replaced. Raises `StorageError`.
+    """
+    check_tables(folder, {name: list(table.columns) for name, table in tables.items()})
+    place = Path(folder)
+    written = [place / f"{name}.csv" for name in tables]
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        with replacing(*written) as asides:
+            for aside, table in zip(asides, tables.values(), strict=True):
+                aside.write_text(csv_text(table), encoding="utf-8", newline="")
+    except OSError as error:
+        raise StorageError(f"The tables cannot be written to {place}: {error.strerror or error}.") from error
+    return written
+
+
+def check_tables(folder: str | os.PathLike[str], columns: Mapping[str, Iterable[object]], option: str = "") -> None:
+    """Refuse a folder that tables of these columns, by name, cannot be written to; raises `StorageError`.
+
+    A CSV of a table's name is replaced only where its header is that table's, or where it is empty.
+    """
+    check_folder(folder, option)
+    for name, header in columns.items():
+        path = Path(folder) / f"{name}.csv"
+        check_file(path, option, [Path(os.path.realpath(folder))])
+        if _header(path) not in ([], [defused(str(column)) for column in header]):
+            reason = f"it holds a {path.name} of other columns than this table's; give another folder"
+            raise refusal(folder, option, reason, "folder")
+
+
+def _header(path: Path) -> list[str]:
+    """The cells of a file's first line; none where there is no file or nothing in it."""
+    try:
+        with open(path, encoding="utf-8", errors="replace", newline="") as stream:
+            return next(csv.reader([stream.readline(MAX_HEADER)]), [])
+    except FileNotFoundError:
+        return []
+    except (OSError, csv.Error) as error:
+        raise StorageError(f"The file {path} cannot be read: {error}; give another folder.") from error

@@ -1,0 +1,42 @@
+"""An observation as the landing page shows it: paragraphs, tables and figures, and the report made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from core.export.bundle import Contents, report_text
+from core.figures.sites import RATIO_TITLES, contribution_figure, ratio_figure, token_figure
+from core.health.band import Band
+from core.tables.observe import observe_tables
+from core.tables.observe_words import observe_paragraphs, outsized_sentence
+
+TITLE = "Residual health"
+
+
+def observe_figures(document: Mapping[str, Any], tables: Mapping[str, pd.DataFrame]) -> dict[str, go.Figure]:
+    """Ratios, absolute RMS and contributions, by the names of their files."""
+    band, sites, contributions = Band(*document["band"]), tables["sites"], tables["contributions"]
+    found = {f"{quantity}-ratio": ratio_figure(sites, band, quantity) for quantity in RATIO_TITLES}
+    found |= {f"{quantity}-rms": token_figure(tables["tokens"], quantity) for quantity in RATIO_TITLES}
+    return found | {"contribution-to-stream": contribution_figure(contributions)}
+
+
+def observe_contents(document: Mapping[str, Any]) -> Contents:
+    """Everything the landing page can show of an observe document, open or not."""
+    tables = observe_tables(document)
+    outsized = outsized_sentence(tables["tokens"])
+    return Contents(
+        title=TITLE,
+        paragraphs=[*observe_paragraphs(document), *([] if outsized is None else [outsized])],
+        tables=tables,
+        figures=observe_figures(document, tables),
+    )
+
+
+def observe_report(document: Mapping[str, Any]) -> str:
+    """The self-contained HTML report of an observe document; the same document gives the same bytes."""
+    return report_text(observe_contents(document))

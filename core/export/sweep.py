@@ -1,0 +1,57 @@
+"""A sweep as its page can show it, whole: every table and figure, whichever part is on screen."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from core.export.bundle import Contents
+from core.figures.heat import heat_figure
+from core.figures.recipes import share_figure
+from core.figures.rows import GROWTH_TITLES, growth_figure
+from core.figures.sweep import difference_figure, ribbon_figure
+from core.sweep.interactive import InteractiveSweep
+from core.tables.sweep import (
+    STATISTICS,
+    axis_names,
+    difference_table,
+    heat_table,
+    refusal_table,
+    series_names,
+    series_table,
+    stem,
+)
+from core.tables.sweep_words import grid_sentence, verdict_sentences
+
+TITLE = "Depth sweep"
+MAX_HEAT_MAPS = 8
+
+
+def sweep_contents(sweep: InteractiveSweep) -> Contents:
+    """Paragraphs, tables and figures of the finished cells. The long table, a row a site, is a file of its own."""
+    cells, summary, growth = (sweep.table(name) for name in ("cells", "summary", "growth"))
+    axes, band = axis_names(sweep.grid), sweep.grid.band
+    named = series_table(summary, axes)
+    order = series_names(named)
+    differences = series_table(difference_table(summary), axes)
+    figures = {}
+    for statistic in STATISTICS.values():
+        for quantity in statistic:
+            figures[stem(quantity)] = ribbon_figure(named, band, quantity, order=order)
+    figures["share-within"] = share_figure(named, order=order)
+    for quantity in STATISTICS["largest"]:
+        figures[f"paired-{stem(quantity)}"] = difference_figure(differences, quantity, order=order)
+    for quantity in GROWTH_TITLES:
+        figures[f"growth-{stem(quantity)}"] = growth_figure(series_table(growth, axes), quantity, order=order)
+    by_series = series_table(cells, axes)
+    for index, name in enumerate(order[:MAX_HEAT_MAPS]):
+        for quantity in STATISTICS["largest"]:
+            heat = heat_table(by_series[by_series["recipe"] == name], quantity, band)
+            figures[f"heat-{index + 1}-{stem(quantity)}"] = heat_figure(heat, band)
+    tables: dict[str, pd.DataFrame] = {
+        "summary": summary, "growth": growth, "differences": difference_table(summary), "cells": cells,
+        "refusals": refusal_table(cells),
+    }  # fmt: skip
+    missing = sweep.total - sweep.done
+    paragraphs = [grid_sentence(sweep.grid), *verdict_sentences(named, band)]
+    paragraphs += [f"{missing:,} of {sweep.total:,} cells are not computed yet and stand nowhere."] if missing else []
+    return Contents(title=TITLE, paragraphs=paragraphs, tables=tables, figures=figures)

@@ -1,0 +1,167 @@
+"""One block as a diagram from the node and edge tables of `core.compare.drawing`, read from top to bottom.
+
+The stream runs down the middle; branches leave it sideways and come back at the sum, every step in a line of its own,
+so that the labels stay apart in half a page and on a telephone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from core.figures.style import PALETTES, Theme, layout, plain
+from core.figures.style import figure as assembled
+
+ROW_PIXELS = 54
+TITLE_PIXELS = 44
+STREAM, BRANCH = "stream", "branch"
+# The matrix that ends a branch, by the branch's label.
+WRITER_OF = {"attention": "attention.output", "feed-forward": "ffn.down"}
+# Markers under the labels: a state is a dot on the stream, a sum a ring around its sign.
+DOTS = {"state": ("circle", 13), "sum": ("circle-open", 22)}
+# The colour of each path, by its place among the series' colours, and its width.
+PATHS = {STREAM: (0, 4), BRANCH: (1, 2)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Block:
+    """One block: states have their site's number, norms, coefficients and branches are boxes, lines lead to readers.
+
+    A branch names its writer and the factor on that matrix's base draw; `writers` is a `writer_table`.
+    """
+
+    nodes: pd.DataFrame
+    edges: pd.DataFrame
+    writers: pd.DataFrame
+    title: str
+
+    def __call__(self, *, theme: Theme = "light") -> go.Figure:
+        """The figure."""
+        deepest, left = int(self.nodes["column"].max()), int(self.nodes["row"].min())
+        height = TITLE_PIXELS + ROW_PIXELS * (deepest + 1)
+        chart = layout(plain(self.title), "", "", theme=theme, height=height)
+        hidden = {"visible": False, "fixedrange": True}
+        chart["xaxis"] = {**hidden, "range": [left - 0.75 if left else -1.15, 1.75]}
+        chart["yaxis"] = {**hidden, "range": [-deepest - 0.6, 0.6]}
+        chart["margin"] |= {"l": 4, "r": 4, "t": TITLE_PIXELS, "b": 4}
+        chart |= {"showlegend": False, "hovermode": False}
+        rows = self.nodes.to_dict("records")
+        chart["annotations"] = [_label(row, _writer(row, self.writers), bool(left), theme) for row in rows]
+        paths = [_path(self._ways(path), path, theme) for path in PATHS]
+        dots = [_dots(self.nodes[self.nodes["kind"] == kind], kind, theme) for kind in DOTS]
+        return assembled([*paths, _arrows([way for path in PATHS for way in self._ways(path)], theme), *dots], chart)
+
+    @property
+    def alt(self) -> str:
+        """The diagram in words."""
+        return block_text(self.nodes)
+
+    @property
+    def undrawn(self) -> list[str]:
+        """Everything has a place."""
+        return []
+
+    def _ways(self, path: str) -> list[Way]:
+        """From where to where each edge of a path leads."""
+        columns = (self.nodes[name] for name in ("node", "row", "column"))
+        places = {name: (row, -column) for name, row, column in zip(*columns, strict=True)}
+        edges = self.edges[self.edges["path"] == path]
+        return [
+            Way(places[source], places[target], path)
+            for source, target in zip(edges["source"], edges["target"], strict=True)
+        ]
+
+
+@dataclass(frozen=True)
+class Way:
+    """An edge: out of the stream sideways and then down, back into it down and then sideways."""
+
+    start: tuple[int, int]
+    end: tuple[int, int]
+    path: str
+
+    @property
+    def corner(self) -> tuple[int, int]:
+        """Where it turns."""
+        return (self.end[0], self.start[1]) if self.start[0] == 0 else (self.start[0], self.end[1])
+
+    @property
+    def head(self) -> tuple[float, float, str]:
+        """Place and symbol of the arrow's head, in the middle of the last stretch before the target."""
+        (x0, _), (x1, y1) = self.start, self.end
+        if x1 == 0 and x0 != 0:
+            return x0 / 2, y1, "triangle-left" if x0 > 0 else "triangle-right"
+        return x1, y1 + 0.5, "triangle-down"
+
+
+def block_figure(
+    nodes: pd.DataFrame, edges: pd.DataFrame, writers: pd.DataFrame, *, title: str, theme: Theme = "light"
+) -> go.Figure:
+    """`Block` in a theme."""
+    return Block(nodes=nodes, edges=edges, writers=writers, title=title)(theme=theme)
+
+
+def block_text(nodes: pd.DataFrame) -> str:
+    """The diagram in words, for who does not see it: every step in order, branches in brackets."""
+    steps = [f"[{label}]" if row else str(label) for label, row in zip(nodes["label"], nodes["row"], strict=True)]
+    return f"One block from top to bottom, branch steps in brackets: {', '.join(steps)}."
+
+
+def _path(ways: list[Way], path: str, theme: Theme) -> dict[str, Any]:
+    points = [point for way in ways for point in (way.start, way.corner, way.end, (None, None))]
+    place, width = PATHS[path]
+    line = {"color": PALETTES[theme].series[place], "width": width}
+    xs, ys = ([point[axis] for point in points] for axis in (0, 1))
+    return {"type": "scatter", "mode": "lines", "x": xs, "y": ys, "line": line, "hoverinfo": "skip"}
+
+
+def _arrows(ways: list[Way], theme: Theme) -> dict[str, Any]:
+    xs, ys, symbols = ([way.head[part] for way in ways] for part in (0, 1, 2))
+    marker = {"symbol": symbols, "size": 9, "color": [PALETTES[theme].series[PATHS[way.path][0]] for way in ways]}
+    return {"type": "scatter", "mode": "markers", "x": xs, "y": ys, "marker": marker, "hoverinfo": "skip"}
+
+
+def _dots(nodes: pd.DataFrame, kind: str, theme: Theme) -> dict[str, Any]:
+    colors = PALETTES[theme]
+    symbol, size = DOTS[kind]
+    marker = {
+        "symbol": symbol,
+        "size": size,
+        "color": colors.series[0],
+        "line": {"width": 2, "color": colors.series[0]},
+    }
+    return {
+        "type": "scatter", "mode": "markers", "x": nodes["row"].tolist(), "y": (-nodes["column"]).tolist(),
+        "marker": marker, "hoverinfo": "skip",
+    }  # fmt: skip
+
+
+def _writer(node: dict[Any, Any], writers: pd.DataFrame) -> str:
+    """The writer that ends a branch, with its factor; empty for everything else."""
+    end = WRITER_OF.get(str(node["label"])) if node["kind"] == "branch" else None
+    rows = writers[writers["writer"].str.contains(end, regex=False)] if end else writers[:0]
+    return "" if end is None or rows.empty else f"{end}, factor {float(rows['factor'].iloc[0]):.4g}"
+
+
+def _label(node: dict[Any, Any], writer: str, two_sided: bool, theme: Theme) -> dict[str, Any]:
+    colors, kind = PALETTES[theme], node["kind"]
+    place = {"x": node["row"], "y": -node["column"], "showarrow": False, "text": plain(node["label"])}
+    if kind == "state":
+        # Beside the dot, and above the line that leaves it on the same side.
+        beside = {"xanchor": "right", "xshift": -14, "align": "right"}
+        beside |= {"yanchor": "bottom", "yshift": 2} if two_sided else {}
+        name = "" if node["label"] == "x" else f"<br>{place['text']}"
+        text = f"<b>site {node['site']}</b>{name}"
+        return {**place, **beside, "text": text, "font": {"color": colors.muted, "size": 13}}
+    if kind == "sum":
+        return {**place, "text": "<b>+</b>", "bgcolor": colors.paper, "borderpad": 0, "font": {"size": 15}}
+    edge = colors.series[1] if kind == "branch" else colors.series[3] if kind == "coefficient" else colors.muted
+    text = f"<b>{place['text']}</b>" if kind == "branch" else place["text"]
+    text += f"<br><span style='font-size:11px'>{writer}</span>" if writer else ""
+    return {
+        **place, "text": text, "bgcolor": colors.paper, "bordercolor": edge, "borderpad": 5,
+        "borderwidth": 2 if kind == "branch" else 1, "font": {"color": colors.ink, "size": 13},
+    }  # fmt: skip

@@ -1,0 +1,153 @@
+"""One ratio of one series by depth and seed, in colours that break at the band's limits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from core.figures.chart import Drawn
+from core.figures.style import PALETTES, Theme, heading, layout, plain
+from core.figures.style import figure as assembled
+from core.figures.sweep import TITLES
+from core.health.band import DEFAULT_BAND, Band
+
+# Blue below 1, red above, and a jump at each limit of the band: (below, within below 1, 1, within above 1, above).
+COLORS_OF: dict[Theme, tuple[tuple[str, str], tuple[str, str], tuple[str, str], tuple[str, str]]] = {
+    "light": (("#053061", "#2E77B5"), ("#9CC8E2", "#F4F6F8"), ("#F4F6F8", "#F6B795"), ("#D9583F", "#67001F")),
+    "dark": (("#BFE3FF", "#56B4E9"), ("#1F4E6E", "#20252E"), ("#20252E", "#7A4A12"), ("#F09B2D", "#FFF0C2")),
+}
+CELL_PIXELS, EDGE_PIXELS = 30, 190
+OUTSIDE = "outside the band"
+
+
+@dataclass(frozen=True)
+class Heat:
+    """Cells of a heat table, a row per depth and a column per seed; a cross marks what leaves the band.
+
+    Every cell is a point too, whose `customdata` is seed, depth and series, so that a click tells which cell it was.
+    """
+
+    cells: pd.DataFrame
+    band: Band = DEFAULT_BAND
+
+    def __call__(self, *, theme: Theme = "light") -> go.Figure:
+        """The figure."""
+        colors, category = PALETTES[theme], {"type": "category", "showgrid": False}
+        name = plain(self.cells["recipe"].iloc[0]) if len(self.cells) else ""
+        height = EDGE_PIXELS + CELL_PIXELS * max(2, len(self.depths))
+        chart = layout(heading(self.title, name), "seed", "depth L, blocks", theme=theme, height=height)
+        chart["xaxis"] |= {**category, **_edges(self.seeds), "nticks": 12, "tickangle": 0}
+        chart["yaxis"] |= {**category, **_edges([str(blocks) for blocks in self.depths])}
+        chart["margin"] |= {"b": 132}
+        chart["legend"] |= {"yref": "container", "y": 0.01, "yanchor": "bottom"}
+        outside = self.cells[self.cells["band"].isin(("below", "above"))]
+        squares = _points(self.cells, {"symbol": "square", "color": colors.paper, "size": 12}, 0.0)
+        thin = {"symbol": "x-thin", "color": colors.ink, "size": 5, "line": {"width": 1.2, "color": colors.paper}}
+        key = {
+            "type": "scatter", "mode": "markers", "x": [None], "y": [None], "name": OUTSIDE, "hoverinfo": "skip",
+            "marker": {"symbol": "x-thin", "size": 8, "line": {"width": 2, "color": colors.ink}},
+        }  # fmt: skip
+        crosses = _points(outside, thin, 1.0) | {"name": OUTSIDE}
+        return assembled([self._map(theme), squares, crosses, key], chart)
+
+    @property
+    def title(self) -> str:
+        """The ratio's name."""
+        return TITLES[str(self.cells["quantity"].iloc[0]) if len(self.cells) else "largest_activation_ratio"][0]
+
+    @property
+    def depths(self) -> list[int]:
+        """The rows, from below."""
+        return sorted({int(blocks) for blocks in self.cells["blocks"]})
+
+    @property
+    def seeds(self) -> list[str]:
+        """The columns."""
+        return list(dict.fromkeys(self.cells["seed"]))
+
+    @property
+    def undrawn(self) -> list[str]:
+        """The cells without a positive finite ratio."""
+        rows = self.cells[~((self.cells["ratio"] > 0) & (self.cells["ratio"] < math.inf))]
+        return [f"seed {seed}, L = {blocks}" for seed, blocks in zip(rows["seed"], rows["blocks"], strict=True)]
+
+    @property
+    def alt(self) -> str:
+        """The heat map in words."""
+        seen = self.cells[self.cells["ratio"].notna()].sort_values("ratio")
+        if not len(seen):
+            return f"{self.title} by depth and seed: no value."
+        worst, counts = seen.iloc[-1], self.cells["band"].value_counts()
+        return (
+            f"{self.title} of {worst['recipe']} by depth and seed: {len(seen)} cells, {counts.get('below', 0)} "
+            f"below and {counts.get('above', 0)} above the band; the largest is {worst['ratio']:.4g} at seed "
+            f"{worst['seed']} and {worst['blocks']} blocks."
+        )
+
+    def _map(self, theme: Theme) -> dict[str, Any]:
+        drawn = self.cells[(self.cells["ratio"] > 0) & (self.cells["ratio"] < math.inf)]
+        columns = zip(drawn["blocks"], drawn["seed"], drawn["ratio"], strict=True)
+        exponents = {(int(blocks), seed): math.log10(ratio) for blocks, seed, ratio in columns}
+        low, high = math.log10(self.band.lower), math.log10(self.band.upper)
+        least, most = min([*exponents.values(), low]), max([*exponents.values(), high])
+        ticks = sorted({low, high, *range(math.ceil(least), math.floor(most) + 1)})
+        return {
+            "type": "heatmap", "x": self.seeds, "y": [str(blocks) for blocks in self.depths],
+            "z": [[exponents.get((blocks, seed)) for seed in self.seeds] for blocks in self.depths],
+            "zmin": least, "zmax": most, "colorscale": _scale(least, low, high, most, theme), "xgap": 1, "ygap": 1,
+            "hoverinfo": "skip",
+            "colorbar": {
+                "orientation": "h", "y": -0.2, "yanchor": "top", "yref": "paper", "thickness": 12, "len": 1,
+                "outlinewidth": 0, "tickvals": ticks,
+                "ticktext": [f"<b>{10**tick:g}</b>" if tick in (low, high) else f"{10**tick:g}" for tick in ticks],
+                "title": {"text": "ratio; <b>the band's limits</b> in bold", "side": "bottom", "font": {"size": 12}},
+            },
+        }  # fmt: skip
+
+
+heat_figure = Drawn(Heat)
+
+
+def heat_sentence(cells: pd.DataFrame, quantity: str) -> str:
+    """A heat map in words."""
+    return Heat(cells).alt if len(cells) else f"{TITLES[quantity][0]} by depth and seed: no value."
+
+
+def _scale(least: float, low: float, high: float, most: float, theme: Theme) -> list[list[Any]]:
+    """Colours between 0 and 1 with a jump at each limit; 1 has the middle colour where the band holds it."""
+    below, under, over, above = COLORS_OF[theme]
+    middle = min(max(0.0, low), high)
+    stops = [(least, below[0]), (low, below[1]), (low, under[0]), (middle, under[1]), (middle, over[0]),
+             (high, over[1]), (high, above[0]), (most, above[1])]  # fmt: skip
+    # Stops of no width are left out at the ends, where a scale must begin at 0 and end at 1.
+    stops = stops[2 * (least == low) : len(stops) - 2 * (most == high)]
+    span = most - least or 1.0
+    scale: list[list[Any]] = [[(place - least) / span, color] for place, color in stops]
+    scale[0][0], scale[-1][0] = 0.0, 1.0
+    return scale
+
+
+def _points(cells: pd.DataFrame, marker: dict[str, Any], opacity: float) -> dict[str, Any]:
+    labels = [
+        [seed, blocks, plain(name), "refused" if math.isnan(ratio) else f"{ratio:.6g}, {verdict}"]
+        for seed, blocks, name, ratio, verdict in zip(
+            cells["seed"], cells["blocks"].tolist(), cells["recipe"], cells["ratio"], cells["band"], strict=True
+        )
+    ]
+    same = {"marker": {"opacity": opacity}}
+    return {
+        "type": "scatter", "mode": "markers", "x": cells["seed"].tolist(), "y": [str(b) for b in cells["blocks"]],
+        "customdata": labels, "marker": {**marker, "opacity": opacity}, "selected": same, "unselected": same,
+        "name": "", "showlegend": False,
+        "hovertemplate": "seed %{customdata[0]}, L = %{customdata[1]}<br>%{customdata[3]}<extra></extra>",
+    }  # fmt: skip
+
+
+def _edges(names: Sequence[str]) -> dict[str, Any]:
+    """An axis of categories without room beside the first and the last."""
+    return {"categoryarray": list(names), "range": [-0.5, max(len(names), 1) - 0.5]}

@@ -1,0 +1,172 @@
+"""What a chart draws: lines with their points, ribbons between two columns, and strips across the whole chart.
+
+Marks are frozen values without a theme or a library; `core.figures.traces` draws them with Plotly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from core.decoder.splitmix64 import FloatArray
+from core.figures.style import Style, place_style
+from core.health.band import Band
+
+# `series` is a line with markers in its style's own dash, `thin` the same without markers, `steps` one with a level
+# per point, filled to 0.
+Look = Literal["measured", "predicted", "points", "bars", "series", "thin", "steps"]
+# A few values are all told in words, more by their ends and extremes.
+TOLD_IN_FULL = 8
+FILL_OPACITY = 0.13
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """One series: `x` numbers or names, `y` numbers, `index` its place among the looks unless it has a `style`.
+
+    A pointer shows `labels`, else `x`, by the template `hover`. `keys` are handed to whoever clicks on a point.
+    `error` is how far bars reach below and above each point. Without a name a line is no part of
+    legend or words; without points it is an entry of the legend alone.
+    """
+
+    name: str
+    x: Sequence[Any]
+    y: Sequence[float | None]
+    index: int = 0
+    look: Look = "measured"
+    style: Style | None = None
+    labels: Sequence[Any] = ()
+    keys: Sequence[Any] = ()
+    hover: str = ""
+    group: str = ""
+    rank: int = 0
+    width: float = 2
+    error: tuple[Sequence[float], Sequence[float]] | None = None
+    error_on: Literal["x", "y"] = "y"
+    in_legend: bool = True
+
+    @classmethod
+    def of(cls, table: pd.DataFrame, x: str, y: str, name: str, index: int = 0, look: Look = "measured") -> Line:
+        """The line of two columns, in the order of the rows."""
+        return cls(name=name, x=table[x].tolist(), y=table[y].tolist(), index=index, look=look)
+
+    @classmethod
+    def labelled(
+        cls, table: pd.DataFrame, x: str, y: str, name: str, style: Style, look: Look = "series", **options: Any
+    ) -> Line:
+        """The same in a style, with the column `label`, else the place on the horizontal axis, under the pointer."""
+        labels = table["label"] if "label" in table else table[x].map(lambda place: f"{x} {place}")
+        line = cls.of(table, x, y, name, look=look)
+        return replace(line, style=style, labels=labels.tolist(), **options)
+
+    @property
+    def drawn_as(self) -> Style:
+        """The style, or that of its place."""
+        return self.style or place_style(self.index)
+
+    @property
+    def listed(self) -> bool:
+        """Whether it stands in the legend."""
+        return bool(self.name) and self.in_legend
+
+    def drawable(self, log_x: bool, log_y: bool) -> npt.NDArray[np.bool_]:
+        """Which points have a place on the axes."""
+        shown = has_place(np.asarray(self.y, dtype=float), log_y)
+        return shown & has_place(np.asarray(self.x, dtype=float), True) if log_x else shown
+
+    def seen(self, axis: Literal["x", "y"]) -> list[float]:
+        """The numbers that an axis must show, ends of error bars too."""
+        values = [value for value in getattr(self, axis) if value is not None]
+        if self.error is None or self.error_on != axis:
+            return values
+        below, above = self.error
+        return [
+            end for value, low, high in zip(values, below, above, strict=True) for end in (value - low, value + high)
+        ]
+
+    def undrawn(self, log_x: bool, log_y: bool) -> list[str]:
+        """The points without a place, each as text."""
+        values = np.asarray(self.y, dtype=float)
+        hidden = np.flatnonzero(~self.drawable(log_x, log_y)).tolist() if self.name else ()
+        return [f"{self.name} at {place(self.x[row])}, {values[row]:g}" for row in hidden]
+
+    def told(self) -> str:
+        """The series in words."""
+        values = np.asarray(self.y, dtype=float)
+        if len(values) <= TOLD_IN_FULL:
+            cells = ", ".join(f"{value:.4g} at {place(x)}" for x, value in zip(self.x, values, strict=True))
+            return f"{self.name}: {cells or 'no value'}"
+        finite = values[np.isfinite(values)]
+        extremes = f", least {finite.min():.4g}, greatest {finite.max():.4g}" if len(finite) else ""
+        return (
+            f"{self.name}: from {values[0]:.4g} at {place(self.x[0])} to {values[-1]:.4g} at "
+            f"{place(self.x[-1])}{extremes}"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ribbon:
+    """The area between two series over `x`; without a name it has no entry in the legend."""
+
+    x: Sequence[float]
+    low: Sequence[float]
+    high: Sequence[float]
+    style: Style
+    name: str = ""
+    group: str = ""
+    opacity: float = FILL_OPACITY
+    rank: int = 0
+
+    @classmethod
+    def of(cls, table: pd.DataFrame, x: str, low: str, high: str, style: Style, **options: Any) -> Ribbon:
+        """The ribbon between two columns."""
+        places, lower, upper = (table[column].tolist() for column in (x, low, high))
+        return cls(x=places, low=lower, high=upper, style=style, **options)
+
+    def drawable(self, log_y: bool) -> npt.NDArray[np.bool_]:
+        """Where both ends have a place on the vertical axis."""
+        return has_place(np.asarray(self.low, dtype=float), log_y) & has_place(
+            np.asarray(self.high, dtype=float), log_y
+        )
+
+
+@dataclass(frozen=True)
+class Strip:
+    """A range of values over the whole width, or of `upright` places over the whole height.
+
+    `near` lets a logarithmic axis leave out a limit that is more than a decade from every value.
+    """
+
+    low: float
+    high: float
+    name: str
+    near: bool = False
+    upright: bool = False
+
+    @classmethod
+    def of(cls, band: Band, *, near: bool = False, upright: bool = False) -> Strip:
+        """A band under its own name."""
+        return cls(band.lower, band.upper, f"band {band.lower:g} to {band.upper:g}", near, upright)
+
+    def limits(self, seen: Sequence[float]) -> list[float]:
+        """The limits that the axis of the values `seen` shows."""
+        positive = [value for value in seen if 0 < value < float("inf")]
+        if not self.near:
+            return [self.low, self.high]
+        return [end for end in (self.low, self.high) if positive and min(positive) / 10 <= end <= max(positive) * 10]
+
+
+def has_place(values: FloatArray, log: bool) -> npt.NDArray[np.bool_]:
+    """Which numbers an axis can show: finite ones, on a logarithmic axis positive ones."""
+    finite: npt.NDArray[np.bool_] = np.isfinite(values)
+    return finite & (values > 0) if log else finite
+
+
+def place(x: Any) -> str:
+    """A place on the horizontal axis in words."""
+    return x if isinstance(x, str) else f"{x:g}"

@@ -1,0 +1,108 @@
+"""Figures of a comparison of recipes: ratios by site and by depth, shares within the band, contributions, cosines.
+
+Each reads one table of `core.tables.recipes` or a sweep's summary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from core.figures.chart import Chart, Drawn, Line, Ribbon, Strip
+from core.figures.series import OVER_BLOCKS, OVER_DEPTH, TALL, quantile_marks, seeds_of, told
+from core.figures.sites import RATIO_AXES, RATIO_TITLES, REFERENCE_NAMES, SITE_AXIS, Quantity
+from core.figures.style import recipe_style
+from core.health.band import DEFAULT_BAND, Band
+
+DEPTH_TITLES = {
+    "largest_activation_ratio": ("Largest activation ratio", "max over sites of A<sub>s</sub> / A<sub>0</sub>"),
+    "largest_adjoint_ratio": ("Largest adjoint ratio", "max over sites of G<sub>s</sub> / G<sub>2L</sub>"),
+}
+MEASURE_AXES = {
+    "contribution_to_stream": "RMS(contribution) / RMS(stream)",
+    "cosine": "cosine of contribution and stream",
+    "contribution_rms": "RMS of what the stream gains",
+    "raw_rms": "RMS before coefficient and output norm",
+}
+BRANCH_TITLES = {"attention": "Attention", "feed_forward": "Feed-forward"}
+TOKEN_RIBBONS = (("q05", "q95", "5 to 95 % of tokens", 0.14), ("q25", "q75", "middle half of tokens", 0.3))
+# Fields of a chart whose vertical axis is a cosine.
+COSINE: dict[str, Any] = {
+    "log_y": False, "y_range": (-1.05, 1.05), "y_ticks": {-1: "-1", -0.5: "-0.5", 0: "0", 0.5: "0.5", 1: "1"},
+    "levels": ((0.0, ""),),
+}  # fmt: skip
+
+
+@Drawn
+def profile_figure(
+    summary: pd.DataFrame, band: Band = DEFAULT_BAND, quantity: Quantity = "activation", *, spread: bool = False
+) -> Chart:
+    """Ratio of every site as a line per recipe, medians over seeds, with the band and the reference line."""
+    rows = summary[summary["quantity"] == quantity]
+    return Chart(
+        title=RATIO_TITLES[quantity], subject=told(rows, spread), x_title=SITE_AXIS, y_title=RATIO_AXES[quantity],
+        strips=[Strip.of(band, near=True)], levels=[(1.0, REFERENCE_NAMES[quantity])], whole_x=True,
+        **quantile_marks(rows, "site", spread=spread), **TALL,
+    )  # fmt: skip
+
+
+@Drawn
+def depth_figure(
+    summary: pd.DataFrame,
+    band: Band = DEFAULT_BAND,
+    quantity: str = "largest_activation_ratio",
+    *,
+    spread: bool = False,
+) -> Chart:
+    """A quantity of a sweep's summary against depth, both axes logarithmic, with the band."""
+    rows = summary[summary["quantity"] == quantity]
+    title, y_title = DEPTH_TITLES[quantity]
+    marks = quantile_marks(rows, "blocks", spread=spread)
+    return Chart(
+        title=title, subject=told(rows, spread), y_title=y_title, strips=[Strip.of(band, near=True)], **marks,
+        **OVER_DEPTH,
+    )  # fmt: skip
+
+
+@Drawn
+def share_figure(summary: pd.DataFrame, *, order: Sequence[str] = ()) -> Chart:
+    """Share of seeds whose every ratio lies within the band, against depth."""
+    rows = summary[summary["quantity"] == "all_ratios"]
+    marks = quantile_marks(rows, "blocks", order=order, column="share_within")
+    return Chart(
+        title="Seeds wholly within the band", subject=f"share of {seeds_of(rows)} seeds", y_title="share of seeds",
+        log_y=False, y_range=(-0.05, 1.05), y_format=".0%", **marks, **OVER_DEPTH,
+    )  # fmt: skip
+
+
+@Drawn
+def branch_figure(summary: pd.DataFrame, measure: str, branch: str, *, spread: bool = False) -> Chart:
+    """What one kind of branch adds per block, a line per recipe: the cosine on a linear axis, sizes on a log one."""
+    both = summary[summary["measure"] == measure]
+    rows = both[both["branch"] == branch]
+    # Both branches share the vertical axis, so that the two figures can be read against each other.
+    drawn = both[["median", "q05", "q95"] if spread else ["median"]].to_numpy(dtype=float).ravel().tolist()
+    axis = COSINE if measure == "cosine" else {"y_spans": drawn}
+    return Chart(
+        title=BRANCH_TITLES[branch], subject=told(rows, spread), y_title=MEASURE_AXES[measure],
+        **quantile_marks(rows, "block", spread=spread), **axis, **OVER_BLOCKS,
+    )  # fmt: skip
+
+
+@Drawn
+def cosine_figure(tokens: pd.DataFrame, branch: str) -> Chart:
+    """Cosine of stream and contribution over the tokens of one recipe: median, middle half and nine tenths."""
+    rows = tokens[tokens["branch"] == branch]
+    name = str(rows["recipe"].iloc[0]) if len(rows) else ""
+    style, count = recipe_style(name), int(rows["tokens"].max()) if len(rows) else 0
+    return Chart(
+        title=f"{BRANCH_TITLES[branch]}, token by token", subject=f"{name}, {count} tokens of all seeds a block",
+        y_title=MEASURE_AXES["cosine"], lines=[Line.labelled(rows, "block", "median", "median token", style)],
+        ribbons=[
+            Ribbon.of(rows, "block", low, high, style, name=words, opacity=opacity)
+            for low, high, words, opacity in TOKEN_RIBBONS
+        ],
+        **COSINE, **OVER_BLOCKS,
+    )  # fmt: skip

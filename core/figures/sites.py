@@ -1,0 +1,126 @@
+"""Figures of residual sites: ratios and RMS of every site, single tokens, and what each branch adds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Literal
+
+import pandas as pd
+
+from core.figures.chart import Chart, Drawn, Line, Ribbon, Strip
+from core.figures.style import Style, place_style, recipe_style
+from core.health.band import DEFAULT_BAND, Band
+
+Quantity = Literal["activation", "adjoint"]
+
+RATIO_TITLES: dict[Quantity, str] = {"activation": "Activation ratio", "adjoint": "Adjoint ratio"}
+RATIO_AXES: dict[Quantity, str] = {
+    "activation": "A<sub>s</sub> / A<sub>0</sub>, ratio to the input",
+    "adjoint": "G<sub>s</sub> / G<sub>2L</sub>, ratio to the last site",
+}
+REFERENCE_NAMES: dict[Quantity, str] = {"activation": "input, ratio 1", "adjoint": "last site, ratio 1"}
+RMS_TITLES: dict[Quantity, str] = {"activation": "Activation RMS", "adjoint": "Adjoint RMS"}
+RMS_AXES: dict[Quantity, str] = {
+    "activation": "A<sub>s</sub>, RMS of the residual state",
+    "adjoint": "G<sub>s</sub>, RMS, nats per unit of state",
+}
+CONTRIBUTION_TITLES = {
+    "contribution_to_stream": ("Contribution to stream", "RMS(contribution) / RMS(stream)"),
+    "contribution_rms": ("Contribution", "RMS of what the stream gains"),
+    "raw_rms": ("Raw branch output", "RMS before coefficient and output norm"),
+    "cosine": ("Contribution and stream", "cosine, all valid features pooled"),
+}
+SITE_AXIS = "residual site s (0 is the input)"
+SITE_HOVER = "site %{x}: %{customdata}<br>%{y:.6g}"
+
+
+def _site_chart(table: pd.DataFrame, column: str, *, title: str, y_title: str, log: bool = True) -> Chart:
+    """One line per series of `column` over the sites, without band or reference."""
+    lines = [
+        Line.labelled(rows, "site", column, name, style, hover=SITE_HOVER) for name, rows, style in styled(table)
+    ]  # fmt: skip
+    return Chart(
+        title=title, subject=subject(table), x_title=SITE_AXIS, y_title=y_title, lines=lines, whole_x=True, log_y=log
+    )
+
+
+site_figure = Drawn(_site_chart)
+
+
+@Drawn
+def ratio_figure(
+    table: pd.DataFrame, band: Band = DEFAULT_BAND, quantity: Quantity = "activation", *, log: bool = True
+) -> Chart:
+    """Ratio of every site and series, with the band and the reference line drawn and named in the legend."""
+    titles = {"title": RATIO_TITLES[quantity], "y_title": RATIO_AXES[quantity]}
+    chart = _site_chart(table, f"{quantity}_ratio", log=log, **titles)
+    return replace(chart, strips=[Strip.of(band)], levels=[(1.0, REFERENCE_NAMES[quantity])])
+
+
+@Drawn
+def contribution_figure(table: pd.DataFrame, column: str = "contribution_to_stream", *, log: bool = True) -> Chart:
+    """What every addition's branch adds, beside the stream it is added to, or one of the RMS columns."""
+    title, axis = CONTRIBUTION_TITLES[column]
+    return _site_chart(table, column, title=title, y_title=axis, log=log and column != "cosine")
+
+
+@Drawn
+def token_figure(tokens: pd.DataFrame, quantity: Quantity = "activation", *, log: bool = True) -> Chart:
+    """Absolute RMS of every site and arm, the median of its tokens' RMS beside it and their 5 to 95 % as a strip.
+
+    A page says the loss reduction and the number of valid targets beside it.
+    """
+    rows = tokens[tokens["quantity"] == quantity]
+    ribbons, lines = [], []
+    for index, (name, found, style) in enumerate(styled(rows)):
+        # An arm's three entries stand together in the legend.
+        rank, other = 3 * index + 1, "solid" if style.dash == "dot" else "dot"
+        thin: dict[str, Any] = {"look": "thin", "width": 1.5, "rank": rank + 1}
+        lines += [
+            Line.labelled(found, "site", "rms", f"{name}, RMS", style, rank=rank),
+            Line.labelled(found, "site", "median", f"{name}, median token", replace(style, dash=other), **thin),
+        ]
+        words = f"{name}, 5 to 95 % of tokens"
+        ribbons.append(Ribbon.of(found, "site", "q05", "q95", style, name=words, rank=rank + 2))
+    return Chart(
+        title=RMS_TITLES[quantity], subject=subject(rows), x_title=SITE_AXIS, y_title=RMS_AXES[quantity],
+        ribbons=ribbons, lines=lines, whole_x=True, log_y=log,
+    )  # fmt: skip
+
+
+def styled(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame, Style]]:
+    """Each series with its look: its recipe's own, or one by its place where the rows name no recipe."""
+    found, recipes = [], []
+    for place, (name, rows) in enumerate(series(table)):
+        recipes.append(str(rows["recipe"].iloc[0]) if "recipe" in rows else "")
+        own = recipe_style(recipes[-1], recipes[:-1].count(recipes[-1])) if recipes[-1] else place_style(place)
+        found.append((name, rows, own))
+    return found
+
+
+def series(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+    """The table's rows by legend name, in order of appearance.
+
+    Where the recipe is the control's own, both arms are the same numbers under the same name: one series.
+    """
+    keys = [key for key in ("pin", "arm", "recipe", "branch") if key in table.columns]
+    found: dict[str, pd.DataFrame] = {}
+    for values, rows in table.groupby(keys, sort=False, dropna=False):
+        found.setdefault(_series_name(dict(zip(keys, values, strict=True))), rows)
+    return list(found.items())
+
+
+def subject(table: pd.DataFrame) -> str:
+    """What the table observes, for the line under a title: depth and seed where the table has one of each."""
+    parts = []
+    for column, words in (("blocks", "L = {} blocks"), ("seed", "seed {}")):
+        values = list(dict.fromkeys(table[column])) if column in table.columns else []
+        parts += [words.format(values[0])] if len(values) == 1 else []
+    return ", ".join(parts)
+
+
+def _series_name(key: dict[str, object]) -> str:
+    name = str(key.get("recipe") or key.get("arm", ""))
+    if "branch" in key:
+        name += f", {str(key['branch']).replace('_', '-')}"
+    return f"{key['pin']}: {name}" if key.get("pin") else name

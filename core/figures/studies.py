@@ -1,0 +1,48 @@
+"""Figures of the studies beside the observed decoders: histograms, propagation, judged ratios."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from core.figures.chart import Chart, Drawn, Line, Strip
+from core.health.band import DEFAULT_BAND, Band
+
+
+@Drawn
+def histogram_figure(table: pd.DataFrame) -> Chart:
+    """Percent of all weights in each bin, one group of bars per population, told apart by colour and hatching."""
+    lines = [
+        Line(
+            name=str(name), x=[f"{low:g} to {high:g}" for low, high in zip(rows["from"], rows["to"], strict=True)],
+            y=rows["percent"].tolist(), index=index, look="bars", labels=rows["count"].tolist(),
+            hover="%{x}<br>%{customdata} weights, %{y:.4g} %",
+        )
+        for index, (name, rows) in enumerate(table.groupby("population", sort=False))
+    ]  # fmt: skip
+    return Chart(
+        title="Weights by bin", x_title="weight", y_title="percent of all weights", lines=lines, log_y=False,
+        names_on_x=True, slanted_x=True,
+    )  # fmt: skip
+
+
+@Drawn
+def propagation_figure(table: pd.DataFrame) -> Chart:
+    """Expected signal variance over layers, a line per population; zero has no place on the logarithmic axis."""
+    lines = [
+        Line.of(rows, "layer", "expected_variance", str(name), index, "series")
+        for index, (name, rows) in enumerate(table.groupby("population", sort=False))
+    ]
+    title = "Expected propagation, under independence"
+    return Chart(title=title, x_title="layer", y_title="expected variance", lines=lines, whole_x=True)
+
+
+@Drawn
+def judged_figure(table: pd.DataFrame, band: Band = DEFAULT_BAND, *, title: str = "Supplied ratios") -> Chart:
+    """Ratios as markers over the band, a marker shape per verdict."""
+    lines = [
+        Line.of(table[table["band"] == verdict], "site", "ratio", verdict, index, "points")
+        for index, verdict in enumerate(("within", "above", "below"))
+        if (table["band"] == verdict).any()
+    ]
+    axes = {"x_title": "site", "y_title": "ratio, dimensionless"}
+    return Chart(title=title, lines=lines, strips=[Strip.of(band)], whole_x=True, **axes)

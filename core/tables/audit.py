@@ -1,0 +1,211 @@
+"""Tables of an audit document, long form; an undefined or infinite number is missing, and units are ratios or RMS."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import pandas as pd
+
+from core.audit.initialization.findings import MEANING
+from core.tables.frame import Column, for_people, frame, names
+from core.tables.observe import CONTRIBUTION, TOKEN, arms_of, contributions_of, tokens_of
+
+Document = Mapping[str, Any]
+
+MODEL, TWIN = "model", "repaired twin"
+SUFFIXES = {MODEL: "", TWIN: ", twin"}
+HEAD = (Column("arm", "arm"), Column("blocks"))
+FINDING = (
+    Column("severity"), Column("kind"), Column("meaning"), Column("measured", dtype="float"),
+    Column("expected", dtype="float"), Column("tensors"), Column("parameters"), Column("sentence"),
+)  # fmt: skip
+ADDITION = (
+    Column("index", "#"), Column("block", "block"), Column("label", "state after"), Column("branches", "branch"),
+    Column("writers", "writers"), Column("readers", "readers"), Column("coefficient", "coefficient", "float"),
+    Column("shortcut", "shortcut", "float"), Column("norm_after", "norm after"),
+    Column("state_rms", "state RMS", "float"), Column("contribution_rms", "contribution RMS", "float"),
+    Column("contribution_to_stream", "contribution / stream", "float"), Column("relative_error", dtype="float"),
+)  # fmt: skip
+MATRIX = (
+    Column("side"), Column("name", "name"), Column("part", "part"), Column("block", "block"), Column("branch"),
+    Column("fan_in", "fan in"), Column("fan_out", "fan out"), Column("distribution", "distribution"),
+    Column("truncation", "cut at sigma", "float"), Column("std", "std", "float"),
+    Column("declared_std", "declared std", "float"), Column("ratio", "ratio", "float"),
+    Column("tolerance", "sampling ±", "float"), Column("base_std", dtype="float"),
+    Column("base_ratio", "std / base", "float"), Column("forward", "forward factor", "float"),
+    Column("effective_ratio", "ratio with forward", "float"), Column("twin_factor", "twin's factor", "float"),
+    Column("coordinates"), Column("draw"),
+)  # fmt: skip
+PROFILE = (
+    Column("group"), Column("block"), Column("ratio", dtype="float"), Column("tolerance", dtype="float"),
+    Column("unscaled", dtype="float"), Column("shape"),
+)  # fmt: skip
+DEPTH = (Column("group"), Column("blocks"), Column("ratio", dtype="float"), Column("base_std", dtype="float"))
+TRIAL = (Column("label"), Column("earlier_states_equal"), Column("difference", dtype="float"), Column("passed"))
+SITE = tuple(map(Column, (
+    "site", "label", "activation_rms", "activation_ratio", "activation_band", "adjoint_rms", "adjoint_ratio",
+    "adjoint_band",
+)))  # fmt: skip
+ARM = (
+    Column("arm", "arm"), Column("loss_nats", "loss, nats"), Column("loss_reduction", "reduction"),
+    Column("valid_positions", "valid targets"), Column("input_activation_rms", "input RMS A₀"),
+    Column("terminal_adjoint_rms", "last adjoint RMS"), Column("largest_activation_ratio", "largest A ratio"),
+    Column("largest_adjoint_ratio", "largest G ratio"), Column("within_band", "within the band"),
+)  # fmt: skip
+# The columns of `audit_tables`, known before there is a document.
+AUDIT_COLUMNS = {
+    "findings": names(FINDING),
+    "profile": names(PROFILE),
+    "matrices": names(MATRIX),
+    "depths": names(DEPTH),
+    "additions": names(ADDITION),
+    "interventions": names(TRIAL),
+    "arms": names(ARM),
+    "sites": names((*HEAD, *SITE)),
+    "tokens": names((*HEAD, *TOKEN)),
+    "contributions": names((*HEAD, *CONTRIBUTION)),
+}
+
+
+def finding_table(document: Document) -> pd.DataFrame:
+    """Every finding, worst first, with the names of its parameters; none where nothing was judged."""
+    rows = [
+        {
+            **finding,
+            "meaning": MEANING[finding["kind"]],
+            "tensors": len(finding["parameters"]),
+            "parameters": listed(finding["parameters"]),
+        }
+        for finding in (document["conformance"] or {}).get("findings", ())
+    ]
+    return frame(rows, FINDING)
+
+
+def addition_table(document: Document) -> pd.DataFrame:
+    """Every addition of the stream in forward order, with what writes it and how much it gains."""
+    rows = [
+        {
+            **row,
+            "branches": listed(branch["branch"].replace("_", " ") for branch in row["branches"]),
+            "writers": listed(row["writers"]),
+            "readers": listed(row["readers"]),
+            "shortcut": (row["shortcut"] or {}).get("value"),
+        }
+        for row in document["additions"]
+    ]
+    return frame(rows, ADDITION)
+
+
+def matrix_table(document: Document) -> pd.DataFrame:
+    """Every matrix that writes to the stream, then every one that reads it, each part of a tensor a row."""
+    factors = document.get("twin_factors") or {}
+    rows = [
+        {"side": side, **row, "twin_factor": factors.get(row["name"] + row.get("part", ""))}
+        for side, key in (("writer", "writers"), ("reader", "readers"))
+        for row in document.get(key) or ()
+    ]
+    return frame(rows, MATRIX)
+
+
+def profile_table(document: Document) -> pd.DataFrame:
+    """The ratio of every group of writers over the blocks; an infinite one is missing.
+
+    `tolerance` is what sampling allows a ratio, relatively; `unscaled` the ratio of a writer left at the base, missing
+    where no rule is declared.
+    """
+    rows = [
+        {
+            "group": row["group"],
+            "block": block,
+            "ratio": ratio,
+            "tolerance": around,
+            "unscaled": bare,
+            "shape": row["shape"],
+        }
+        for row in (document["conformance"] or {}).get("profile", ())
+        for block, ratio, around, bare in zip(
+            row["blocks"], row["ratios"], row["tolerances"], row["unscaled"], strict=True
+        )
+    ]
+    return frame(rows, PROFILE)
+
+
+def depth_table(document: Document) -> pd.DataFrame:
+    """The pooled ratio of every group of writers at each depth that was built."""
+    rows = [
+        {"group": group, "blocks": depth["blocks"], "ratio": ratio, "base_std": depth["base_std"]}
+        for depth in (document["conformance"] or {}).get("depths", ())
+        for group, ratio in depth["ratios"].items()
+    ]
+    return frame(rows, DEPTH)
+
+
+def intervention_table(document: Document) -> pd.DataFrame:
+    """Every intervention: what became of the states when an addition's writers were zeroed."""
+    return frame(document["identity"]["trials"], TRIAL)
+
+
+def site_table(document: Document) -> pd.DataFrame:
+    """Every site of the model and, where there is one, of its repaired twin."""
+    return frame([{**head, **site} for head, arm in arms(document) for site in arm["sites"]], (*HEAD, *SITE))
+
+
+def arms(document: Document) -> Iterator[tuple[dict[str, Any], Mapping[str, Any]]]:
+    """The model's arm and its twin's, as far as they were observed, each with whose it is."""
+    for name, key in ((MODEL, "health"), (TWIN, "twin")):
+        if document.get(key) is not None:
+            yield {"arm": name, "blocks": document["model"]["blocks"]}, document[key]
+
+
+def audit_tables(document: Document) -> dict[str, pd.DataFrame]:
+    """Every table of an audit document, by the name of its file."""
+    return {
+        "findings": finding_table(document),
+        "profile": profile_table(document),
+        "matrices": matrix_table(document),
+        "depths": depth_table(document),
+        "additions": addition_table(document),
+        "interventions": intervention_table(document),
+        "arms": arms_of(arms(document), ARM),
+        "sites": site_table(document),
+        "tokens": tokens_of(arms(document), HEAD),
+        "contributions": contributions_of(arms(document), HEAD),
+    }
+
+
+def listed(names: Iterable[object]) -> str:
+    """Names as one cell."""
+    return "; ".join(str(name) for name in names)
+
+
+def addition_view(additions: pd.DataFrame) -> pd.DataFrame:
+    """The additions as people read them; a shortcut and a norm are shown only where one is not plain."""
+    plain = {"shortcut": (additions["shortcut"] == 1).all(), "norm_after": not additions["norm_after"].any()}
+    view = for_people(additions, [column for column in ADDITION if not plain.get(column.name, False)])
+    last = ["writers", "readers"]
+    return view[[*view.columns.drop(last), *last]]
+
+
+def matrix_view(matrices: pd.DataFrame) -> pd.DataFrame:
+    """One side's matrices as people read them; columns that say nothing here are left out."""
+    plain = {"part": (matrices["part"].fillna("") == "").all(), "forward": (matrices["forward"] == 1).all()}
+    plain["effective_ratio"] = plain["forward"]
+    told = [column for column in MATRIX if matrices[column.name].notna().any() and not plain.get(column.name, False)]
+    return for_people(matrices, told)
+
+
+def arm_view(table: pd.DataFrame) -> pd.DataFrame:
+    """The arms as people read them."""
+    return for_people(table, ARM)
+
+
+def undrawn_ratios(profile: pd.DataFrame) -> list[str]:
+    """The points that the profile's logarithmic axis cannot show, each as text."""
+    pairs = zip(profile["group"], profile["block"], profile["ratio"], strict=True)
+    return [
+        f"{group}, block {block}, {'infinite' if math.isnan(ratio) else format(ratio, 'g')}"
+        for group, block, ratio in pairs
+        if not ratio > 0
+    ]

@@ -1,0 +1,164 @@
+"""An audit in words: what was audited, whether its stream is proved, how its initialization is judged, its health."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from core.audit.gate import findings_of, nothing_judged
+from core.audit.initialization.findings import VERDICTS, Severity, severity
+from core.health.band import DEFAULT_BAND
+from core.health.diagnosis import compared, diagnose_arm
+from core.lab.view import counted
+from core.tables.observe_words import loss_sentence
+
+Document = Mapping[str, Any]
+
+TRAINED = "These weights are trained, so nothing is claimed about their initialization."
+SHRUNK = "Widths are made small, the depth is as asked."
+IDENTITY_TITLES = {
+    "proved": "Residual stream proved",
+    "partial": "Residual stream proved in part",
+    "failed": "Residual stream not proved",
+}
+
+
+def model_sentence(document: Document) -> str:
+    """Class, size and depth, and what `weights_sentence` says."""
+    model, additions = document["model"], len(document["additions"])
+    return (
+        f"{model['class']} with {model['parameters']:,} parameters, {counted(model['blocks'], 'block')} and "
+        f"{additions} additions to the residual stream. {weights_sentence(document)}"
+    )
+
+
+def weights_sentence(document: Document) -> str:
+    """Where the weights come from, what kind of stream it is, and whether widths were made small."""
+    model = document["model"]
+    weights = {True: "Trained weights", False: "Fresh weights", None: "Weights of unknown origin"}[model["trained"]]
+    stream = f"; {model['topology']}" if model["topology"] else ""
+    return f"{weights}{stream}.{' ' + SHRUNK if model['shrunk'] else ''}"
+
+
+def count_words(document: Document) -> str:
+    """How many findings there are of each severity."""
+    found = [finding["severity"] for finding in findings_of(document)]
+    plurals = {"error": "errors", "warning": "warnings", "info": "notes"}
+    parts = [
+        f"{count} {plural if count > 1 else plural.removesuffix('s')}"
+        for name, plural in plurals.items()
+        if (count := found.count(name))
+    ]
+    return ", ".join(parts) or "none"
+
+
+def measured_words(finding: Mapping[str, Any]) -> str:
+    """A finding's number beside what was expected."""
+    if finding["measured"] is None:
+        return ""
+    expected = "" if finding["expected"] is None else f", expected {finding['expected']:.4g}"
+    return f"measured {finding['measured']:.4g}{expected}"
+
+
+def identity_sentence(document: Document) -> str:
+    """What was proved of the stream, by how much and by how many interventions; else the place where it was not."""
+    identity, additions = document["identity"], len(document["additions"])
+    error = identity["worst_relative_error"]
+    close = "" if error is None else f" to a relative error of {error:.2g} at worst"
+    if identity["verdict"] == "proved":
+        return (
+            f"Coefficient times contribution plus shortcut is the next state at all {additions} additions{close}, and "
+            f"{counted(identity['interventions'], 'intervention')} that zeroed an addition's writers changed what "
+            "they should and nothing before it."
+        )
+    reason = identity["reason"] or "no reason was given"
+    found = f" {additions} additions were found{close}." if additions else ""
+    return f"{reason.rstrip('.')}.{found}"
+
+
+def conformance_title(document: Document) -> str:
+    """The verdict and what it means."""
+    kind = document["conformance"]["verdict"]
+    return f"{kind}: {VERDICTS[kind]}"
+
+
+def conformance_severity(document: Document) -> Severity:
+    """The severity of the verdict: its findings', who may be milder than their kind."""
+    verdict = document["conformance"]["verdict"]
+    found: list[Severity] = [finding["severity"] for finding in findings_of(document) if finding["kind"] == verdict]
+    return found[0] if found else severity(verdict)
+
+
+def conformance_sentence(document: Document) -> str:
+    """The worst finding's own sentence, or that there is nothing to judge, and how many others there are."""
+    if document["model"]["trained"]:
+        return TRAINED
+    others = findings_of(document)
+    sentence = "No gate fails on that." if nothing_judged(document) else others.pop(0)["sentence"]
+    more = f" {len(others)} more {'finding' if len(others) == 1 else 'findings'} below." if others else ""
+    return f"{sentence}{more}"
+
+
+def base_sentence(document: Document) -> str:
+    """What writers were judged by: rule, base, and the depths that were built."""
+    conformance = document["conformance"]
+    if conformance["base"] is None or nothing_judged(document):
+        return "No scale was judged."
+    base, depths = conformance["base"], [str(depth["blocks"]) for depth in conformance["depths"]]
+    rule = f"the rule {conformance['rule']}, {conformance['formula']}" if conformance["rule"] else "no rule"
+    law = "" if base["law"] == "constant" else f" times {base['law']}"
+    return (
+        f"Judged by {rule}, on a base std of {base['constant']:.4g}{law} from {base['source']}, at "
+        f"{' and '.join(depths)} blocks."
+    )
+
+
+def health_title(document: Document) -> str:
+    """Whether every ratio lies within the band."""
+    limits = f"[{DEFAULT_BAND.lower:g}, {DEFAULT_BAND.upper:g}]"
+    within = document["health"]["within_band"]
+    return f"Every ratio lies within the band {limits}" if within else f"Ratios leave the band {limits}"
+
+
+def health_sentences(document: Document) -> list[str]:
+    """What is off and where, or the largest ratios; and how the repaired twin stands beside them."""
+    limits = (DEFAULT_BAND.lower, DEFAULT_BAND.upper)
+    model = diagnose_arm(document["health"], "model", limits)
+    sentences = list(model.sentences)
+    if document["twin"] is not None:
+        twin = diagnose_arm(document["twin"], "twin", limits)
+        sentences.append(compared(model, twin, "the repaired twin", "the model"))
+    return sentences
+
+
+def twin_sentence(document: Document) -> str:
+    """What the twin is, or why there is none."""
+    if document["twin"] is not None:
+        count = len(document["twin_factors"])
+        return (
+            f"The repaired twin is the same base draw with {count} {'matrix' if count == 1 else 'matrices'} multiplied "
+            f"to the rule {document['conformance']['rule']}. {document['twin_draws']}"
+        )
+    if document.get("twin_refusal"):
+        return f"The repaired twin has no health: {document['twin_refusal']}"
+    return "There is no repaired twin: nothing is to be multiplied." if document["conformance"]["rule"] else ""
+
+
+def reduction_sentence(document: Document) -> str:
+    """What every absolute value depends on."""
+    return loss_sentence(document["health"]["valid_positions"], document["health"]["loss_reduction"])
+
+
+def audit_paragraphs(document: Document) -> list[str]:
+    """The whole audit as paragraphs for a report."""
+    found = [
+        model_sentence(document),
+        f"{IDENTITY_TITLES[document['identity']['verdict']]}. {identity_sentence(document)}",
+        f"Conformance {conformance_title(document)}. {conformance_sentence(document)} {base_sentence(document)}",
+    ]
+    if document["health"] is None:
+        found.append(f"No health: {document['health_refusal']}")
+    else:
+        found.append(" ".join([f"{health_title(document)}.", *health_sentences(document), twin_sentence(document)]))
+        found.append(reduction_sentence(document))
+    return [*found, *document["model"]["notes"], *document["conformance"]["notes"]]

@@ -1,0 +1,227 @@
+"""Long tables, one row an observation: what crosses every boundary between the core, figures, files and pages.
+
+`site_table` has exactly the columns of a sweep, so that one decoder and a grid of them are read by the same code.
+An undefined number is NaN here and empty in a CSV; units stand in the column names, ratios have none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from core.health.columns import (
+    INITIALIZED,
+    OBSERVED,
+    SAME_BASE_CONTROL,
+    SITE_COLUMNS,
+    TOKEN_STATISTICS,
+    WITHOUT_LARGEST,
+)
+from core.recipes.catalogue import CONTROL
+from core.tables.frame import Column, for_people, frame, names
+
+if TYPE_CHECKING:
+    from core.health.mend import Mending
+
+Document = Mapping[str, Any]
+# Observed arms, each with the cells that say whose row it is.
+Arms = Iterable[tuple[Document, Document]]
+
+# What says whose row it is, then what is observed there.
+HEAD = (Column("arm"), Column("recipe", "recipe"), Column("seed"), Column("blocks"))
+CONTRIBUTION = (
+    Column("site", "site"), Column("label", "label"), Column("block"), Column("branch", "branch"),
+    Column("raw_rms", "raw RMS"), Column("contribution_rms", "contribution RMS"), Column("stream_rms", "stream RMS"),
+    Column("contribution_to_stream", "to stream", "float"), Column("cosine", "cosine", "float"),
+)  # fmt: skip
+BRANCH = (Column("block"), Column("attention_output_rms"), Column("feed_forward_output_rms"))
+GAIN = (Column("block"), Column("norm"), Column("feature"), Column("gain"))
+ARM = (
+    Column("loss_nats", "loss, nats"), Column("valid_positions"), Column("input_activation_rms", "input RMS A₀"),
+    Column("terminal_adjoint_rms", "last adjoint RMS"), Column("largest_activation_ratio", "largest A ratio"),
+    Column("smallest_activation_ratio"), Column("largest_adjoint_ratio", "largest G ratio"),
+    Column("smallest_adjoint_ratio"), Column("within_band", "within the band"),
+)  # fmt: skip
+TOKEN = tuple(
+    Column(name, dtype="float" if name == WITHOUT_LARGEST else "")
+    for name in ("site", "label", "quantity", "rms", *TOKEN_STATISTICS)
+)
+# The columns of `observe_tables`, known before there is a document.
+OBSERVE_COLUMNS = {
+    "arms": names((*HEAD, *ARM)),
+    "sites": SITE_COLUMNS,
+    "tokens": names((*HEAD, *TOKEN)),
+    "contributions": names((*HEAD, *CONTRIBUTION)),
+    "branches": names((*HEAD, *BRANCH)),
+    "gains": names((*HEAD, *GAIN)),
+}
+TRIAL = (
+    Column("recipe"), Column("title"), Column("within"), Column("largest_activation_ratio", dtype="float"),
+    Column("largest_adjoint_ratio", dtype="float"), Column("reason"),
+)  # fmt: skip
+
+QUANTITIES = {"activation": "A", "adjoint": "G"}
+# Arm names of the tables and the keys that hold them in an observe document.
+ARM_KEYS = {INITIALIZED: "initialized", SAME_BASE_CONTROL: "same_base_unscaled_control"}
+VIEW_COLUMNS = {
+    "activation_ratio": "A ratio",
+    "activation_band": "A band",
+    "adjoint_ratio": "G ratio",
+    "adjoint_band": "G band",
+}
+VIEW_SUFFIXES = {INITIALIZED: "", SAME_BASE_CONTROL: f", {CONTROL}"}
+
+
+def site_table(document: Document) -> pd.DataFrame:
+    """Every site of both arms in forward order, the recipe's arm first; columns `SITE_COLUMNS`."""
+    rows = []
+    for head, arm in head_of_arms(document):
+        tail = {"loss_nats": arm["loss_nats"], "status": OBSERVED, "reason": ""}
+        rows += [{**head, **site, **tail} for site in arm["sites"]]
+    return frame(rows, SITE_COLUMNS)
+
+
+def contribution_table(document: Document) -> pd.DataFrame:
+    """What every branch adds to the stream, both arms; `site` is the state after the addition."""
+    return contributions_of(head_of_arms(document), HEAD)
+
+
+def contributions_of(arms: Arms, head: Sequence[Column]) -> pd.DataFrame:
+    """The contribution table of any arms, each with the columns `head` that say whose row it is."""
+    rows = [
+        {**own, "label": arm["sites"][row["site"]]["label"], **row} for own, arm in arms for row in arm["contributions"]
+    ]
+    return frame(rows, (*head, *CONTRIBUTION))
+
+
+def contribution_view(contributions: pd.DataFrame) -> pd.DataFrame:
+    """The contribution table as people read it: without what the setting says, in words."""
+    return for_people(contributions, (*HEAD, *CONTRIBUTION))
+
+
+def branch_table(document: Document) -> pd.DataFrame:
+    """RMS of each block's raw branch outputs, both arms."""
+    rows = [{**head, **branch} for head, arm in head_of_arms(document) for branch in arm["branches"]]
+    return frame(rows, (*HEAD, *BRANCH))
+
+
+def gain_table(document: Document) -> pd.DataFrame:
+    """Every norm gain a row a feature; graphs without gains give no rows. `block` is -1 for the final norm."""
+    rows = []
+    for head, arm in head_of_arms(document):
+        gains = [
+            (branch["block"], norm, branch.get(f"{norm}_gain"))
+            for branch in arm["branches"]
+            for norm in ("attention_norm", "feed_forward_norm")
+        ]
+        gains.append((-1, "final_norm", arm["final_norm_gain"]))
+        rows += [
+            {**head, "block": block, "norm": norm, "feature": feature, "gain": gain}
+            for block, norm, values in gains
+            for feature, gain in enumerate(values or ())
+        ]
+    return frame(rows, (*HEAD, *GAIN))
+
+
+def arm_table(document: Document) -> pd.DataFrame:
+    """One row per arm: loss, normalizers and the range of both ratios over all sites."""
+    return arms_of(head_of_arms(document), (*HEAD, *ARM))
+
+
+def arms_of(arms: Arms, columns: Sequence[Column]) -> pd.DataFrame:
+    """A table of `columns` with one row for each of any arms."""
+    extremes = {"largest": max, "smallest": min}
+    rows = [
+        {**head, **arm, **{
+            f"{name}_{quantity}_ratio": extreme(site[f"{quantity}_ratio"] for site in arm["sites"])
+            for name, extreme in extremes.items() for quantity in QUANTITIES
+        }}
+        for head, arm in arms
+    ]  # fmt: skip
+    return frame(rows, columns)
+
+
+def site_view(sites: pd.DataFrame, suffixes: Mapping[str, str] = VIEW_SUFFIXES) -> pd.DataFrame:
+    """The site table as people read it: one row a site, arms side by side; arms of other graphs leave gaps.
+
+    `suffixes` has what is written behind each arm's titles.
+    """
+    rows: dict[tuple[int, str], dict[str, Any]] = {}
+    columns = (sites[name] for name in ("arm", "site", "label", *VIEW_COLUMNS))
+    for arm, site, label, *values in zip(*columns, strict=True):
+        row = rows.setdefault((site, label), {"site": site, "label": label})
+        titles = (f"{title}{suffixes[arm]}" for title in VIEW_COLUMNS.values())
+        row |= dict(zip(titles, values, strict=True))
+    names = [f"{title}{suffix}" for suffix in suffixes.values() for title in VIEW_COLUMNS.values()]
+    return frame([rows[key] for key in sorted(rows)], ["site", "label", *names])
+
+
+def arm_view(arms: pd.DataFrame) -> pd.DataFrame:
+    """The arm table as people read it: titles with units, the largest ratios, without what the setting says."""
+    return for_people(arms, (*HEAD, *ARM))
+
+
+def token_table(document: Document) -> pd.DataFrame:
+    """RMS of every site and the quantiles of its tokens' RMS, both arms, activations and adjoints."""
+    return tokens_of(head_of_arms(document), HEAD)
+
+
+def tokens_of(arms: Arms, head: Sequence[Column]) -> pd.DataFrame:
+    """The token table of any arms, each with the columns `head` that say whose row it is."""
+    rows = [
+        {
+            **own, "site": site["site"], "label": site["label"], "quantity": quantity,
+            "rms": site[f"{quantity}_rms"], **site[f"{quantity}_tokens"],
+        }
+        for own, arm in arms
+        for quantity in QUANTITIES
+        for site in arm["sites"]
+    ]  # fmt: skip
+    return frame(rows, (*head, *TOKEN))
+
+
+def token_view(tokens: pd.DataFrame) -> pd.DataFrame:
+    """The table as people read it: both quantities of a site side by side, the widest quantiles."""
+    titles = {
+        "rms": "RMS", "median": "median token", "q05": "5 %", "q95": "95 %", WITHOUT_LARGEST: "without largest",
+    }  # fmt: skip
+    keys = ["arm", "site", "label"]
+    parts = [
+        tokens[tokens["quantity"] == quantity]
+        .set_index(keys)[list(titles)]
+        .rename(columns=titles)
+        .add_prefix(f"{sign} ")
+        for quantity, sign in QUANTITIES.items()
+    ]
+    return pd.concat(parts, axis=1).reset_index()
+
+
+def trial_table(mending: Mending) -> pd.DataFrame:
+    """The recipes that mending tried, the present one first; `reason` says why one did not run."""
+    rows = [
+        {**asdict(trial), "within": "yes" if trial.within else "no", "reason": trial.refusal or ""}
+        for trial in (mending.before, *mending.trials)
+    ]
+    return frame(rows, TRIAL)
+
+
+def observe_tables(document: Document) -> dict[str, pd.DataFrame]:
+    """Every table of an observe document, by the name of its file."""
+    return {
+        "arms": arm_table(document),
+        "sites": site_table(document),
+        "tokens": token_table(document),
+        "contributions": contribution_table(document),
+        "branches": branch_table(document),
+        "gains": gain_table(document),
+    }
+
+
+def head_of_arms(document: Document) -> list[tuple[dict[str, Any], Mapping[str, Any]]]:
+    """Each arm with the columns that say whose row it is."""
+    recipes = {INITIALIZED: document["recipe"], SAME_BASE_CONTROL: CONTROL}
+    common = {"seed": document["seed"], "blocks": document["config"]["blocks"]}
+    return [({"arm": arm, "recipe": recipes[arm], **common}, document[key]) for arm, key in ARM_KEYS.items()]

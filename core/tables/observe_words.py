@@ -1,0 +1,68 @@
+"""An observation in words: what was observed, the verdict, and what its absolute values depend on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from core.health.columns import WITHOUT_LARGEST
+from core.health.diagnosis import comparison, diagnose
+
+# Past this factor between a site's RMS and that of all tokens but the largest, one token speaks for the site.
+OUTSIZED = 2.0
+
+
+def observe_paragraphs(document: Mapping[str, Any]) -> list[str]:
+    """What was observed, the verdict, the comparison with the control and the loss reduction, each a paragraph."""
+    verdict = diagnose(document)
+    return [
+        setting_sentence(document),
+        " ".join([verdict.headline, *verdict.sentences]),
+        comparison(document),
+        reduction_sentence(document),
+    ]
+
+
+def setting_sentence(document: Mapping[str, Any]) -> str:
+    """Sizes, seed, floating type, recipe and its factor, as one sentence."""
+    config, factor = document["config"], document["factor"]
+    scale = "" if factor is None else f" (factor {factor:.6g} on {document['transformed_tensors']} tensors)"
+    return (
+        f"{config['blocks']} blocks, width {config['width']}, {config['heads']} query and {config['kv_heads']} "
+        f"key/value heads, feed-forward width {config['ff_width']}, vocabulary {config['vocabulary']}, "
+        f"{document['parameters']:,} parameters; seed {document['seed']}, {document['dtype']}, recipe "
+        f"{document['recipe']}{scale}."
+    )
+
+
+def reduction_sentence(document: Mapping[str, Any]) -> str:
+    """What every absolute value depends on: the loss's reduction and the number of valid targets."""
+    return loss_sentence(document["initialized"]["valid_positions"])
+
+
+def loss_sentence(count: int, reduction: str = "mean over valid targets") -> str:
+    """The same of any arm with that many valid targets."""
+    if not reduction.startswith("mean"):
+        return f"The loss is the model's own ({reduction}), in nats; another reduction scales every absolute adjoint."
+    targets = "1 valid target" if count == 1 else f"{count} valid targets"
+    return (
+        f"The loss is the mean over {targets}, in nats. An adjoint is the derivative of that mean: another reduction "
+        "or number of targets scales every absolute adjoint, and no ratio."
+    )
+
+
+def outsized_sentence(tokens: pd.DataFrame) -> str | None:
+    """Where one token alone makes a site's RMS, in one sentence; None where none does."""
+    states = tokens[tokens["quantity"] == "activation"]
+    quotients = states["rms"] / states[WITHOUT_LARGEST]
+    found = states[quotients > OUTSIZED]
+    if found.empty:
+        return None
+    worst = max(found.to_dict("records"), key=lambda row: float(row["rms"] / row[WITHOUT_LARGEST]))
+    return (
+        f"One token outweighs all others at {len(found)} of {len(states)} states: at site {worst['site']} "
+        f"({worst['label']}, {worst['arm']}) the RMS is {worst['rms']:.4g} with it and {worst[WITHOUT_LARGEST]:.4g} "
+        "without."
+    )

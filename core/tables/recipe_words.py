@@ -1,0 +1,105 @@
+"""A comparison and its cards in words: verdicts, settings, and a card's sentences under their headings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from core.compare.card import Card
+from core.compare.request import ComparisonRequest
+from core.lab.view import counted
+from core.recipes.recipe import JOINT
+from core.sweep.ranges import seed_text
+
+EVIDENCE_WORDS = {
+    "paper": "as the paper says",
+    "implementation read": "as read in the implementation",
+    "derived here": "derived in this project",
+}
+
+
+def overview_sentences(overview: pd.DataFrame, band: tuple[float, float]) -> tuple[str, ...]:
+    """What the overview of one depth says in words: who keeps every ratio of every seed in the band, and who does not.
+
+    One sentence alone says that all do.
+    """
+    seen = overview[overview["seeds"] > 0]
+    if not len(seen):
+        return ("No recipe was observed.", "Each says below why.")
+    inside = f"every ratio of every seed within the band [{band[0]:g}, {band[1]:g}]"
+    safe = [str(name) for name in seen.loc[seen["share_within"] == 1.0, "recipe"]]
+    depth = f"At {counted(int(overview['blocks'].iloc[0]), 'block')}"
+    if len(safe) == len(seen):
+        return (f"{depth} all recipes shown keep {inside}.",)
+    left = []
+    for row in seen[seen["share_within"] < 1.0].to_dict("records"):
+        out = row["seeds"] - round(row["share_within"] * row["seeds"])
+        left.append(f"{row['recipe']} with {out} of {counted(row['seeds'], 'seed')}")
+    keeps = "no recipe keeps" if not safe else f"{_listed(safe)} {'keeps' if len(safe) == 1 else 'keep'}"
+    return (f"{depth} {keeps} {inside}.", f"The band is left by {_listed(left)}.")
+
+
+def twin_sentences(overview: pd.DataFrame) -> list[str]:
+    """Which recipes give the same numbers at this depth, to nine digits, so that their lines hide each other."""
+    twins: dict[tuple[str, ...], list[str]] = {}
+    columns = ("largest_activation_ratio", "largest_adjoint_ratio", "loss_nats")
+    for row in overview[overview["seeds"] > 0].to_dict("records"):
+        twins.setdefault(tuple(f"{row[name]:.8e}" for name in columns), []).append(str(row["recipe"]))
+    where = counted(int(overview["blocks"].iloc[0]), "block") if len(overview) else ""
+    return [
+        f"{_listed(names)} give the same numbers at {where}: their lines lie on each other."
+        for names in twins.values()
+        if len(names) > 1
+    ]
+
+
+def derived_sentences(growth: pd.DataFrame) -> list[str]:
+    """Why each derived exponent holds and for whom, and that the others have no law without a free parameter."""
+    laws = growth[growth["kind"] == "derived"]
+    found = []
+    for (note, exponent, quantity), rows in laws.groupby(["note", "exponent", "quantity"], sort=False):
+        names = _listed([str(name) for name in dict.fromkeys(rows["recipe"])])
+        found.append(f"Derived, {str(quantity).replace('_', ' ')} of {names}: exponent {exponent:g}, for {note}.")
+    if len(laws) < int((growth["kind"] == "fit").sum()):
+        found.append("Where nothing is derived, no law without a free parameter is known here.")
+    return found
+
+
+def comparison_sentence(request: ComparisonRequest) -> str:
+    """What a comparison observes: sizes, seeds, floating type and recipes."""
+    config = request.config
+    return (
+        f"{config.blocks} blocks, width {config.width}, {config.heads} query and {config.key_value_heads} key/value "
+        f"heads, feed-forward width {config.ff_width}, vocabulary {config.vocabulary}; seeds "
+        f"{seed_text(request.seeds)}, {request.dtype}; {', '.join(request.recipes)}, all arms of a seed from one base "
+        "draw."
+    )
+
+
+def card_sections(card: Card) -> dict[str, tuple[str, ...]]:
+    """A card's sentences by heading, empty sections left out."""
+    constants = tuple(f"{name}: {value:.6g}" for name, value in card.constants.items())
+    counts = (f"Its law counts {card.counts}.",) if card.counts else ()
+    profile = ("A profile step measures coefficients on a batch before the run.",) if card.profile else ()
+    selected = (
+        (f"{card.selected_tensors} tensors: {', '.join(card.selects)}",) if card.selects else ("No stored tensor.",)
+    )
+    sections = {
+        "Selected tensors": () if card.refusal else selected,
+        f"Constants at {card.blocks} blocks": constants,
+        "New state": (*card.state, *profile),
+        "Assumes": (*card.assumes, *counts),
+        "Traps in public code": card.traps,
+        "Source": (f"{card.source} ({EVIDENCE_WORDS[card.evidence]}).",),
+    }
+    return {heading: lines for heading, lines in sections.items() if lines}
+
+
+def file_name(recipe: str) -> str:
+    """A recipe's name inside a file's name."""
+    return recipe.replace(JOINT, "-with-")
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

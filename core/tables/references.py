@@ -1,0 +1,46 @@
+"""The table of RMS relative to a chosen reference site."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from core.health.columns import INITIALIZED
+from core.health.reference import Reference, relative_rms
+from core.tables.frame import frame
+from core.tables.observe import head_of_arms
+
+REFERENCE_COLUMNS = (
+    "arm", "recipe", "seed", "blocks", "site", "label", "reference", "activation_to_reference", "adjoint_to_reference",
+)  # fmt: skip
+
+
+def reference_table(document: Mapping[str, Any], reference: Reference) -> pd.DataFrame:
+    """Both arms' RMS over that at the reference site, dimensionless; undefined values are missing."""
+    rows = []
+    for head, arm in head_of_arms(document):
+        columns = (relative_rms(arm, quantity, reference) for quantity in ("activation", "adjoint"))
+        for site, activation, adjoint in zip(arm["sites"], *columns, strict=True):
+            rows.append(
+                {
+                    **head,
+                    "site": site["site"],
+                    "label": site["label"],
+                    "reference": reference,
+                    "activation_to_reference": activation,
+                    "adjoint_to_reference": adjoint,
+                }
+            )
+    return frame(rows, REFERENCE_COLUMNS).astype({"activation_to_reference": float, "adjoint_to_reference": float})
+
+
+def reference_view(table: pd.DataFrame, sites: pd.DataFrame) -> pd.DataFrame:
+    """The recipe arm's reference ratios beside the ratios of the definition, one row a site."""
+    ours = table[table["arm"] == INITIALIZED].reset_index(drop=True)
+    defined = sites[sites["arm"] == INITIALIZED].reset_index(drop=True)
+    view = defined[["site", "label", "activation_ratio", "adjoint_ratio"]].assign(
+        activation_to_reference=ours["activation_to_reference"], adjoint_to_reference=ours["adjoint_to_reference"]
+    )
+    return view.rename(columns=lambda name: name.replace("_", " "))

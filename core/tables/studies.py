@@ -1,0 +1,197 @@
+"""Tables of the studies beside the observed decoders: initialization, plan and bands."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from core.decoder.base_draw import XAVIER, Distribution
+from core.decoder.config import DecoderConfig
+from core.decoder.parameters import layout
+from core.errors import ConfigError, shown
+from core.health.band import DEFAULT_BAND, Band, classify
+from core.numerals import SPACES, finite_number
+from core.recipes.catalogue import recipe
+from core.tables.frame import frame
+
+POPULATIONS = ("zero", "oversized", "xavier")
+MAX_RATIOS = 10_000
+FILLS = {"ones": "ones", "zeros": "zeros"}
+
+
+def histogram_table(document: Mapping[str, Any]) -> pd.DataFrame:
+    """Counts and percent of every population and bin of an init document; bins are closed left, the last on both."""
+    edges = document["edges"]
+    rows = [
+        {"population": name, "from": low, "to": high, "count": count, "percent": percent}
+        for name in POPULATIONS
+        for low, high, count, percent in zip(
+            edges,
+            edges[1:],
+            document["populations"][name]["counts"],
+            document["populations"][name]["percent"],
+            strict=False,
+        )
+    ]
+    return frame(rows, ("population", "from", "to", "count", "percent"))
+
+
+def moment_table(document: Mapping[str, Any]) -> pd.DataFrame:
+    """Measured mean and variance of every population beside the target variance of the Xavier law."""
+    target = document["target_variance"]
+    rows = [
+        {
+            "population": name,
+            "mean": document["populations"][name]["mean"],
+            "variance": document["populations"][name]["variance"],
+            "target_variance": target,
+            "variance_to_target": document["populations"][name]["variance"] / target,
+        }
+        for name in POPULATIONS
+    ]
+    return frame(rows, ("population", "mean", "variance", "target_variance", "variance_to_target"))
+
+
+def propagation_table(document: Mapping[str, Any]) -> pd.DataFrame:
+    """Expected signal variance after each layer, one row a population and layer; expected, not measured."""
+    found = document["expected_propagation"]
+    rows = [
+        {"population": name, "layer": layer, "expected_variance": variance}
+        for name in POPULATIONS
+        for layer, variance in zip(found["layers"], found[name], strict=True)
+    ]
+    return frame(rows, ("population", "layer", "expected_variance"))
+
+
+def ideal_table(worked: Mapping[str, Any]) -> pd.DataFrame:
+    """Half-bound, variance, derivatives and toy variance at every depth of worked values."""
+    stored = worked["derivatives"]["stored"]
+    rows = [
+        {
+            "blocks": int(depth),
+            "half_bound": ideal["half_bound"],
+            "variance": ideal["variance"],
+            "stored_derivative": stored,
+            "base_derivative": worked["derivatives"]["base"][depth],
+            "toy_variance": worked["toy_variance"][depth],
+        }
+        for depth, ideal in worked["ideal"].items()
+    ]
+    columns = ("blocks", "half_bound", "variance", "stored_derivative", "base_derivative", "toy_variance")
+    return frame(rows, columns)
+
+
+def vector_table(worked: Mapping[str, Any]) -> pd.DataFrame:
+    """The worked vector at every depth, beside its unselected twin, one row a coordinate."""
+    rows = [
+        {"blocks": int(depth), "coordinate": index, "base": base, "selected": selected, "unselected": twin}
+        for depth, vector in worked["blocks"].items()
+        for index, (base, selected, twin) in enumerate(zip(worked["base"], vector, worked["unselected"], strict=True))
+    ]
+    return frame(rows, ("blocks", "coordinate", "base", "selected", "unselected"))
+
+
+def symmetry_table(document: Mapping[str, Any]) -> pd.DataFrame:
+    """The zero-symmetry example: every hidden weight with its gradient."""
+    found = document["zero_symmetry"]
+    columns = len(found["output_weights"])
+    rows = [
+        {
+            "input": found["input"][index // columns],
+            "row": index // columns,
+            "column": index % columns,
+            "hidden_weight": found["hidden_weights"][index // columns][index % columns],
+            "gradient": gradient,
+        }
+        for index, gradient in enumerate(found["hidden_weight_gradient_row_major"])
+    ]
+    return frame(rows, ("row", "column", "input", "hidden_weight", "gradient"))
+
+
+def initializer_table(config: DecoderConfig, recipe_name: str, distribution: Distribution = XAVIER) -> pd.DataFrame:
+    """Which tensor of a decoder gets which initializer and factor, one row a name pattern, block 0 for the blocks."""
+    chosen, parts = recipe(recipe_name), layout(config)
+    rows = []
+    for spec in (*parts.stem, *parts.block_template, *parts.tail):
+        drawn = spec.fill == "drawn"
+        std = distribution.base_std(spec) if drawn else float("nan")
+        factor = chosen.coefficient(spec, 0, config, std) if drawn else 1.0
+        rows.append(
+            {
+                "tensor": spec.name,
+                "shape": " x ".join(map(str, spec.shape)),
+                "initializer": distribution.name if drawn else FILLS[spec.fill],
+                "base_std": std,
+                "factor": factor,
+                "stored_std": factor * std,
+            }
+        )
+    return frame(rows, ("tensor", "shape", "initializer", "base_std", "factor", "stored_std"))
+
+
+def role_table(document: Mapping[str, Any]) -> pd.DataFrame:
+    """Parameters by name pattern of a plan document, with each one's share of all."""
+    total = int(document["parameters"])
+    rows = [
+        {
+            "pattern": row["pattern"],
+            "role": row["role"],
+            "tensors": int(row["tensors"]),
+            "shape": " x ".join(map(str, row["shape"])),
+            "coordinates": int(row["coordinates"]),
+            "share": int(row["coordinates"]) / total,
+        }
+        for row in document["by_role"]
+    ]
+    return frame(rows, ("pattern", "role", "tensors", "shape", "coordinates", "share"))
+
+
+def byte_table(document: Mapping[str, Any]) -> pd.DataFrame:
+    """Bytes of weights, gradients, Adam moments and one row's residual stream, one row a floating type."""
+    parts = list(document["bytes_meaning"])
+    rows = [
+        {"dtype": dtype, **{f"{part}_bytes": int(found[part]) for part in parts}}
+        for dtype, found in document["bytes"].items()
+    ]
+    return frame(rows, ("dtype", *(f"{part}_bytes" for part in parts)))
+
+
+def classifier_table(arrays: Mapping[str, Mapping[str, Sequence[Any]]]) -> pd.DataFrame:
+    """Supplied ratios with their verdicts, one row a value."""
+    rows = [
+        {"array": name, "site": index, "ratio": ratio, "band": verdict}
+        for name, found in arrays.items()
+        for index, (ratio, verdict) in enumerate(zip(found["ratios"], found["bands"], strict=True))
+    ]
+    return frame(rows, ("array", "site", "ratio", "band"))
+
+
+def judged_table(ratios: Sequence[float], band: Band = DEFAULT_BAND) -> pd.DataFrame:
+    """One's own ratios with their verdicts; raises `BandError` at one that is not finite."""
+    rows = [{"site": index, "ratio": ratio, "band": classify(ratio, band)} for index, ratio in enumerate(ratios)]
+    return frame(rows, ("site", "ratio", "band"))
+
+
+def parsed_ratios(text: str) -> list[float]:
+    """Ratios from text, separated by commas, semicolons or white space; raises `ConfigError`."""
+    cells = re.split(rf"[,;{SPACES}]+", text)
+    if len(cells) > MAX_RATIOS:
+        raise ConfigError(f"The text holds {len(cells):,} ratios; give at most {MAX_RATIOS:,}.")
+    ratios = []
+    for cell in filter(None, cells):
+        ratio = finite_number(cell)
+        if ratio is None:
+            raise ConfigError(f"The ratio {shown(cell)} is not a number; separate numbers by commas.")
+        ratios.append(ratio)
+    if not ratios:
+        raise ConfigError("There is no ratio yet; give at least one number.")
+    return ratios
+
+
+def plan_run_rows(config: DecoderConfig, tokens: int) -> tuple[list[list[int]], list[list[int]]]:
+    """One row of counted ids and its next ids, within any vocabulary: 0, 1, 2, ... modulo the vocabulary."""
+    ids = [index % config.vocabulary for index in range(tokens + 1)]
+    return [ids[:-1]], [ids[1:]]

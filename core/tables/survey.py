@@ -1,0 +1,179 @@
+"""Tables of the survey: the whole of it as its file has it, as people read it, and what is counted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from core.audit.initialization.findings import NOTHING, VERDICTS, severity
+from core.audit.survey import COLUMNS
+from core.audit.survey_table import STATES, state_counts, survey_counts, survey_state
+from core.tables.frame import frame
+
+Row = Mapping[str, Any]
+WHOLE = ("writers", "blocks_shallow", "blocks_deep")
+NUMBERS = ("worst_relative_error", "ratio_shallow", "ratio_deep", "seconds")
+NOT_JUDGED = "not judged"
+EVERY = "all"
+# The columns of the view, what they are called there, and what they mean.
+TITLES = {
+    "family": ("family", "The model type in a config.json, a key of the library's causal language models"),
+    "class": ("class", "The class that the library maps it to"),
+    "state": ("state", "What became of it: proved, partial, failed, not run or not built"),
+    "worst_relative_error": (
+        "worst error",
+        "Largest deviation from coefficient × contribution + shortcut = next state at any addition, relative to the "
+        "next state, float32, worse of both depths",
+    ),
+    "blocks_shallow": ("blocks", "Blocks of the smaller model; a few families count their parts otherwise"),
+    "blocks_deep": ("blocks, deep", "Blocks of the deeper model"),
+    "writers": ("writers", "Matrices that end a branch and write to the stream, in the deeper model"),
+    "ratio_shallow": (
+        "writer / reader",
+        "Pooled standard deviation of fresh writers over that of the matrices that read the stream, smaller model",
+    ),
+    "ratio_deep": ("writer / reader, deep", "The same in the deeper model; a depth rule makes it smaller"),
+    "rule": ("rule", "The depth rule that most writers meet; empty where none is met"),
+    "kind": ("kind", "The worst finding on the initialization"),
+    "seconds": ("seconds", "Wall time of building and auditing both models"),
+    "reason": ("reason", "Why the row is not proved, in one sentence"),
+}
+FORMATS = {
+    "worst error": "%.1e", "writer / reader": "%.3f", "writer / reader, deep": "%.3f", "seconds": "%.1f",
+}  # fmt: skip
+# Orders of the rows: the column and whether the largest come first.
+ORDERS = {
+    "family": ("family", False),
+    "largest error": ("worst_relative_error", True),
+    "smallest writer / reader, deep": ("ratio_deep", False),
+    "most writers": ("writers", True),
+    "longest": ("seconds", True),
+}
+
+
+def survey_table(rows: Sequence[Row]) -> pd.DataFrame:
+    """Every row and column of a survey; `built` is true or false as text, a number that is not there is missing."""
+    built = [{**row, "built": "true" if row["built"] else "false"} for row in rows]
+    return frame(built, COLUMNS).astype(dict.fromkeys(NUMBERS, float)).astype(dict.fromkeys(WHOLE, "Int64"))
+
+
+def survey_view(rows: Sequence[Row]) -> pd.DataFrame:
+    """The survey as people read it: titles for columns, the state in place of two columns."""
+    table = survey_table(rows).assign(state=[survey_state(row) for row in rows])
+    table["rule"] = [row["rule"] or "" for row in rows]
+    table["kind"] = [kind_of(row) for row in rows]
+    return table[list(TITLES)].rename(columns={name: title for name, (title, _) in TITLES.items()})
+
+
+def column_table() -> pd.DataFrame:
+    """What the columns of the view mean, and their names in the file."""
+    rows = [{"column": title, "in the file": name, "meaning": meaning} for name, (title, meaning) in TITLES.items()]
+    table = pd.DataFrame(rows)
+    table.loc[table["column"] == "state", "in the file"] = "built, identity"
+    return table
+
+
+def kind_of(row: Row) -> str:
+    """The kind of the worst finding of a row, or that it was not judged."""
+    return str(row["kind"] or NOT_JUDGED)
+
+
+def chosen(rows: Sequence[Row], *, text: str = "", state: str = EVERY, kind: str = EVERY) -> list[Row]:
+    """The rows in a state and of a kind whose family, class, rule or reason holds `text`, whatever its case."""
+    wanted = text.strip().casefold()
+    return [
+        row
+        for row in rows
+        if state in (EVERY, survey_state(row))
+        and kind in (EVERY, kind_of(row))
+        and any(wanted in str(row[name] or "").casefold() for name in ("family", "class", "rule", "reason"))
+    ]
+
+
+def ordered(rows: Sequence[Row], order: str) -> list[Row]:
+    """The rows in one of `ORDERS`; rows without the value come last, equal ones in the order of families."""
+    name, falling = ORDERS[order]
+    with_value = sorted((row for row in rows if row[name] is not None), key=lambda row: str(row["family"]))
+    with_value.sort(key=lambda row: row[name], reverse=falling)
+    return [*with_value, *(row for row in rows if row[name] is None)]
+
+
+def state_table(rows: Sequence[Row]) -> pd.DataFrame:
+    """Families a state, with what the state means."""
+    counts = state_counts(rows)
+    return pd.DataFrame(
+        [
+            {"state": state, "families": count, "share": count / max(1, len(rows)), "meaning": STATES[state]}
+            for state, count in counts.items()
+        ]
+    )
+
+
+def kind_table(rows: Sequence[Row]) -> pd.DataFrame:
+    """Families a kind of worst finding, with its severity and meaning; families that were not judged stand last."""
+    found = [kind for kind in (*VERDICTS, NOT_JUDGED) if any(kind_of(row) == kind for row in rows)]
+    return pd.DataFrame(
+        [
+            {
+                "kind": kind,
+                "severity": "" if kind == NOT_JUDGED else severity(kind),
+                "families": (count := sum(kind_of(row) == kind for row in rows)),
+                "share": count / max(1, len(rows)),
+                "meaning": VERDICTS.get(kind, "The model was not built, or its initialization could not be judged"),
+            }
+            for kind in found
+        ]
+    )
+
+
+def unproved_table(rows: Sequence[Row]) -> pd.DataFrame:
+    """Families that are not proved, the furthest from it first, with their reasons."""
+    order = list(STATES)
+    found = sorted(
+        (row for row in rows if survey_state(row) != "proved"), key=lambda row: -order.index(survey_state(row))
+    )
+    named = [{"family": row["family"], "state": survey_state(row), "reason": row["reason"]} for row in found]
+    return frame(named, ("family", "state", "reason"))
+
+
+def reason_lines(unproved: pd.DataFrame) -> list[str]:
+    """The rows of `unproved_table`, a line each."""
+    return [f"{family}, {state}: {reason}" for family, state, reason in unproved.itertuples(index=False)]
+
+
+def rule_view(rows: Sequence[Row]) -> pd.DataFrame:
+    """Families whose initialization says more than that no rule is declared."""
+    found = [row for row in rows if row["kind"] not in (None, NOTHING, "no-rule-declared")]
+    return survey_view(found)[
+        ["family", "rule", "kind", "blocks", "writer / reader", "blocks, deep", "writer / reader, deep"]
+    ]
+
+
+def headline(rows: Sequence[Row], manifest: Mapping[str, Any]) -> dict[str, str]:
+    """The survey in a handful of labelled values."""
+    counts = survey_counts(rows)
+    share = {name: counts[name] / max(1, counts["families"]) for name in ("built", "proved")}
+    return {
+        "Families": f"{counts['families']}",
+        "Built": f"{counts['built']} ({share['built']:.0%})",
+        "Proved": f"{counts['proved']} ({share['proved']:.0%})",
+        "Blocks": " and ".join(map(str, manifest["depths"])),
+        "Date": str(manifest["date"]),
+    }
+
+
+def survey_sentence(manifest: Mapping[str, Any]) -> str:
+    """What the survey is of: library, versions, depths and date."""
+    versions = ", ".join(f"{name} {version}" for name, version in manifest["versions"].items())
+    depths = " and ".join(map(str, manifest["depths"]))
+    return (
+        f"Surveyed on {manifest['date']} with {versions}: every family at {depths} blocks of small width, fresh "
+        "weights, float32, random ids, each in a process with bounded time and memory."
+    )
+
+
+def count_words(shown: Sequence[Row], rows: Sequence[Row]) -> str:
+    """How many families of all are shown."""
+    return f"{len(shown)} of {len(rows)} families"

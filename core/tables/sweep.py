@@ -1,0 +1,184 @@
+"""Tables of a sweep as figures and people read them: series by name, heat maps, distributions, differences, refusals.
+
+Everything is read off the tables of `core.sweep`. A *series* is one arm of one size, floating type and batch; its name
+stands in the column `recipe`, which the figures of several series group by.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from core.decoder.splitmix64 import FloatArray
+from core.health.band import Band
+from core.health.columns import INITIALIZED, OBSERVED, REFUSED
+from core.recipes.catalogue import CONTROL
+from core.sweep.grid import SweepGrid
+from core.sweep.quantities import RATIOS
+from core.sweep.summary import ALL_RATIOS, MINUS_CONTROL
+from core.tables.frame import frame, yes_or_no
+from core.tables.recipes import LEVEL_TITLES, SHARE_TITLE
+
+# What is looked at, and the activation and adjoint quantity that it means.
+STATISTICS = {
+    "largest": ("largest_activation_ratio", "largest_adjoint_ratio"),
+    "smallest": ("smallest_activation_ratio", "smallest_adjoint_ratio"),
+    "far end": ("last_activation_ratio", "input_adjoint_ratio"),
+}
+HEAT_COLUMNS = ("recipe", "seed", "blocks", "quantity", "ratio", "band")
+DISTRIBUTION_COLUMNS = ("recipe", "blocks", "quantity", "lower", "centre", "upper", "seeds", "share")
+REFUSAL_COLUMNS = ("arm", "recipe", "blocks", "cells", "seeds", "reason")
+FEWEST_BINS, MOST_BINS = 10, 32
+# Half the width of the one bin that holds equal values, as a factor.
+ONE_VALUE = 1.05
+SHOWN_SEEDS = 8
+
+
+def axis_names(grid: SweepGrid) -> tuple[str, ...]:
+    """The columns that tell settings of one depth apart, as few of the grid's further columns as do it."""
+    found = {setting.columns for setting in grid.settings}
+    kept = list(range(len(grid.extra_columns)))
+    for place in reversed(list(kept)):
+        without = [index for index in kept if index != place]
+        if len({tuple(columns[index] for index in without) for columns in found}) == len(found):
+            kept = without
+    return tuple(grid.extra_columns[place] for place in kept)
+
+
+def address_table(grid: SweepGrid) -> pd.DataFrame:
+    """Every arm and setting of a grid, computed or not: `setting` is its index, `made_by` the recipe of the weights."""
+    rows = [
+        {"arm": arm.arm, "recipe": arm.recipe, "made_by": arm.recipe, "blocks": setting.config.blocks,
+         "setting": index, **dict(setting.columns)}
+        for arm in grid.arms
+        for index, setting in enumerate(grid.settings)
+    ]  # fmt: skip
+    return frame(rows, ("arm", "recipe", "made_by", "blocks", "setting", *grid.extra_columns))
+
+
+def series_table(table: pd.DataFrame, axes: Sequence[str]) -> pd.DataFrame:
+    """A table of `core.sweep` with the series' name in the column `recipe`; the control is named as the recipe it is.
+
+    The unscaled recipe asked for by name is the control itself and is left out beside it.
+    """
+    kept = table[(table["arm"] != INITIALIZED) | (table["recipe"] != CONTROL)]
+    name = kept["recipe"].where(kept["arm"] == INITIALIZED, CONTROL).astype(str)
+    for axis in axes:
+        name = name + f", {axis.replace('_', ' ')} " + kept[axis].astype(str)
+    return kept.assign(recipe=name).reset_index(drop=True)
+
+
+def series_names(table: pd.DataFrame) -> list[str]:
+    """The series of a table in the order in which they appear."""
+    return [str(name) for name in dict.fromkeys(table["recipe"])]
+
+
+def heat_table(cells: pd.DataFrame, quantity: str, band: Band) -> pd.DataFrame:
+    """One row a cell of a series table (`HEAT_COLUMNS`); the ratio of a refused cell is missing."""
+    ratio = cells[quantity].to_numpy(dtype=float)
+    verdict = np.select(
+        [np.isnan(ratio), ratio < band.lower, ratio > band.upper], [REFUSED, "below", "above"], "within"
+    )
+    found = cells[["recipe", "seed", "blocks"]].assign(quantity=quantity, ratio=ratio, band=verdict)
+    return found[list(HEAT_COLUMNS)].reset_index(drop=True)
+
+
+def distribution_table(cells: pd.DataFrame, blocks: int, quantity: str) -> pd.DataFrame:
+    """Seeds by ratio at one depth (`DISTRIBUTION_COLUMNS`), in bins of equal width on a logarithmic axis.
+
+    All series share the bins, about twice the root of the seeds in number. Ratios that are not positive and finite have
+    no bin. A lower edge belongs to its bin, the last bin holds its upper edge too.
+    """
+    here = cells[(cells["blocks"] == blocks) & (cells["status"] == OBSERVED)]
+    here = here[(here[quantity] > 0) & np.isfinite(here[quantity].astype(float))]
+    if not len(here):
+        return frame([], DISTRIBUTION_COLUMNS)
+    seeds = here.groupby("recipe", sort=False)["seed"].count()
+    edges = _edges(here[quantity].to_numpy(dtype=float), int(np.ceil(2 * np.sqrt(seeds.max()))))
+    rows = []
+    for name, values in here.groupby("recipe", sort=False)[quantity]:
+        counts, _ = np.histogram(values.to_numpy(dtype=float), edges)
+        for lower, upper, count in zip(edges[:-1].tolist(), edges[1:].tolist(), counts.tolist(), strict=True):
+            row = {"recipe": name, "blocks": blocks, "quantity": quantity, "lower": lower, "upper": upper}
+            rows.append(
+                {**row, "centre": math.sqrt(lower) * math.sqrt(upper), "seeds": count, "share": count / len(values)}
+            )
+    return frame(rows, DISTRIBUTION_COLUMNS)
+
+
+def _edges(values: FloatArray, wanted: int) -> FloatArray:
+    low, high = float(values.min()), float(values.max())
+    if low == high:
+        return np.array([low / ONE_VALUE, high * ONE_VALUE])
+    edges = np.geomspace(low, high, min(max(wanted, FEWEST_BINS), MOST_BINS) + 1)
+    # Rounding of powers may leave the extremes outside.
+    edges[0], edges[-1] = low, high
+    return np.asarray(edges)
+
+
+def distribution_view(distribution: pd.DataFrame) -> pd.DataFrame:
+    """The bins that hold a seed as people read them."""
+    titles = {
+        "recipe": "series", "quantity": "ratio", "lower": "from", "upper": "to", "seeds": "seeds", "share": "share",
+    }  # fmt: skip
+    rows = distribution.loc[distribution["seeds"] > 0, list(titles)]
+    return rows.assign(quantity=rows["quantity"].str.replace("_", " ")).rename(columns=titles)
+
+
+def difference_table(summary: pd.DataFrame) -> pd.DataFrame:
+    """The rows of a summary that pair a recipe with the control of the same seed, `quantity` without its ending."""
+    rows = summary[summary["quantity"].str.endswith(MINUS_CONTROL) & (summary["seeds"] > 0)]
+    rows = rows[(rows["arm"] != INITIALIZED) | (rows["recipe"] != CONTROL)]
+    return rows.assign(quantity=rows["quantity"].str.removesuffix(MINUS_CONTROL)).reset_index(drop=True)
+
+
+def refusal_table(cells: pd.DataFrame) -> pd.DataFrame:
+    """Refused cells by arm, recipe, depth and reason (`REFUSAL_COLUMNS`), with how many and the first seeds."""
+    refused = cells[cells["status"] == REFUSED]
+    rows = []
+    keys = ["arm", "recipe", "blocks", "reason"]
+    for values, group in refused.groupby(keys, sort=False):
+        seeds = list(group["seed"])
+        listed = ", ".join(seeds[:SHOWN_SEEDS]) + (", …" if len(seeds) > SHOWN_SEEDS else "")
+        rows.append({**dict(zip(keys, values, strict=True)), "cells": len(seeds), "seeds": listed})
+    return frame(rows, REFUSAL_COLUMNS)
+
+
+def stem(quantity: str) -> str:
+    """A ratio's name inside the name of a file."""
+    return quantity.removesuffix("_ratio").replace("_", "-")
+
+
+def quantile_view(table: pd.DataFrame, quantities: Sequence[str]) -> pd.DataFrame:
+    """Quantiles of some quantities as people read them, a row a series and depth."""
+    titles = {
+        "recipe": "series", "blocks": "L, blocks", "quantity": "quantity", **LEVEL_TITLES,
+        "share_within": SHARE_TITLE, "seeds": "seeds",
+    }  # fmt: skip
+    rows = table[table["quantity"].isin(quantities) & (table["seeds"] > 0)]
+    view = rows[list(titles)].assign(quantity=rows["quantity"].str.replace("_", " "))
+    view = view.rename(columns=titles)
+    return view if view[SHARE_TITLE].notna().any() else view.drop(columns=SHARE_TITLE)
+
+
+def share_view(summary: pd.DataFrame) -> pd.DataFrame:
+    """Share of seeds within the band, a row a series and depth: every ratio at once, then each extreme by itself."""
+    kept = summary[summary["quantity"].isin((ALL_RATIOS, *RATIOS)) & (summary["seeds"] > 0)]
+    wide = kept.pivot_table(
+        index=["recipe", "blocks", "seeds"], columns="quantity", values="share_within", sort=False
+    )  # fmt: skip
+    names = [name for name in (ALL_RATIOS, *RATIOS) if name in wide.columns]
+    view = wide[names].reset_index()
+    view.columns = pd.Index(["series", "L, blocks", "seeds", *(name.replace("_", " ") for name in names)])
+    return view
+
+
+def cell_view(cells: pd.DataFrame, most: int) -> pd.DataFrame:
+    """The first `most` cells as people read them."""
+    view = cells.head(most)
+    return view.assign(within_band=yes_or_no(view["within_band"])).rename(
+        columns=lambda name: str(name).replace("_", " ")
+    )

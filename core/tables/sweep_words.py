@@ -1,0 +1,90 @@
+"""A sweep in words: what it is, what it takes, how far it is, and what it found at its largest depth."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from core.health.band import Band
+from core.lab.view import counted
+from core.sweep.cost import SweepEstimate
+from core.sweep.grid import SweepGrid
+from core.sweep.interactive import SLICE_SECONDS, InteractiveSweep, Pace
+from core.sweep.progress import clock
+from core.sweep.ranges import seed_text
+from core.sweep.summary import ALL_RATIOS
+
+MOST_TEXT, MOST_SENTENCES = 80, 8
+
+
+def grid_sentence(grid: SweepGrid) -> str:
+    """What the grid observes: depths, seeds, recipes, sizes, floating types and inputs."""
+    sizes = "; ".join(
+        f"width {size.width}, {size.heads} query and {size.key_value_heads} key/value heads, feed-forward width "
+        f"{size.ff_width}, vocabulary {size.vocabulary}"
+        for size in grid.sizes[:3]
+    )
+    more = f"; and {len(grid.sizes) - 3} more sizes" if len(grid.sizes) > 3 else ""
+    inputs = "one input" if len(grid.batches) == 1 else f"{len(grid.batches)} inputs"
+    return (
+        f"L = {_cropped(', '.join(map(str, grid.blocks)))} blocks; seeds {_cropped(seed_text(grid.seeds))}; "
+        f"{', '.join(grid.recipes)} and the unscaled control of the same base draw; {sizes}{more}; "
+        f"{', '.join(grid.dtypes)}; {inputs}."
+    )
+
+
+def cost_figures(total: int, cost: SweepEstimate, rows: int) -> dict[str, str]:
+    """The estimate as a handful of labelled values."""
+    return {
+        "Cells": f"{total:,}",
+        "In the store": f"{total - cost.cells:,}",
+        "To compute": f"{cost.cells:,}",
+        "Time, one core": short_clock(cost.seconds),
+        "Peak memory": f"{cost.peak_bytes / 2**20:,.0f} MiB",
+        "Table rows": f"{rows:,}",
+    }
+
+
+def short_clock(seconds: float) -> str:
+    """A time as `clock` says it, and short ones to a tenth."""
+    return f"{seconds:.1f} s" if 0 < seconds < 10 else clock(seconds)
+
+
+def pace_sentence(pace: Pace) -> str:
+    """Cells done, cells a second and time left."""
+    rate = f", {pace.cells_per_second:,.0f} cells a second" if pace.cells_per_second else ""
+    left = f", about {short_clock(pace.seconds_left)} left" if pace.seconds_left and pace.done < pace.total else ""
+    return f"{pace.done:,} of {pace.total:,} cells{rate}{left}"
+
+
+def allowance_sentence(sweep: InteractiveSweep) -> str:
+    """What a page grants one visitor."""
+    allowed = sweep.allowance
+    return (
+        f"A sweep has up to {allowed.cells:,} cells here, {clock(allowed.seconds)} and passes of "
+        f"{allowed.pass_seconds:g} s. It is computed in slices of {SLICE_SECONDS:g} s on one core, which leaves "
+        "another one free. It goes on while this page is open; finished cells are stored at once and never computed "
+        "again, here or on the command line."
+    )
+
+
+def verdict_sentences(summary: pd.DataFrame, band: Band) -> list[str]:
+    """For every series of a series table, how many seeds stay wholly within the band at its largest depth."""
+    rows = summary[(summary["quantity"] == ALL_RATIOS) & (summary["seeds"] > 0)]
+    found = []
+    for name, group in rows.groupby("recipe", sort=False):
+        shares = group.sort_values("blocks")
+        last = shares.iloc[-1]
+        seeds = int(last["seeds"])
+        kept = round(float(last["share_within"]) * seeds)
+        safe = shares["blocks"][(shares["share_within"] == 1.0).cummin()]
+        deep = f"; every seed does up to {counted(int(safe.max(), 'block'))}" if len(safe) and kept < seeds else ""
+        found.append(
+            f"{name}: {kept} of {seeds} seeds keep every ratio within [{band.lower:g}, {band.upper:g}] at "
+            f"{counted(int(last['blocks']), 'block')}{deep}."
+        )
+    more = len(found) - MOST_SENTENCES
+    return found if more <= 0 else [*found[:MOST_SENTENCES], f"{more} more series: see Within the band."]
+
+
+def _cropped(text: str) -> str:
+    return text if len(text) <= MOST_TEXT else text[: MOST_TEXT - 1] + "…"

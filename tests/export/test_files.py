@@ -1,0 +1,140 @@
+"""Files hold exact numbers, start no formula, load nothing and are the same bytes each time."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from base64 import b64encode
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.errors import StorageError
+from core.export.csv import csv_text, defused, write_tables
+from core.export.html import figure_html, html_report
+from core.export.json import figure_json, json_text
+from core.export.observe import observe_report
+from core.figures.sites import ratio_figure
+from core.tables.observe import observe_tables, site_table
+
+EXTREMES = [1.3e-8, 5e-324, 1.7976931348623157e308, 0.1 + 0.2, -0.0, 1e-200, 123456789.123456789]
+
+
+def rows_of(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text, newline="")))
+
+
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=20))
+def test_every_float_of_a_csv_reads_back_to_the_bit(values: list[float]) -> None:
+    text = csv_text(pd.DataFrame({"value": values}))
+    assert [float(row["value"]) for row in rows_of(text)] == values
+
+
+def test_extreme_numbers_missing_values_and_lines_of_a_csv() -> None:
+    text = csv_text(pd.DataFrame({"value": [*EXTREMES, np.nan, np.inf]}))
+    found = [row["value"] for row in csv.DictReader(io.StringIO(text), skipinitialspace=False)]
+    assert [float(cell) for cell in found[: len(EXTREMES)]] == EXTREMES
+    assert text.endswith("inf\n")
+    assert "\r" not in text
+    assert json.loads(json_text(pd.DataFrame({"v": [np.nan, np.inf, 1e-320]}))) == [
+        {"v": None},
+        {"v": "inf"},
+        {"v": 1e-320},
+    ]
+
+
+@pytest.mark.parametrize("start", list("=+-@＝＋－＠\t\r\n"))
+@pytest.mark.parametrize("lead", ["", " ", "\u00a0", "\ufeff", "  "])
+def test_text_that_a_spreadsheet_would_run_is_defused(lead: str, start: str) -> None:
+    cell = f"{lead}{start}1+1"
+    assert defused(cell) == "'" + cell
+    table = pd.DataFrame({cell: [cell]})
+    assert rows_of(csv_text(table)) == [{"'" + cell: "'" + cell}]
+
+
+@given(st.text())
+def test_no_text_cell_of_a_csv_begins_like_a_formula(text: str) -> None:
+    cell = str(defused(text))
+    assert cell == text or cell == "'" + text
+    assert not cell.strip().startswith(tuple("=+-@＝＋－＠"))
+
+
+def test_negative_numbers_stay_numbers() -> None:
+    assert csv_text(pd.DataFrame({"v": [-1.5], "n": [-2]})) == "v,n\n-1.5,-2\n"
+
+
+def test_json_rows_hold_the_table_in_full(document: dict[str, Any]) -> None:
+    table = site_table(document)
+    assert json.loads(json_text(table)) == table.to_dict("records")
+
+
+def test_tables_are_written_a_file_each_and_a_bad_folder_is_a_sentence(
+    document: dict[str, Any], tmp_path: Path
+) -> None:
+    tables = observe_tables(document)
+    written = write_tables(tmp_path / "out", tables)
+    assert sorted(path.name for path in written) == sorted(f"{name}.csv" for name in tables)
+    assert (tmp_path / "out" / "sites.csv").read_text(encoding="utf-8") == csv_text(tables["sites"])
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError, match="cannot be written"):
+        write_tables(tmp_path / "file", tables)
+
+
+def scripts_and_policy(page: str) -> tuple[list[str], str]:
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)
+    assert policy is not None
+    return re.findall(r"<script>(.*?)</script>", page, re.DOTALL), policy.group(1)
+
+
+def test_the_report_allows_exactly_its_own_scripts_and_no_request(document: dict[str, Any]) -> None:
+    scripts, policy = scripts_and_policy(observe_report(document))
+    digests = {f"'sha256-{b64encode(sha256(script.encode()).digest()).decode()}'" for script in scripts}
+    assert len(scripts) == 2
+    assert policy.startswith("default-src 'none'; ")
+    sources = re.search(r"script-src ([^;]*)", policy)
+    assert sources is not None
+    assert set(sources.group(1).split()) == digests
+    assert "connect-src" not in policy
+    assert "'unsafe-eval'" not in policy
+
+
+def test_the_report_holds_the_exact_numbers_and_is_the_same_each_time(document: dict[str, Any]) -> None:
+    page = observe_report(document)
+    assert page == observe_report(document)
+    for site in document["initialized"]["sites"]:
+        assert f"<td>{site['adjoint_ratio']!r}</td>" in page
+    assert "Every ratio of the depth-scaled arm lies within the band" in page
+
+
+def test_hostile_names_stay_text_in_a_report(document: dict[str, Any]) -> None:
+    name = '</script><script>alert(1)</script><img src="//example.invalid/x">'
+    table = site_table(document).head(2).assign(label=name, recipe=name)
+    page = html_report(name, {name: table}, {name: ratio_figure(table)}, [name])
+    body = page.split("</head>")[1]
+    assert "<img" not in body
+    assert "<script>alert" not in page
+    scripts, _ = scripts_and_policy(page)
+    assert len(scripts) == 2
+
+
+def test_a_report_without_figures_allows_no_script() -> None:
+    page = html_report("Numbers", {"t": pd.DataFrame({"a": [1.0]})}, {})
+    assert scripts_and_policy(page)[0] == []
+    assert "script-src 'none'" in page
+
+
+def test_figure_files_hold_plain_numbers(document: dict[str, Any]) -> None:
+    table = site_table(document)
+    figure = ratio_figure(table)
+    found = json.loads(figure_json(figure))
+    assert found["data"][0]["y"] == table.loc[table["arm"] == "initialized", "activation_ratio"].tolist()
+    assert "bdata" not in figure_json(figure)
+    assert figure_html("Activation ratio", figure) == figure_html("Activation ratio", ratio_figure(table))
