@@ -7,7 +7,7 @@ from functools import partial
 import streamlit as st
 
 from core.decoder.config import DecoderConfig
-from core.lab.worked_values import DEPTHS, worked_values
+from core.plan.worked_values import DEPTHS, worked_values
 from core.views.lab_figures import histogram_figure, propagation_figure
 from core.views.lab_tables import (
     histogram_table,

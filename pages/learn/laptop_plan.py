@@ -13,10 +13,10 @@ from core.decoder.config import DecoderConfig
 from core.errors import DepthscopeError, StorageError
 from core.health.diagnosis import comparison, diagnose
 from core.health.request import ObserveRequest
-from core.lab.model_config import read_model_config
-from core.lab.plan import plan_document
-from core.lab.plan_request import PlanRequest
-from core.lab.presets import PRESETS
+from core.plan.arithmetic import plan_document
+from core.plan.model_config import read_model_config
+from core.plan.presets import PRESETS
+from core.plan.request import PlanRequest
 from core.views.figures import RATIO_TITLES, alternative_text, ratio_figure
 from core.views.lab_figures import role_figure
 from core.views.lab_tables import byte_table, plan_run_rows, role_table

@@ -26,7 +26,7 @@ from core.decoder.weights import DrawnWeights, Weights
 from core.health.observe import measure
 from core.health.report import observe_document
 from core.health.request import ObserveRequest
-from core.lab.presets import LAPTOP, PRESETS
+from core.plan.presets import LAPTOP, PRESETS
 
 PAIRS = 7
 ARMS = ("depth-scaled", "unscaled")

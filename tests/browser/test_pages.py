@@ -18,7 +18,7 @@ from core.decoder.batch import Batch
 from core.decoder.config import DecoderConfig
 from core.health.report import observe_document
 from core.health.request import ObserveRequest
-from core.lab.presets import LAPTOP, PRESETS
+from core.plan.presets import LAPTOP, PRESETS
 from core.views.export import csv_text
 from core.views.lab_tables import plan_run_rows
 from core.views.tables import site_table

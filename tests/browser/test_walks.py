@@ -23,9 +23,9 @@ from core.health.band import Band
 from core.health.report import observe_document
 from core.health.request import ObserveRequest
 from core.lab.initializer import init_document
-from core.lab.plan import plan_document
-from core.lab.presets import PRESETS
 from core.lab.synthetic import synthetic_classifiers
+from core.plan.arithmetic import plan_document
+from core.plan.presets import PRESETS
 from core.views.export import csv_text
 from core.views.guide import glossary_table
 from core.views.lab_tables import classifier_table, moment_table, role_table

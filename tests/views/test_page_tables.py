@@ -20,10 +20,10 @@ from core.health.mend import mend
 from core.health.report import observe_document
 from core.health.request import ObserveRequest
 from core.lab.initializer import init_document
-from core.lab.plan import plan_document
-from core.lab.presets import LAPTOP, PRESETS
 from core.lab.synthetic import synthetic_classifiers
-from core.lab.worked_values import worked_values
+from core.plan.arithmetic import plan_document
+from core.plan.presets import LAPTOP, PRESETS
+from core.plan.worked_values import worked_values
 from core.recipes.drawing import drawing
 from core.views import lab_figures, lab_tables
 from core.views.block_figure import block_figure, writer_table, writer_view

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from core import __version__
 from core.decoder.config import DecoderConfig
 from core.errors import ConfigError
-from core.lab.plan import parameter_count, plan_document
-from core.lab.plan_request import PlanRequest, biases, query_key_gains
-from core.lab.presets import LAPTOP, PRESETS
+from core.plan.arithmetic import parameter_count, plan_document
+from core.plan.presets import LAPTOP, PRESETS
+from core.plan.request import PlanRequest, biases, query_key_gains
 from tests.support import no_runaway
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -201,7 +201,7 @@ def test_huge_decoders_take_neither_time_nor_memory(blocks: int) -> None:
 
 def test_planning_needs_no_torch() -> None:
     script = (
-        "import sys, core.lab.presets as p, core.lab.plan as l, core.lab.model_config; "
+        "import sys, core.plan.presets as p, core.plan.arithmetic as l, core.plan.model_config; "
         "l.plan_document(p.PRESETS['llama-3.1-405b'].request); sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", script], cwd=Path(__file__).parents[2], check=False).returncode == 0

@@ -15,7 +15,7 @@ from typing import Any
 from core.decoder.config import LARGEST_SIZE, DecoderConfig
 from core.decoder.parameters import Role
 from core.errors import ConfigError, shown
-from core.lab.plan_request import PlanRequest, biases, query_key_gains
+from core.plan.request import PlanRequest, biases, query_key_gains
 from core.strict_json import JsonValue, parse_json, read_json
 
 ATTENTION: tuple[Role, ...] = ("query", "key", "value", "output")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from core.decoder.config import DecoderConfig
-from core.lab.plan_request import PlanRequest, biases, query_key_gains
+from core.plan.request import PlanRequest, biases, query_key_gains
 
 
 @dataclass(frozen=True)

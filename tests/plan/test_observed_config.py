@@ -11,8 +11,8 @@ import pytest
 
 from core.decoder.parameters import layout
 from core.errors import ConfigError
-from core.lab.observed_config import FAMILIES, read_observed_config
-from tests.lab.test_model_config import GPT2, LLAMA
+from core.plan.observed_config import FAMILIES, read_observed_config
+from tests.plan.test_model_config import GPT2, LLAMA
 from tests.support import run_cli
 
 FILES: dict[str, dict[str, Any]] = {

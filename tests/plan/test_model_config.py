@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.errors import ConfigError, DepthscopeError, StorageError
-from core.lab.model_config import FAMILIES, read_model_config
-from core.lab.plan import parameter_count, plan_document
-from core.lab.presets import PRESETS
+from core.plan.arithmetic import parameter_count, plan_document
+from core.plan.model_config import FAMILIES, read_model_config
+from core.plan.presets import PRESETS
 
 LLAMA = {
     "model_type": "llama", "vocab_size": 101, "hidden_size": 48, "intermediate_size": 80, "num_hidden_layers": 3,

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from core.errors import BandError, ConfigError, DepthscopeError, ZeroDepth, ZeroFanIn
 from core.health.band import Band
 from core.lab.synthetic import synthetic_classifiers
-from core.lab.worked_values import (
+from core.plan.worked_values import (
     base_derivative,
     ideal_distribution,
     scaled_vector,

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from core.decoder.base_draw import Distribution
 from core.decoder.config import DecoderConfig
 from core.errors import ConfigError, shown
-from core.lab.model_config import request_from_document
+from core.plan.model_config import request_from_document
 from core.strict_json import JsonValue, read_json
 
 FAMILIES = ("gpt2", "llama", "mistral")

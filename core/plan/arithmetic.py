@@ -14,7 +14,7 @@ from core import __version__
 from core.decoder.config import DecoderConfig
 from core.decoder.law import depth_factor
 from core.decoder.parameters import ParameterSpec, layout
-from core.lab.plan_request import PlanRequest
+from core.plan.request import PlanRequest
 from core.strict_json import json_integer
 
 SCHEMA = "depthscope.plan/1"
