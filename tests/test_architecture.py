@@ -21,8 +21,8 @@ FLOORS = (
     {"core", "core.errors", "core.files", "core.lazy", "core.numerals", "core.strict_json"},
     {"core.decoder"},
     {"core.health"},
-    {"core.plan"},
-    {"core.lab", "core.recipes", "core.sweep", "core.audit"},
+    {"core.figures", "core.plan"},
+    {"core.audit", "core.lab", "core.recipes", "core.sweep"},
     {"core.views"},
     {"core.cli", "core.command", "core.__main__"},
     {"pages"},
@@ -34,7 +34,8 @@ WITHOUT_TORCH = [
     "core.cli", "core.files", "core.strict_json", "core.decoder", "core.decoder.config", "core.decoder.parameters",
     "core.decoder.splitmix64", "core.decoder.xavier", "core.decoder.base_draw", "core.decoder.batch",
     "core.decoder.graph", "core.decoder.recipes", "core.decoder.fixtures", "core.health", "core.health.band",
-    "core.health.request", "core.plan.arithmetic", "core.lab.initializer", "core.plan.worked_values", "core.views.comparison",
+    "core.health.request", "core.plan.arithmetic", "core.plan.worked_values", "core.lab.initializer",
+    "core.views.comparison",
 ]  # fmt: skip
 
 

@@ -8,9 +8,20 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
-from core.views.figures import log_axis, whole_ticks
+from core.figures.axes import log_axis, whole_ticks
+from core.figures.style import (
+    PALETTES,
+    Theme,
+    figure,
+    heading,
+    layout,
+    legend_below,
+    legend_entry,
+    level,
+    strip,
+    stroke,
+)
 from core.views.lines import line
-from core.views.style import PALETTES, Theme, figure, heading, layout, legend_below, legend_entry, level, strip, stroke
 
 BLOCK_AXIS = "block, from 0"
 

@@ -9,7 +9,7 @@ from core.audit.conformance.kinds import MEANING, Severity, severity
 from core.audit.gate import findings_of
 from core.health.band import DEFAULT_BAND
 from core.health.diagnosis import compared, diagnose_arm
-from core.views.lab.view import counted
+from core.lab.view import counted
 from core.views.report import loss_sentence
 
 Document = Mapping[str, Any]

@@ -15,7 +15,7 @@ from core.decoder.base_draw import XAVIER, Distribution
 from core.decoder.config import DecoderConfig
 from core.decoder.parameters import WRITERS, layout
 from core.decoder.recipes import recipe
-from core.views.style import FONT, PALETTES, Theme, figure, plain
+from core.figures.style import FONT, PALETTES, Theme, figure, plain
 from core.views.tables import frame
 
 WRITER_COLUMNS = ("block", "site", "label", "writer", "fan_in", "fan_out", "factor", "base_std", "stored_std")

@@ -7,10 +7,10 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
+from core.figures.axes import log_axis, whole_ticks
+from core.figures.style import PALETTES, Theme, figure, layout, legend_entry, level, plain, strip, stroke
 from core.health.band import DEFAULT_BAND, Band
-from core.views.figures import log_axis, whole_ticks
 from core.views.row_figures import bar_figure
-from core.views.style import PALETTES, Theme, figure, layout, legend_entry, level, plain, strip, stroke
 
 PATTERNS = ("", "/", "x")
 

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from core.health.band import Band
-from core.views.figures import log_range, whole_ticks
-from core.views.style import (
+from core.figures.axes import log_range, whole_ticks
+from core.figures.style import (
     MARKED_POINTS,
     PALETTES,
     Stroke,
@@ -27,6 +26,7 @@ from core.views.style import (
     recipe_stroke,
     strip,
 )
+from core.health.band import Band
 
 SPREAD = "medians over {} seeds, 5 to 95 % filled"
 MEDIAN = "medians over {} seeds"

@@ -10,8 +10,10 @@ from collections.abc import Sequence
 import pandas as pd
 import plotly.graph_objects as go
 
+from core.figures.axes import whole_ticks
+from core.figures.style import PALETTES, Theme, figure, heading, legend_entry, level, plain, recipe_stroke
 from core.health.band import DEFAULT_BAND, Band
-from core.views.figures import RATIO_AXES, RATIO_TITLES, REFERENCE_NAMES, SITE_AXIS, Quantity, whole_ticks
+from core.views.figures import RATIO_AXES, RATIO_TITLES, REFERENCE_NAMES, SITE_AXIS, Quantity
 from core.views.lines import (
     band_entry,
     band_shapes,
@@ -25,7 +27,6 @@ from core.views.lines import (
     quantile_lines,
     titled,
 )
-from core.views.style import PALETTES, Theme, figure, heading, legend_entry, level, plain, recipe_stroke
 
 DEPTH_AXIS = "depth L, blocks"
 BLOCK_AXIS = "block, from 0"

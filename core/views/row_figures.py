@@ -11,9 +11,9 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
+from core.figures.style import PALETTES, Theme, figure, layout, plain, stroke
 from core.views.figures import Quantity
 from core.views.lines import log_axis, series_stroke
-from core.views.style import PALETTES, Theme, figure, layout, plain, stroke
 
 ROW_PIXELS = 48
 GROWTH_TITLES = {

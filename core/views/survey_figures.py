@@ -7,8 +7,8 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
+from core.figures.style import PALETTES, Theme, figure, layout, legend_below, plain, stroke
 from core.views.row_figures import bar_figure
-from core.views.style import PALETTES, Theme, figure, layout, legend_below, plain, stroke
 
 COUNT_TITLES = {"state": "What became of the families", "kind": "Worst finding on the initialization"}
 # What the ratio of the deeper model is to that of the smaller one, where writers follow nothing and where a rule.

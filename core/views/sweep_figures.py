@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from core.figures.style import PALETTES, Theme, figure, heading, layout, level, plain
 from core.health.band import DEFAULT_BAND, Band
 from core.views.lines import (
     MEDIAN,
@@ -27,7 +28,6 @@ from core.views.lines import (
     series_stroke,
 )
 from core.views.recipe_figures import DEPTH_AXIS, DEPTH_TITLES
-from core.views.style import PALETTES, Theme, figure, heading, layout, level, plain
 
 TITLES = {
     **DEPTH_TITLES,

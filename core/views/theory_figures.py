@@ -5,8 +5,8 @@ from __future__ import annotations
 import pandas as pd
 import plotly.graph_objects as go
 
+from core.figures.style import PALETTES, Stroke, Theme, figure, heading, level, plain, recipe_stroke, stroke
 from core.views.lines import fill, line, lines_layout, log_axis, place_axis
-from core.views.style import PALETTES, Stroke, Theme, figure, heading, level, plain, recipe_stroke, stroke
 
 AXES = {"site": "residual site s (0 is the input)", "blocks": "depth L, blocks"}
 MEASURED = {

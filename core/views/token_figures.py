@@ -5,19 +5,10 @@ from __future__ import annotations
 import pandas as pd
 import plotly.graph_objects as go
 
-from core.views.figures import (
-    RMS_AXES,
-    RMS_TITLES,
-    SITE_AXIS,
-    Quantity,
-    log_axis,
-    series,
-    series_strokes,
-    subject,
-    whole_ticks,
-)
+from core.figures.axes import log_axis, whole_ticks
+from core.figures.style import Theme, figure, heading, layout, legend_below
+from core.views.figures import RMS_AXES, RMS_TITLES, SITE_AXIS, Quantity, series, series_strokes, subject
 from core.views.lines import fill, line
-from core.views.style import Theme, figure, heading, layout, legend_below
 
 DRAWN = ("rms", "median", "q05", "q95")
 

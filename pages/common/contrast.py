@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from core.views.style import PALETTES
+from core.figures.style import PALETTES
 from pages.common.panels import theme
 
 FILLED = ('button[kind^="primary"]:not(:disabled) *', '[data-testid="stMultiSelect"] [data-tag] *')

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 import streamlit as st
 
 from core.errors import DepthscopeError, shown
+from core.figures.style import Theme
 from core.health.diagnosis import Diagnosis
-from core.views.style import Theme
 
 # What leads a box, so that its colour is never alone.
 GOOD, CAREFUL, FAULT = ":material/check_circle:", ":material/warning:", ":material/error:"

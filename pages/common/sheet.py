@@ -13,10 +13,10 @@ import plotly.graph_objects as go
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from core.figures.style import Theme
 from core.views.bundle import Contents, bundle, report_text
 from core.views.export import MODEBAR, csv_text, figure_html, figure_json, json_text
 from core.views.manifest import Export, manifest_text
-from core.views.style import Theme
 from pages.common import navigation, settings
 from pages.common.chart import chart
 from pages.common.control import Control

@@ -9,9 +9,9 @@ import streamlit as st
 
 from core.lab.options import Options
 from core.lab.result import Result
+from core.lab.view import LabView, formats, readable, summary_table, summary_view
 from core.views.lab.catalogue import VIEWS
 from core.views.lab.published import published_table
-from core.views.lab.view import LabView, formats, readable, summary_table, summary_view
 from pages.common import allowance, cached, panels, tours
 from pages.common.control import assign
 from pages.common.sheet import Sheet

@@ -8,9 +8,9 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
+from core.figures.style import PALETTES, stroke
 from core.health.band import Band
 from core.views.figures import alternative_text, ratio_figure, site_figure, undrawn
-from core.views.style import PALETTES, stroke
 from core.views.tables import site_table
 
 

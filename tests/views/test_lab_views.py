@@ -11,16 +11,16 @@ import pandas as pd
 import plotly.graph_objects as go
 import pytest
 
+from core.figures.axes import log_axis
+from core.figures.chart import Chart, Line
+from core.figures.matrix import Matrix, grid
 from core.lab.experiments import EXPERIMENTS, experiment
 from core.lab.options import Options
 from core.lab.result import Result
-from core.views.figures import log_axis
+from core.lab.view import formats, readable, summary_table
 from core.views.lab.catalogue import VIEWS
-from core.views.lab.chart import Chart, Line
-from core.views.lab.matrix import Matrix, grid
 from core.views.lab.published import PUBLISHED, Printed, published_table
 from core.views.lab.signal_units import taken
-from core.views.lab.view import formats, readable, summary_table
 
 # Settings of the printed values that take seconds; they are run with the heavy tests.
 SLOW = {("stream-growth", "published"), ("stream-growth", "published, scaled"), ("width-update", "published")}

@@ -13,6 +13,7 @@ import pytest
 
 from core.decoder.config import DecoderConfig
 from core.decoder.recipes import CONTROL, RECIPES, recipe
+from core.figures.style import DASHES, MARKERS, PALETTES, Stroke, Theme, recipe_stroke
 from core.health.columns import INITIALIZED
 from core.health.report import observe_document
 from core.health.request import ObserveRequest
@@ -30,7 +31,6 @@ from core.views.recipe_figures import contribution_figure as compared_figure
 from core.views.recipe_figures import depth_figure, profile_figure, share_figure
 from core.views.recipe_tables import contribution_summary, profile_summary
 from core.views.row_figures import growth_figure
-from core.views.style import DASHES, MARKERS, PALETTES, Stroke, Theme, recipe_stroke
 from core.views.sweep_figures import difference_figure, distribution_figure, ribbon_figure
 from core.views.sweep_tables import difference_table, distribution_table, series_names, series_table
 from core.views.tables import (

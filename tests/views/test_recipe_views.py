@@ -14,6 +14,7 @@ import pytest
 
 from core.decoder.config import DecoderConfig
 from core.decoder.recipes import RECIPES, recipe
+from core.figures.style import Theme, recipe_stroke
 from core.health.band import Band
 from core.health.report import observe_document
 from core.health.request import ObserveRequest
@@ -60,7 +61,6 @@ from core.views.recipe_words import (
     verdict_sentences,
 )
 from core.views.row_figures import drift_figure, growth_figure
-from core.views.style import Theme, recipe_stroke
 from core.views.theory_figures import error_figure, overlay_figure
 
 CONFIG = DecoderConfig(blocks=3)

@@ -1,0 +1,1 @@
+"""Figures as frozen values over tables: style, axes, the chart grammar, and one short function per figure."""

@@ -1,0 +1,97 @@
+"""How one experiment is shown: its words, formulas, pictures and tables, all read off its options and its result."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+
+from core.figures.chart import Picture
+from core.lab.result import Result
+
+DIGITS = "%.6g"
+HUGE = 1e15
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableView:
+    """How a table is read: one sentence on it, and the titles of the columns shown; the files have all columns.
+
+    `shape`, where given, makes the table that is shown from the whole one.
+    """
+
+    alt: str
+    titles: Mapping[str, str] = field(default_factory=dict)
+    shape: Callable[[pd.DataFrame], pd.DataFrame] | None = None
+
+    def of(self, table: pd.DataFrame) -> pd.DataFrame:
+        """The table as shown."""
+        found = table if self.shape is None else self.shape(table)
+        return readable(found[list(self.titles)].rename(columns=dict(self.titles)) if self.titles else found)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabView:
+    """An experiment as a page shows it.
+
+    `text` says what to look for, `formulas` are LaTeX, `subject` names the setting under a figure's title, `reading`
+    states the result in a sentence, and `pictures` and `tables` go by the names of their files.
+    """
+
+    text: str
+    formulas: tuple[str, ...]
+    subject: Callable[[Any], str]
+    reading: Callable[[Result], str]
+    pictures: Callable[[Result, str], Mapping[str, Picture]]
+    tables: Mapping[str, TableView]
+
+
+def number(value: Any, digits: int = 4) -> str:
+    """A number of a summary in a sentence: four digits unless told, and a word where it is undefined."""
+    return "undefined" if value is None or math.isnan(value) else f"{value:.{digits}g}"
+
+
+def closeness(error: float) -> str:
+    """How far an identity holds."""
+    return f"to {error:.1e}" if error else "exactly"
+
+
+def counted(count: int, thing: str) -> str:
+    """A count with its noun, `1 draw` or `3 draws`."""
+    return f"{count} {thing}{'' if count == 1 else 's'}"
+
+
+def readable(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with columns of numbers too large for a browser's table written out as text."""
+    written = {
+        name: [f"{value:.6g}" for value in table[name]]
+        for name in table.columns
+        if pd.api.types.is_float_dtype(table[name]) and table[name].abs().max() >= HUGE
+    }
+    return table.assign(**written) if written else table
+
+
+def formats(table: pd.DataFrame) -> dict[str, str]:
+    """Six significant digits for every column of floats."""
+    return {str(name): DIGITS for name in table.columns if pd.api.types.is_float_dtype(table[name])}
+
+
+def summary_table(result: Result) -> pd.DataFrame:
+    """Every number of a summary, a row each; what is undefined is missing."""
+    numbers = _numbers(result)
+    values = [float("nan") if value is None else float(value) for value in numbers.values()]
+    return pd.DataFrame({"quantity": list(numbers), "value": values})
+
+
+def summary_view(result: Result) -> pd.DataFrame:
+    """The summary as people read it: words, whole numbers in full, other numbers to six digits."""
+    numbers = _numbers(result)
+    texts = [f"{value:,}" if isinstance(value, int) else number(value, 6) for value in numbers.values()]
+    return pd.DataFrame({"quantity": [name.replace("_", " ") for name in numbers], "value": texts})
+
+
+def _numbers(result: Result) -> dict[str, Any]:
+    return {name: value for name, value in result.summary.items() if not isinstance(value, bool | str)}
