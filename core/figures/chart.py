@@ -9,12 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-import plotly.graph_objects as go
 
 from core.decoder.splitmix64 import FloatArray
 from core.figures.axes import log_axis, log_range, whole_ticks
@@ -32,6 +31,9 @@ from core.figures.style import (
     stroke,
 )
 from core.figures.style import figure as assembled
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
 
 Look = Literal["measured", "predicted", "points", "bars"]
 

@@ -10,21 +10,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from core.errors import LabError
-from core.lab.norm.row import LongRowOptions
+from core.figures.chart import Chart, Line
+from core.lab.experiment import Experiment, Pictures
+from core.lab.norm.row import DTYPES, LONG_ROW, OUTSIDE, ROW, LongRowOptions, long_row_subject
 from core.lab.options import whole
 from core.lab.result import Result
+from core.lab.view import TableView, plural, rounded
 
 if TYPE_CHECKING:
     import torch
 
-DTYPES = ("float64", "float32", "float16", "bfloat16")
-OUTSIDE = "A value outside its type's range is null: float16 ends at 65504."
 MAX_WIDTH = 4096
 
 
@@ -32,7 +33,7 @@ MAX_WIDTH = 4096
 class OnePassOptions(LongRowOptions):
     """A row to which offsets 0, 1, 10, 100, ... are added."""
 
-    largest_power: int = whole(8, 0, 12, "Largest offset as a power of ten.")
+    largest_power: int = whole(8, 0, 12, "Largest offset, power of ten", "Largest offset as a power of ten.")
 
     def check(self) -> None:
         """Refuse rows too long to be added number by number."""
@@ -111,3 +112,72 @@ _ALGORITHMS: Mapping[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "two passes": _two_passes,
     "online": _online,
 }
+
+
+RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def _power(offset: float) -> str:
+    """The offset as a tick: a power of ten, short enough that a telephone need not turn it on end."""
+    whole = f"{offset:.0f}"
+    if len(whole) < 3 or whole != f"1{'0' * (len(whole) - 1)}":
+        return f"{offset:g}"
+    return "10" + str(len(whole) - 1).translate(RAISED)
+
+
+def _pictures(result: Result) -> Pictures:
+    """Relative error of every algorithm against the offset, a figure a type."""
+    found: dict[str, Chart] = {}
+    for dtype, table in result.tables["variances"].groupby("dtype", sort=False):
+        named = table.assign(offset=[_power(offset) for offset in table["offset"]])
+        lines = [
+            Line.of(rows, "offset", "relative_error", str(name), index)
+            for index, (name, rows) in enumerate(named.groupby("algorithm", sort=False))
+        ]
+        found[f"{dtype}"] = Chart(
+            title=f"Error of the variance in {dtype}", lines=lines, names_on_x=True,
+            x_title="offset added to the row", y_title="relative error", levels=[(1.0, "all digits lost, 1")],
+        )  # fmt: skip
+    return found
+
+
+def _one_pass_reading(found: Mapping[str, Any]) -> str:
+    worst = rounded(found["worst_relative_error[one pass, float32]"])
+    negative = plural(found["negative_variances"], "variance")
+    return (
+        f"In float32 one pass errs by up to {worst} of the variance, two passes by up to "
+        f"{rounded(found['worst_relative_error[two passes, float32]'])}; {negative} came "
+        "out negative."
+    )
+
+
+EXPERIMENT = Experiment(
+    title="One-pass moments",
+    label="One pass",
+    function=one_pass_moments,
+    presets={"usual": {}},
+    torch=True,
+    controls=("largest_power", *LONG_ROW),
+    shared=ROW[1:],
+    text=(
+"The mean of the squares minus the square of the mean needs one look at the row, and subtracts two large, "
+        "nearly equal numbers once the mean is far from 0. Two passes, or Welford's online update, do not. A variance "
+        "may even come out negative."
+    ),
+    formulas=(
+        r"\underbrace{\tfrac1d\textstyle\sum x^2-\bigl(\tfrac1d\sum x\bigr)^2}_{\text{one pass}}\qquad "
+        r"\underbrace{\tfrac1d\textstyle\sum(x-\mu)^2}_{\text{two passes}}",
+    ),
+    subject=lambda options: long_row_subject(options),
+    reading=_one_pass_reading,
+    draw=_pictures,
+    tables={
+        "variances": TableView(
+            alt="Variance and its error by type, algorithm and offset.",
+            titles={
+                "dtype": "type", "algorithm": "algorithm", "offset": "offset", "variance": "variance",
+                "variance_of_stored_row": "stored row's variance", "relative_error": "relative error",
+            },
+        )
+    },
+)  # fmt: skip

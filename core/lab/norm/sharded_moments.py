@@ -1,4 +1,4 @@
-"""Experiments: a norm whose features lie on several ranks, and a residual that must be added once."""
+"""Experiment: a norm whose features lie on several ranks."""
 
 from __future__ import annotations
 
@@ -9,11 +9,19 @@ import pandas as pd
 
 from core.decoder.splitmix64 import FloatArray
 from core.errors import LabError
-from core.lab.moments import rms
+from core.figures.chart import Chart, Line
+from core.lab.experiment import Experiment, Pictures
 from core.lab.norm.law import RowNorm
-from core.lab.norm.row import RowOptions, norm_kind
-from core.lab.options import Options, choice, number, seed, whole
+from core.lab.norm.row import (
+    FEATURE_AXIS,
+    ROW,
+    RowOptions,
+    norm_kind,
+    row_subject,
+)
+from core.lab.options import choice, number, whole
 from core.lab.result import Result
+from core.lab.view import TableView, plural, rounded
 
 SHARDED_EXAMPLE = ((4.0, -2.0, 6.0, 4.0, 1.0, 0.0, -3.0, 2.0),)
 
@@ -22,9 +30,9 @@ SHARDED_EXAMPLE = ((4.0, -2.0, 6.0, 4.0, 1.0, 0.0, -3.0, 2.0),)
 class ShardedMomentsOptions(RowOptions):
     """A row whose features are split over ranks in order, as evenly as they go."""
 
-    norm: str = choice("layernorm", ("layernorm", "rmsnorm"), "Which norm.")
-    epsilon: float = number(1e-5, 1e-30, 1e6, "Epsilon inside the root.")
-    ranks: int = whole(2, 1, 64, "Ranks that hold the row.")
+    norm: str = choice("layernorm", ("layernorm", "rmsnorm"), "Norm", "Which norm.")
+    epsilon: float = number(1e-5, 1e-30, 1e6, "Epsilon", "Epsilon inside the root.", step=1e-05)
+    ranks: int = whole(2, 1, 64, "Ranks", "Ranks that hold the row.")
 
     def check(self) -> None:
         """Refuse ranks without a feature."""
@@ -80,36 +88,50 @@ def _averaged(law: RowNorm, shards: list[FloatArray]) -> FloatArray:
     return np.asarray((np.concatenate(shards) - mean) / np.sqrt(moment + law.epsilon))
 
 
-@dataclass(frozen=True, kw_only=True)
-class ResidualOnceOptions(Options):
-    """A branch whose output is a sum of one part a rank, and the stream it is added to."""
+def _pictures(result: Result) -> Pictures:
+    """The output by every method."""
+    table = result.tables["outputs"]
+    lines = [
+        Line.of(rows, "index", "output", str(name), index, "predicted" if name == "whole row" else "measured")
+        for index, (name, rows) in enumerate(table.groupby("method", sort=False))
+    ]
+    return {"outputs": Chart(
+        title="The sharded norm, right and wrong", lines=lines, x_title=FEATURE_AXIS,
+        y_title="output", log_y=False, whole_x=True, levels=[(0.0, "0")],
+    )}  # fmt: skip
 
-    ranks: int = whole(4, 1, 64, "Ranks P.")
-    width: int = whole(64, 1, 4096, "Features d.")
-    branch_spread: float = number(0.5, 0.0, 100.0, "RMS of the whole branch output.")
-    seed: int = seed()
 
-
-def residual_once(options: ResidualOnceOptions) -> Result:
-    """x + sum u_r beside sum (x + u_r) = P x + sum u_r. Table: `states`, a row a method and feature."""
-    generator = np.random.default_rng(options.seed)
-    x = generator.standard_normal(options.width)
-    parts = generator.standard_normal((options.ranks, options.width))
-    parts *= options.branch_spread / np.sqrt(options.ranks)
-    states = {"added once": x + parts.sum(axis=0), "added on every rank": (x + parts).sum(axis=0)}
-    once, every = states.values()
-    index = np.arange(options.width)
-    return Result(
-        summary={
-            "shortcut_multiplier": 1.0 + float((every - once) @ x) / float(x @ x),
-            "once_rms": rms(once),
-            "every_rank_rms": rms(every),
-            "relative_error": rms(every - once) / rms(once),
-        },
-        tables={
-            "states": pd.concat(
-                [pd.DataFrame({"method": name, "index": index, "value": value}) for name, value in states.items()],
-                ignore_index=True,
-            )
-        },
-    )
+EXPERIMENT = Experiment(
+    title="Feature-sharded moments, right and wrong",
+    label="Shards",
+    function=sharded_moments,
+    presets={"two ranks": {}, "uneven ranks": {"norm": "rmsnorm", "ranks": 3}},
+    controls=("norm", "ranks", "epsilon", *ROW),
+    shared=ROW,
+    text=(
+"The features of a row lie on several ranks. Reducing the sums of x and of x² before anyone divides gives the "
+        "norm of the whole row; a norm of each shard is another function, and averaged variances miss the variance "
+        "between the shards' means."
+    ),
+    formulas=(
+        r"\mu=\frac{1}{d}\sum_{\text{rank }r}\ \sum_{i\in r}x_i",
+        r"s=\frac{1}{d}\sum_{\text{rank }r}\ \sum_{i\in r}x_i^2-\mu^2",
+    ),
+    subject=lambda options: (
+        f"{options.norm}, {plural(options.ranks, 'rank')}, epsilon {options.epsilon:g}, {row_subject(options)}"
+    ),
+    reading=lambda found: (
+        f"Summed moments differ from the whole row by {rounded(found['largest_difference[summed moments]'])}, local "
+        f"moments by {rounded(found['largest_difference[local moments]'])}, averaged local moments by "
+        f"{rounded(found['largest_difference[averaged local moments]'])}."
+    ),
+    draw=_pictures,
+    tables={
+        "outputs": TableView(
+            alt="Output and its distance from the whole row's, by method.",
+            titles={
+                "method": "method", "rank": "rank", "index": "feature", "output": "output", "difference": "difference",
+            },
+        )
+    },
+)  # fmt: skip

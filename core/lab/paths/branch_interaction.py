@@ -13,8 +13,12 @@ import pandas as pd
 
 from core.decoder.splitmix64 import FloatArray
 from core.errors import LabError
-from core.lab.paths.options import JacobianOptions, refuse_norm_after, shortcut_of
+from core.figures.chart import Chart, Line
+from core.lab.decoder_source import DECODER, decoder_subject
+from core.lab.experiment import Experiment, Pictures
+from core.lab.paths.options import NORM_AXIS, JacobianOptions, refuse_norm_after, shortcut_of
 from core.lab.result import Result
+from core.lab.view import TableView, closeness, rounded
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,3 +84,65 @@ def _terms(first: FloatArray, second: FloatArray, at_input: FloatArray, a1: floa
         "identity_error": sequential - parallel - interaction - shift,
     }
     return {name: spectral_norm(matrix) for name, matrix in named.items()}
+
+
+def _pictures(result: Result) -> Pictures:
+    """Norms of the branches' Jacobians and of what a parallel block lacks."""
+    table, axis = result.tables["blocks"], "block, counted from 0"
+    names = {"attention": "attention's J", "feed_forward": "feed-forward's J", "interaction": "interaction",
+             "shift": "shift", "difference": "difference"}  # fmt: skip
+    return {
+        "terms": Chart(
+            title="Terms of every block's Jacobian", x_title=axis, y_title=NORM_AXIS, whole_x=True,
+            lines=[Line.of(table, "block", name, title, index) for index, (name, title) in enumerate(names.items())],
+        ),
+        "orders": Chart(
+            title="Sequential and parallel block", x_title=axis, y_title=NORM_AXIS, whole_x=True,
+            lines=[
+                Line.of(table, "block", "sequential", "sequential", 0),
+                Line.of(table, "block", "parallel", "parallel", 1),
+            ],
+        ),
+    }  # fmt: skip
+
+
+EXPERIMENT = Experiment(
+    title="Sequential against parallel branches",
+    label="Interaction",
+    function=branch_interaction,
+    presets={"fixture": {}, "unscaled": {"recipe": "unscaled"}},
+    torch=True,
+    controls=DECODER,
+    shared=DECODER,
+    text=(
+        "A sequential block lets its feed-forward read what attention wrote; a parallel block does not. They differ by "
+        "the interaction, the product of both branches' Jacobians, and by the shift of the second branch's Jacobian "
+        "between the two states that it may be read at."
+    ),
+    formulas=(
+        r"\begin{aligned}&(a_2I+J_M)(a_1I+J_A)\\&-\bigl(a_2a_1I+a_2J_A+a_1J_M^{0}\bigr)\\&="
+        r"\underbrace{J_MJ_A}_{\text{interaction}}+\underbrace{a_1\,(J_M-J_M^{0})}_{\text{shift}}\end{aligned}",
+    ),
+    subject=decoder_subject,
+    reading=lambda found: (
+        f"The largest interaction has norm {rounded(found['largest_interaction'])}, the largest difference of the two "
+        f"orders {rounded(found['largest_difference'])}; the terms add up {closeness(found['largest_identity_error'])}."
+    ),
+    draw=_pictures,
+    tables={
+        "blocks": TableView(
+            alt="Spectral norms of every term, a row a block.",
+            titles={
+                "block": "block",
+                "attention": "attention",
+                "feed_forward": "feed-forward",
+                "interaction": "interaction",
+                "shift": "shift",
+                "sequential": "sequential",
+                "parallel": "parallel",
+                "difference": "difference",
+                "identity_error": "error of the sum",
+            },
+        )
+    },
+)

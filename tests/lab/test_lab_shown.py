@@ -16,17 +16,14 @@ from core.figures.chart import Chart, Line
 from core.figures.matrix import Matrix, grid
 from core.lab.experiments import EXPERIMENTS, experiment
 from core.lab.options import Options
+from core.lab.published import Printed
 from core.lab.result import Result
+from core.lab.signal.sigmoid_unit import taken
 from core.lab.view import formats, readable, summary_table
-from core.views.lab.catalogue import VIEWS
-from core.views.lab.published import PUBLISHED, Printed, published_table
-from core.views.lab.signal_units import taken
 
 # Settings of the printed values that take seconds; they are run with the heavy tests.
 SLOW = {("stream-growth", "published"), ("stream-growth", "published, scaled"), ("width-update", "published")}
-SETTINGS = [
-    (name, preset) for name, entry in EXPERIMENTS.items() for preset in entry.presets if (name, preset) not in SLOW
-]
+SETTINGS = [(name, preset) for name in EXPERIMENTS for preset in experiment(name).presets if (name, preset) not in SLOW]
 
 
 @cache
@@ -36,17 +33,13 @@ def ran(name: str, preset: str) -> tuple[Options, Result]:
     return options, entry.run(options)
 
 
-def test_every_experiment_has_a_view() -> None:
-    assert set(VIEWS) == set(EXPERIMENTS)
-
-
 @pytest.mark.parametrize(("name", "preset"), SETTINGS)
 def test_pictures_are_valid_in_both_themes_and_words_are_sentences(name: str, preset: str) -> None:
     options, result = ran(name, preset)
-    view = VIEWS[name]
+    view = experiment(name)
     subject = view.subject(options)
     assert 0 < len(subject) < 90
-    reading = view.reading(result)
+    reading = view.reading(result.summary)
     assert reading.endswith(".")
     assert "nan" not in reading
     pictures = view.pictures(result, subject)
@@ -70,7 +63,7 @@ def test_pictures_are_valid_in_both_themes_and_words_are_sentences(name: str, pr
 @pytest.mark.parametrize(("name", "preset"), SETTINGS)
 def test_tables_are_shown_in_full_words(name: str, preset: str) -> None:
     _, result = ran(name, preset)
-    for key, view in VIEWS[name].tables.items():
+    for key, view in experiment(name).tables.items():
         shown = view.of(result.tables[key])
         assert len(shown)
         assert view.alt.endswith(".")
@@ -83,7 +76,10 @@ def test_tables_are_shown_in_full_words(name: str, preset: str) -> None:
 
 def test_every_table_of_an_experiment_can_be_reached() -> None:
     hidden = {
-        (name, key) for name, preset in SETTINGS for key in ran(name, preset)[1].tables if key not in VIEWS[name].tables
+        (name, key)
+        for name, preset in SETTINGS
+        for key in ran(name, preset)[1].tables
+        if key not in experiment(name).tables
     }
     assert hidden == {("sigmoid-unit", "curve")}
 
@@ -108,14 +104,14 @@ def test_every_table_of_an_experiment_can_be_reached() -> None:
 def test_a_line_holds_its_columns(name: str, picture: str, table: str, where: str, x: str, y: str, line: int) -> None:
     _, result = ran(name, next(iter(experiment(name).presets)))
     rows = result.tables[table].query(where) if where else result.tables[table]
-    trace = VIEWS[name].pictures(result, "setting")[picture](theme="light").data[line]
+    trace = experiment(name).pictures(result, "setting")[picture](theme="light").data[line]
     assert list(trace.x) == rows[x].tolist()
     assert list(trace.y) == rows[y].tolist()
 
 
 def test_the_jacobians_cells_are_the_tables() -> None:
     _, result = ran("norm-jacobian", "LayerNorm")
-    picture = VIEWS["norm-jacobian"].pictures(result, "")["norm-jacobian-matrix"]
+    picture = experiment("norm-jacobian").pictures(result, "")["norm-jacobian-matrix"]
     trace = picture(theme="light").data[0]
     table = result.tables["jacobian"]
     for output, feature, exact in zip(table["output"], table["input"], table["exact"], strict=True):
@@ -128,7 +124,7 @@ def test_several_seeds_are_drawn_as_their_mean() -> None:
     entry = experiment("chain")
     result = entry.run(entry.options({"layers": 3, "width": 8, "seeds": 4}))
     sizes = result.tables["sizes"]
-    line = VIEWS["chain"].pictures(result, "")["chain-sizes"].lines[0]  # type: ignore[attr-defined]
+    line = experiment("chain").pictures(result, "")["chain-sizes"].lines[0]  # type: ignore[attr-defined]
     assert line.name == "forward, measured, mean of 4 seeds"
     for layer in range(4):
         drawn = sizes[(sizes["kind"] == "measured") & (sizes["pass"] == "forward") & (sizes["layer"] == layer)]["rms"]
@@ -137,7 +133,7 @@ def test_several_seeds_are_drawn_as_their_mean() -> None:
 
 def test_measured_and_predicted_differ_by_more_than_colour() -> None:
     _, result = ran("chain", "He with ReLU")
-    traces = VIEWS["chain"].pictures(result, "")["chain-sizes"](theme="light").data
+    traces = experiment("chain").pictures(result, "")["chain-sizes"](theme="light").data
     measured, predicted = traces[0::2], traces[1::2]
     assert {trace.mode for trace in measured} == {"lines+markers"}
     assert {trace.mode for trace in predicted} == {"lines"}
@@ -212,16 +208,16 @@ def test_steps_taken_hide_what_comes_after() -> None:
     for count, points in ((0, 0), (2, 0), (3, 0), (4, 1), (5, 2), (7, 2)):
         part = taken(result, count)
         assert len(part.tables["steps"]) == count
-        chart = VIEWS["sigmoid-unit"].pictures(part, "")["sigmoid-unit-curve"]
+        chart = experiment("sigmoid-unit").pictures(part, "")["sigmoid-unit-curve"]
         assert isinstance(chart, Chart)
         assert [line.look for line in chart.lines].count("points") == points
         assert len(chart.places) == (count >= 3)
 
 
-@pytest.mark.parametrize(("name", "preset"), [pair for pair in SETTINGS if pair[0] in PUBLISHED])
+@pytest.mark.parametrize(("name", "preset"), [pair for pair in SETTINGS if experiment(pair[0]).published])
 def test_printed_values_agree(name: str, preset: str) -> None:
     options, result = ran(name, preset)
-    table = published_table(name, options, result)
+    table = experiment(name).published_table(options, result)
     if table is not None:
         assert set(table["agrees"]) == {"yes"}
 
@@ -230,22 +226,22 @@ def test_printed_values_agree(name: str, preset: str) -> None:
 @pytest.mark.parametrize(("name", "preset"), sorted(SLOW))
 def test_slow_printed_values_agree(name: str, preset: str) -> None:
     options, result = ran(name, preset)
-    table = published_table(name, options, result)
+    table = experiment(name).published_table(options, result)
     assert table is not None
     assert set(table["agrees"]) == {"yes"}
 
 
 def test_every_printed_value_is_met_by_some_setting() -> None:
     extra = {"norm-epsilon": [{"norm": norm, "factor": 0.01} for norm in ("layernorm", "rmsnorm")]}
-    for name, figures in PUBLISHED.items():
+    for name in EXPERIMENTS:
         entry = experiment(name)
         settings = [entry.options(preset=preset) for preset in entry.presets]
         settings += [entry.options(given) for given in extra.get(name, [{}])]
-        for figure in figures:
+        for figure in entry.published:
             assert any(figure.belongs(options) for options in settings), (name, figure.what)
     for given in extra["norm-epsilon"]:
         options = experiment("norm-epsilon").options(given)
-        table = published_table("norm-epsilon", options, experiment("norm-epsilon").run(options))
+        table = experiment("norm-epsilon").published_table(options, experiment("norm-epsilon").run(options))
         assert table is not None
         assert set(table["agrees"]) == {"yes"}
 
@@ -265,8 +261,8 @@ def test_agreement_is_to_the_printed_digits(printed: str, value: float, agrees: 
 def test_a_printed_value_is_only_shown_for_its_setting() -> None:
     entry = experiment("relu-chain")
     options = entry.options({"layers": 2, "width": 8})
-    assert published_table("relu-chain", options, entry.run(options)) is None
-    assert published_table("soft-cap", *ran("soft-cap", "attention")) is None
+    assert entry.published_table(options, entry.run(options)) is None
+    assert experiment("soft-cap").published_table(*ran("soft-cap", "attention")) is None
 
 
 @pytest.mark.parametrize(
@@ -281,20 +277,20 @@ def test_a_printed_value_is_only_shown_for_its_setting() -> None:
     ],
 )
 def test_one_of_a_thing_is_told_in_the_singular(name: str, ones: dict[str, object]) -> None:
-    subject = VIEWS[name].subject(experiment(name).options(ones))
+    subject = experiment(name).subject(experiment(name).options(ones))
     assert re.search(r"\b1 [a-z]+", subject)
     assert not re.search(r"(?<![\d.])1 [a-z]+s\b", subject)
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_notes_speak_to_a_reader_and_name_no_column_of_a_file(name: str) -> None:
-    _, result = ran(name, next(iter(EXPERIMENTS[name].presets)))
+    _, result = ran(name, next(iter(experiment(name).presets)))
     assert not [note for note in result.notes if "`" in note or re.search("[a-z]_[a-z]", note)]
 
 
 def test_the_offsets_of_one_pass_are_ticks_short_enough_for_a_telephone() -> None:
     _, result = ran("one-pass-moments", "usual")
-    pictures = VIEWS["one-pass-moments"].pictures(result, "")
+    pictures = experiment("one-pass-moments").pictures(result, "")
     ticks = list(next(iter(pictures.values()))().data[0].x)
     assert ticks[:5] == ["0", "1", "10", "10²", "10³"]
     assert max(map(len, ticks)) <= 3
