@@ -18,8 +18,7 @@ from core.lab.options import Option, typed
 if TYPE_CHECKING:
     import pandas as pd
 
-    from core.lab.experiment import Experiment
-    from core.lab.result import Result
+    from core.lab.experiment import Experiment, Result
 
 # Rows of a table that a terminal is shown; --json and --csv have them all.
 SHOWN_ROWS = 40

@@ -1,12 +1,14 @@
-"""One experiment: its function and options, how it is shown and what was published of it, in a file of its own."""
+"""One experiment, and what it hands over: named scalars, long tables and sentences, as one JSON document on request."""
 
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar, cast, get_type_hints
 
+import numpy as np
 import pandas as pd
 
 from core import __version__
@@ -17,8 +19,29 @@ from core.figures.matrix import Matrix
 from core.lab.experiments import EXPERIMENTS, SCHEMA
 from core.lab.options import Option, Options
 from core.lab.published import Printed
-from core.lab.result import Result
 from core.lab.view import TableView
+from core.strict_json import json_integer
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Result:
+    """`summary` holds scalars by name, `tables` long tables by name (one row per observation), `notes` the premises.
+
+    A value that is undefined or outside its floating type is None in the summary and NaN or infinite in a table.
+    """
+
+    summary: Mapping[str, Any]
+    tables: Mapping[str, pd.DataFrame]
+    notes: Sequence[str] = ()
+
+    def document(self) -> dict[str, Any]:
+        """The result for JSON; what is not finite is null and counted under `undefined`."""
+        tables = {name: _records(table) for name, table in self.tables.items()}
+        summary = {name: _plain(value) for name, value in self.summary.items()}
+        cells = [cell for records in tables.values() for record in records for cell in record.values()]
+        undefined = sum(cell is None for cell in [*cells, *summary.values()])
+        return {"summary": summary, "tables": tables, "notes": list(self.notes), "undefined": undefined}
+
 
 Pictures = Mapping[str, Chart | Matrix]
 O = TypeVar("O", bound=Options)  # noqa: E741
@@ -126,3 +149,20 @@ class Experiment(Generic[O]):
             for figure, value in found
         ]
         return pd.DataFrame(rows, columns=["quantity", "published", "here", "accepted", "agrees"]) if rows else None
+
+
+def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
+    columns = {str(name): [_plain(value) for value in table[name].tolist()] for name in table.columns}
+    return [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
+
+
+def _plain(value: Any) -> Any:
+    value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, bool | str) or value is None:
+        return value
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, int):
+        return json_integer(value)
+    found = float(value)
+    return found if math.isfinite(found) else None

@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from core.lab.options import Options
-from core.lab.result import Result
+
+if TYPE_CHECKING:
+    from core.lab.experiment import Result
 
 DIGITS = "printed digits"
-Finder = Callable[[Result], float]
+Finder = Callable[["Result"], float]
 
 
 @dataclass(frozen=True, kw_only=True)

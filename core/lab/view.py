@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from core.lab.result import Result
+if TYPE_CHECKING:
+    from core.lab.experiment import Result
 
 DIGITS = "%.6g"
 HUGE = 1e15

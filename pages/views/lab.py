@@ -9,9 +9,8 @@ import pandas as pd
 import streamlit as st
 
 from core.lab import experiments
-from core.lab.experiment import Experiment
+from core.lab.experiment import Experiment, Result
 from core.lab.options import Options
-from core.lab.result import Result
 from core.lab.view import formats, readable, summary_table, summary_view
 from pages.common import allowance, cached, panels, tours
 from pages.common.control import assign

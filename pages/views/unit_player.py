@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from core.lab.result import Result
+from core.lab.experiment import Result
 from core.lab.signal.sigmoid_unit import taken
 from pages.common.control import reset
 from pages.controls.lab import Bench

@@ -16,10 +16,10 @@ import pytest
 import torch
 
 from core.errors import DepthscopeError, LabError, SeedError
+from core.lab.experiment import Result
 from core.lab.experiments import EXPERIMENTS, SCHEMA, experiment, listing
 from core.lab.norm.norm_steps import NormStepsOptions
 from core.lab.options import Option
-from core.lab.result import Result
 from core.lab.signal.chain import ChainOptions
 from core.lab.signal.width_update import WidthUpdateOptions
 

@@ -14,10 +14,10 @@ import pytest
 from core.figures.axes import log_axis
 from core.figures.chart import Chart, Line
 from core.figures.matrix import Matrix, grid
+from core.lab.experiment import Result
 from core.lab.experiments import EXPERIMENTS, experiment
 from core.lab.options import Options
 from core.lab.published import Printed
-from core.lab.result import Result
 from core.lab.signal.sigmoid_unit import taken
 from core.lab.view import formats, readable, summary_table
 

@@ -15,8 +15,8 @@ from core.errors import LabError
 from core.health.arms import observe_arms
 from core.health.observe import Observation
 from core.health.request import CHAPTER_SEED
+from core.lab.experiment import Result
 from core.lab.experiments import experiment
-from core.lab.result import Result
 from core.lab.tours import TOURS, Step, tour
 
 STEPS = [(name, index) for name, walk in TOURS.items() for index in range(len(walk.steps))]

@@ -15,10 +15,9 @@ import numpy as np
 import pandas as pd
 
 from core.figures.chart import Chart, Line
-from core.lab.experiment import Experiment, Pictures
+from core.lab.experiment import Experiment, Pictures, Result
 from core.lab.norm.row import DTYPES, LONG_ROW, OUTSIDE, ROW, LongRowOptions, long_row_subject
 from core.lab.options import number, whole
-from core.lab.result import Result
 from core.lab.view import TableView, rounded
 
 if TYPE_CHECKING:

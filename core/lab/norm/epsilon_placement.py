@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from core.figures.chart import Chart, Line
-from core.lab.experiment import Experiment, Pictures
+from core.lab.experiment import Experiment, Pictures, Result
 from core.lab.moments import rms
 from core.lab.norm.epsilon import MOMENT_NORMS, ROOT_AXIS, SHARE_AXIS, scales
 from core.lab.norm.law import RowNorm
@@ -19,7 +19,6 @@ from core.lab.norm.row import (
     row_subject,
 )
 from core.lab.options import choice, number
-from core.lab.result import Result
 from core.lab.view import TableView, rounded
 
 

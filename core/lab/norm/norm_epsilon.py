@@ -16,7 +16,7 @@ import pandas as pd
 
 from core.errors import UndefinedNorm
 from core.figures.chart import Chart, Line
-from core.lab.experiment import Experiment, Pictures
+from core.lab.experiment import Experiment, Pictures, Result
 from core.lab.moments import rms
 from core.lab.norm.epsilon import MOMENT_NORMS, ROOT_AXIS, SHARE_AXIS, scales
 from core.lab.norm.row import (
@@ -26,7 +26,6 @@ from core.lab.norm.row import (
 )
 from core.lab.options import choice, number
 from core.lab.published import Printed, cell
-from core.lab.result import Result
 from core.lab.view import TableView
 
 

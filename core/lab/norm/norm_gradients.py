@@ -9,7 +9,7 @@ import pandas as pd
 
 from core.errors import LabError
 from core.figures.chart import Chart, Line
-from core.lab.experiment import Experiment, Pictures
+from core.lab.experiment import Experiment, Pictures, Result
 from core.lab.norm.law import STEP, central_difference
 from core.lab.norm.row import (
     FEATURE_AXIS,
@@ -20,7 +20,6 @@ from core.lab.norm.row import (
     norm_subject,
 )
 from core.lab.options import numbers, whole
-from core.lab.result import Result
 from core.lab.view import TableView, closeness, plural
 
 

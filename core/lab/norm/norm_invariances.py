@@ -11,7 +11,7 @@ import pandas as pd
 
 from core.decoder.splitmix64 import FloatArray
 from core.figures.matrix import Matrix, grid
-from core.lab.experiment import Experiment, Pictures
+from core.lab.experiment import Experiment, Pictures, Result
 from core.lab.moments import rms
 from core.lab.norm.law import NORMS, RowNorm
 from core.lab.norm.row import (
@@ -20,7 +20,6 @@ from core.lab.norm.row import (
     row_subject,
 )
 from core.lab.options import number
-from core.lab.result import Result
 from core.lab.view import TableView, rounded
 
 Change = Callable[[FloatArray], FloatArray]

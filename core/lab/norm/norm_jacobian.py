@@ -10,7 +10,7 @@ import pandas as pd
 from core.decoder.splitmix64 import FloatArray
 from core.figures.chart import Chart, Line
 from core.figures.matrix import Matrix, grid
-from core.lab.experiment import Experiment, Pictures
+from core.lab.experiment import Experiment, Pictures, Result
 from core.lab.norm.law import STEP, RowNorm, central_difference
 from core.lab.norm.row import (
     NORM,
@@ -19,7 +19,6 @@ from core.lab.norm.row import (
     norm_subject,
 )
 from core.lab.options import number
-from core.lab.result import Result
 from core.lab.view import TableView, closeness, rounded
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 
 from core.decoder.splitmix64 import FloatArray
 from core.figures.chart import Chart, Line
-from core.lab.experiment import Experiment, Pictures
+from core.lab.experiment import Experiment, Pictures, Result
 from core.lab.moments import rms
 from core.lab.norm.law import RowNorm
 from core.lab.norm.row import (
@@ -22,7 +22,6 @@ from core.lab.norm.row import (
     norm_subject,
 )
 from core.lab.published import Printed, cell, scalar
-from core.lab.result import Result
 from core.lab.view import TableView, rounded
 
 MOMENT_NAMES = {"layernorm": "variance", "rmsnorm": "mean square", "prmsnorm": "partial mean square"}

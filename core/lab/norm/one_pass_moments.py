@@ -17,10 +17,9 @@ import pandas as pd
 
 from core.errors import LabError
 from core.figures.chart import Chart, Line
-from core.lab.experiment import Experiment, Pictures
+from core.lab.experiment import Experiment, Pictures, Result
 from core.lab.norm.row import DTYPES, LONG_ROW, OUTSIDE, ROW, LongRowOptions, long_row_subject
 from core.lab.options import whole
-from core.lab.result import Result
 from core.lab.view import TableView, plural, rounded
 
 if TYPE_CHECKING:

@@ -8,13 +8,12 @@ import numpy as np
 import pandas as pd
 
 from core.figures.chart import Chart, Line
-from core.lab.experiment import Experiment, Pictures
+from core.lab.experiment import Experiment, Pictures, Result
 from core.lab.moments import rms
 from core.lab.norm.row import (
     FEATURE_AXIS,
 )
 from core.lab.options import Options, number, seed, whole
-from core.lab.result import Result
 from core.lab.view import TableView, plural, rounded
 
 

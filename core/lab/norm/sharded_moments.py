@@ -10,7 +10,7 @@ import pandas as pd
 from core.decoder.splitmix64 import FloatArray
 from core.errors import LabError
 from core.figures.chart import Chart, Line
-from core.lab.experiment import Experiment, Pictures
+from core.lab.experiment import Experiment, Pictures, Result
 from core.lab.norm.law import RowNorm
 from core.lab.norm.row import (
     FEATURE_AXIS,
@@ -20,7 +20,6 @@ from core.lab.norm.row import (
     row_subject,
 )
 from core.lab.options import choice, number, whole
-from core.lab.result import Result
 from core.lab.view import TableView, plural, rounded
 
 SHARDED_EXAMPLE = ((4.0, -2.0, 6.0, 4.0, 1.0, 0.0, -3.0, 2.0),)

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from core.figures.chart import Chart, Line
-from core.lab.experiment import Experiment, Pictures
+from core.lab.experiment import Experiment, Pictures, Result
 from core.lab.moments import rms
 from core.lab.norm.law import RowNorm
 from core.lab.norm.row import (
@@ -18,7 +18,6 @@ from core.lab.norm.row import (
     row_subject,
 )
 from core.lab.options import number
-from core.lab.result import Result
 from core.lab.view import TableView, rounded
 
 

@@ -15,9 +15,8 @@ from core.decoder.splitmix64 import FloatArray
 from core.errors import LabError
 from core.figures.chart import Chart, Line
 from core.lab.decoder_source import DECODER, decoder_subject
-from core.lab.experiment import Experiment, Pictures
+from core.lab.experiment import Experiment, Pictures, Result
 from core.lab.paths.options import NORM_AXIS, JacobianOptions, refuse_norm_after, shortcut_of
-from core.lab.result import Result
 from core.lab.view import TableView, closeness, rounded
 
 

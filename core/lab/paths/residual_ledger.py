@@ -10,9 +10,8 @@ from dataclasses import dataclass
 import pandas as pd
 
 from core.figures.chart import Chart, Line
-from core.lab.experiment import Experiment, Pictures
+from core.lab.experiment import Experiment, Pictures, Result
 from core.lab.options import Options, choice, whole
-from core.lab.result import Result
 from core.lab.view import TableView, plural, rounded
 
 DTYPE_BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2, "float8": 1}

@@ -14,10 +14,9 @@ import pandas as pd
 
 from core.figures.chart import Chart, Line
 from core.lab.decoder_source import DECODER, DecoderOptions, decoder_subject, decoder_tape
-from core.lab.experiment import Experiment, Pictures
+from core.lab.experiment import Experiment, Pictures, Result
 from core.lab.moments import rms
 from core.lab.paths.options import kept, refuse_norm_after, shortcut_of
-from core.lab.result import Result
 from core.lab.view import TableView, closeness, rounded
 
 

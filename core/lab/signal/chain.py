@@ -12,11 +12,10 @@ from core.decoder.progress import Told, counted, silent
 from core.decoder.splitmix64 import FloatArray
 from core.errors import LabError
 from core.figures.chart import Chart, Line
-from core.lab.experiment import Experiment, Pictures
+from core.lab.experiment import Experiment, Pictures, Result
 from core.lab.norm.law import NormKind, RowNorm
 from core.lab.options import Options, choice, consecutive, number, seed, whole
 from core.lab.published import Printed, near, scalar
-from core.lab.result import Result
 from core.lab.signal.activations import ACTIVATIONS
 from core.lab.signal.chain_engine import LAYER_AXIS, RMS_AXIS, Chain, ChainSizes, Weights
 from core.lab.view import TableView, rounded

@@ -9,10 +9,9 @@ import numpy as np
 import pandas as pd
 
 from core.figures.chart import Chart, Line
-from core.lab.experiment import Experiment, Pictures
+from core.lab.experiment import Experiment, Pictures, Result
 from core.lab.options import Options, number, whole
 from core.lab.published import Printed, cell
-from core.lab.result import Result
 from core.lab.view import TableView, rounded
 
 # Gain and layers of the published table: a 10% excess over Qwen2.5-1.5B's 56 branches and over 50 amplifiers, a 10%

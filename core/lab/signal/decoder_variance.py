@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from core.lab.decoder_source import DECODER, DecoderOptions, decoder_subject, decoder_tape
-from core.lab.experiment import Experiment
-from core.lab.result import Result
+from core.lab.experiment import Experiment, Result
 from core.lab.signal.variance_identity import (
     IDENTITY,
     IDENTITY_TITLES,

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from core.lab.experiment import Experiment
+from core.lab.experiment import Experiment, Result
 from core.lab.norm.law import RowNorm
 from core.lab.options import choice
 from core.lab.published import Printed, scalar
-from core.lab.result import Result
 from core.lab.signal.published_chains import (
     PublishedOptions,
     case_pictures,

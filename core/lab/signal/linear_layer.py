@@ -18,10 +18,9 @@ import pandas as pd
 
 from core.decoder.splitmix64 import FloatArray
 from core.figures.chart import Chart, Line
-from core.lab.experiment import Experiment, Pictures
+from core.lab.experiment import Experiment, Pictures, Result
 from core.lab.moments import covariance
 from core.lab.options import Options, number, seed, whole
-from core.lab.result import Result
 from core.lab.view import TableView, rounded
 
 BINS = 41

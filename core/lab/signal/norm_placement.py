@@ -16,11 +16,10 @@ import pandas as pd
 from core.decoder.progress import Told, counted, silent
 from core.errors import LabError
 from core.figures.chart import Chart, Line
-from core.lab.experiment import Experiment, Pictures
+from core.lab.experiment import Experiment, Pictures, Result
 from core.lab.moments import slope
 from core.lab.options import Options, consecutive, seed, whole, wholes
 from core.lab.published import Printed, scalar
-from core.lab.result import Result
 from core.lab.view import TableView, plural, rounded
 
 if TYPE_CHECKING:

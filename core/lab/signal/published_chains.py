@@ -14,11 +14,10 @@ import pandas as pd
 
 from core.decoder.splitmix64 import FloatArray
 from core.figures.chart import Chart, Line, Look
-from core.lab.experiment import Pictures
+from core.lab.experiment import Pictures, Result
 from core.lab.norm.law import RowNorm
 from core.lab.options import Options, seed, whole
 from core.lab.published import Printed, cell
-from core.lab.result import Result
 from core.lab.signal.activations import ACTIVATIONS
 from core.lab.signal.chain_engine import LAYER_AXIS, RMS_AXIS, Chain, ChainSizes
 from core.lab.view import TableView, plural, rounded

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from core.lab.experiment import Experiment
+from core.lab.experiment import Experiment, Result
 from core.lab.published import Printed, scalar
-from core.lab.result import Result
 from core.lab.signal.published_chains import (
     PublishedOptions,
     TorchNormals,

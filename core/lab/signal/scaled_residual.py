@@ -13,9 +13,8 @@ import pandas as pd
 
 from core.decoder.splitmix64 import FloatArray
 from core.errors import LabError
-from core.lab.experiment import Experiment
+from core.lab.experiment import Experiment, Result
 from core.lab.options import Options, choice, number, seed, whole
-from core.lab.result import Result
 from core.lab.signal.variance_identity import (
     IDENTITY,
     IDENTITY_TITLES,

@@ -8,10 +8,9 @@ import numpy as np
 import pandas as pd
 
 from core.figures.chart import Chart, Line
-from core.lab.experiment import Experiment, Pictures
+from core.lab.experiment import Experiment, Pictures, Result
 from core.lab.options import Options, number
 from core.lab.published import Printed, scalar
-from core.lab.result import Result
 from core.lab.signal.activations import sigmoid, sigmoid_slope
 from core.lab.view import TableView, rounded
 

@@ -16,11 +16,10 @@ import pandas as pd
 from core.decoder.progress import Told, counted, silent
 from core.errors import LabError
 from core.figures.chart import Chart, Line
-from core.lab.experiment import Experiment, Pictures
+from core.lab.experiment import Experiment, Pictures, Result
 from core.lab.moments import slope
 from core.lab.options import Options, consecutive, flag, number, seed, whole
 from core.lab.published import Printed, cell, near, scalar
-from core.lab.result import Result
 from core.lab.signal.activations import ACTIVATIONS
 from core.lab.view import TableView, plural, rounded
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from core.lab.experiment import Experiment
+from core.lab.experiment import Experiment, Result
 from core.lab.options import number
 from core.lab.published import Printed, scalar
-from core.lab.result import Result
 from core.lab.signal.published_chains import (
     PublishedOptions,
     TorchNormals,

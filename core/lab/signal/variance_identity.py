@@ -9,9 +9,8 @@ import pandas as pd
 
 from core.decoder.splitmix64 import FloatArray
 from core.figures.chart import Chart, Line
-from core.lab.experiment import Pictures
+from core.lab.experiment import Pictures, Result
 from core.lab.moments import covariance
-from core.lab.result import Result
 
 IDENTITY = (
     r"\begin{aligned}\operatorname{Var}(h+cF)={}&\operatorname{Var}(h)+c^2\operatorname{Var}(F)\\"

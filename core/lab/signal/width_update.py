@@ -18,11 +18,10 @@ import pandas as pd
 from core.decoder.progress import Told, counted, silent
 from core.errors import LabError
 from core.figures.chart import Chart, Line
-from core.lab.experiment import Experiment, Pictures
+from core.lab.experiment import Experiment, Pictures, Result
 from core.lab.moments import rms
 from core.lab.options import Options, consecutive, number, seed, whole, wholes
 from core.lab.published import Printed, cell, near
-from core.lab.result import Result
 from core.lab.view import TableView, plural, rounded
 
 # Outputs of the random layer that are looked at; their RMS scatters by 1 / sqrt(2 * OUTPUTS).
