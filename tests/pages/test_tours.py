@@ -49,7 +49,7 @@ def assert_at(app: AppTest, step: Step) -> None:
         if step.page in PAGES:
             page = PAGES[step.page]
             name, wanted = (
-                (page.selector.name, page.bench(wanted).label)
+                (page.selector.name, page.bench(wanted).experiment.label)
                 if name == "experiment"
                 else (page.bench(step.parameters["experiment"]).controls[name].name, wanted)
             )

@@ -134,7 +134,7 @@ EXPERIMENT = Experiment(
     controls=("factor", *LONG_ROW),
     shared=ROW[1:],
     text=(
-"A sum stops growing where an addend is smaller than half of its last place: in bfloat16, with eight "
+        "A sum stops growing where an addend is smaller than half of its last place: in bfloat16, with eight "
         "significant bits, a sum of unit squares stalls near 256. Squares above 65504 leave float16 altogether. This "
         "is why norms convert to float32 before they square and add."
     ),

@@ -18,7 +18,7 @@ ROOT_AXIS = "root of the row's moment, in the row's own unit"
 
 
 def scales(x: FloatArray, laws: Mapping[str, RowNorm]) -> pd.DataFrame:
-    """Share of full size of the scaled row, sqrt(moment) / denominator, a column a law."""
+    """Share of full size of the scaled row, sqrt(moment) / denominator, one column per law."""
     factors = np.logspace(LOWEST, HIGHEST, STEPS)
     rows = factors[:, None] * x
     roots = np.sqrt(next(iter(laws.values())).moment(rows)[:, 0])

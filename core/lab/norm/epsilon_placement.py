@@ -78,7 +78,7 @@ EXPERIMENT = Experiment(
     controls=("norm", "factor", "epsilon", *ROW),
     shared=ROW,
     text=(
-"The same number means different things in the two places: inside the root it is added to a square, outside to "
+        "The same number means different things in the two places: inside the root it is added to a square, outside to "
         "a size. For the same epsilon the floor lies at its root inside, and at epsilon itself outside."
     ),
     formulas=(r"\frac{z}{\sqrt{s+\varepsilon}}\qquad\text{or}\qquad\frac{z}{\sqrt{s}+\varepsilon}",),

@@ -94,7 +94,7 @@ EXPERIMENT = Experiment(
     controls=("epsilon", *ROW),
     shared=ROW,
     text=(
-"LayerNorm and RMSNorm are the same where the row has mean 0 and part as the mean grows beside the spread. The "
+        "LayerNorm and RMSNorm are the same where the row has mean 0 and part as the mean grows beside the spread. The "
         "row keeps its shape here while its mean is moved from far below zero to far above."
     ),
     formulas=(r"\frac{r_{\mathrm{RMS}}}{r_{\mathrm{LN}}}=\sqrt{1+\frac{\mu^2}{\operatorname{Var}(x)+\varepsilon}}",),

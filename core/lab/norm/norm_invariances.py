@@ -118,7 +118,7 @@ EXPERIMENT = Experiment(
     controls=("factor", "shift", "epsilon", *ROW, "share", "alpha"),
     shared=ROW,
     text=(
-"The row is multiplied by a factor, shifted, turned in sign and read backwards. A norm that does not see a "
+        "The row is multiplied by a factor, shifted, turned in sign and read backwards. A norm that does not see a "
         "change gives the output it gave before (turned or reordered along with the row), up to what epsilon does. "
         "What a norm does not see, nobody sees who looks at its output alone."
     ),

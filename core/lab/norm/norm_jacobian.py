@@ -131,7 +131,7 @@ EXPERIMENT = Experiment(
     controls=(*NORM, "step"),
     shared=ROW,
     text=(
-"A norm passes a small change on through its Jacobian: a projection, divided by the row's size. Without "
+        "A norm passes a small change on through its Jacobian: a projection, divided by the row's size. Without "
         "epsilon LayerNorm loses two directions, the shift of all entries and the row's own scale; RMSNorm loses the "
         "scale alone. A row c times larger has a Jacobian c times smaller."
     ),

@@ -33,7 +33,7 @@ class NormStepsOptions(NormOptions):
 
 
 def norm_steps(options: NormStepsOptions) -> Result:
-    """Moments of the row and of the output. Table: `steps`, a row a step and coordinate (None for a scalar)."""
+    """Moments of the row and of the output. Table: `steps`, one row per step and coordinate (index -1 for a scalar)."""
     x, law = options.row(), options.law()
     output = law(x)
     rows = []

@@ -125,7 +125,7 @@ def _power(offset: float) -> str:
 
 
 def _pictures(result: Result) -> Pictures:
-    """Relative error of every algorithm against the offset, a figure a type."""
+    """Relative error of every algorithm against the offset, one figure per type."""
     found: dict[str, Chart] = {}
     for dtype, table in result.tables["variances"].groupby("dtype", sort=False):
         named = table.assign(offset=[_power(offset) for offset in table["offset"]])
@@ -159,7 +159,7 @@ EXPERIMENT = Experiment(
     controls=("largest_power", *LONG_ROW),
     shared=ROW[1:],
     text=(
-"The mean of the squares minus the square of the mean needs one look at the row, and subtracts two large, "
+        "The mean of the squares minus the square of the mean needs one look at the row, and subtracts two large, "
         "nearly equal numbers once the mean is far from 0. Two passes, or Welford's online update, do not. A variance "
         "may even come out negative."
     ),

@@ -28,7 +28,7 @@ class ResidualOnceOptions(Options):
 
 
 def residual_once(options: ResidualOnceOptions) -> Result:
-    """x + sum u_r beside sum (x + u_r) = P x + sum u_r. Table: `states`, a row a method and feature."""
+    """x + sum u_r beside sum (x + u_r) = P x + sum u_r. Table: `states`, one row per method and feature."""
     generator = np.random.default_rng(options.seed)
     x = generator.standard_normal(options.width)
     parts = generator.standard_normal((options.ranks, options.width))

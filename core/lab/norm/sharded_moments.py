@@ -43,7 +43,7 @@ class ShardedMomentsOptions(RowOptions):
 
 
 def sharded_moments(options: ShardedMomentsOptions) -> Result:
-    """The sharded norm right (summed moments) and wrong (local ones). Table: `outputs`, a row a method and feature."""
+    """The sharded norm right (summed moments) and wrong (local ones). Table: `outputs`, per method and feature."""
     x, law = options.row(), RowNorm(kind=norm_kind(options.norm), epsilon=options.epsilon)
     shards = np.array_split(x, options.ranks)
     outputs = {
@@ -108,7 +108,7 @@ EXPERIMENT = Experiment(
     controls=("norm", "ranks", "epsilon", *ROW),
     shared=ROW,
     text=(
-"The features of a row lie on several ranks. Reducing the sums of x and of x² before anyone divides gives the "
+        "The features of a row lie on several ranks. Reducing the sums of x and of x² before anyone divides gives the "
         "norm of the whole row; a norm of each shard is another function, and averaged variances miss the variance "
         "between the shards' means."
     ),

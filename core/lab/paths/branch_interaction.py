@@ -130,7 +130,7 @@ EXPERIMENT = Experiment(
     draw=_pictures,
     tables={
         "blocks": TableView(
-            alt="Spectral norms of every term, a row a block.",
+            alt="Spectral norms of every term, one row per block.",
             titles={
                 "block": "block",
                 "attention": "attention",

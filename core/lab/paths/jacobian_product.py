@@ -111,7 +111,7 @@ EXPERIMENT = Experiment(
     controls=DECODER,
     shared=DECODER,
     text=(
-"How a small change of the input reaches the end of the stack: the blocks' Jacobians, multiplied in their "
+        "How a small change of the input reaches the end of the stack: the blocks' Jacobians, multiplied in their "
         "order. The norms of the factors bound the norm of the product, often loosely, for the direction that one "
         "block stretches most is not the one the next does. The reversed order is another matrix."
     ),

@@ -48,7 +48,7 @@ class ResidualLedgerOptions(Options):
 
 
 def residual_ledger(options: ResidualLedgerOptions) -> Result:
-    """Exact integer counts. Table: `ledger`, a row an item, with elements, bytes and MiB."""
+    """Exact integer counts. Table: `ledger`, one row per item, with elements, bytes and MiB."""
     state, size = options.batch * options.positions * options.width, DTYPE_BYTES[options.dtype]
     saved = _saved(options, state, size)
     items = {**_moved(options, state, size), **saved, **_held(options, state, size)}

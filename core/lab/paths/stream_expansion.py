@@ -92,7 +92,7 @@ EXPERIMENT = Experiment(
     controls=DECODER,
     shared=DECODER,
     text=(
-"The last state is the input plus every update, each multiplied by the shortcuts after it: exactly, whatever "
+        "The last state is the input plus every update, each multiplied by the shortcuts after it: exactly, whatever "
         "the branches compute. It is an account and no linear model, for every update was made at its own state. A "
         "share may be negative where a term points against the last state."
     ),

@@ -191,7 +191,7 @@ EXPERIMENT = Experiment(
     draw=_pictures,
     tables={
         "variance": TableView(
-            alt="Output variance, a row a way to find it.", titles={"kind": "", "variance": "Var(y)"}
+            alt="Output variance, one row per way to find it.", titles={"kind": "", "variance": "Var(y)"}
         ),
         "outputs": TableView(
             alt="Histogram of the outputs.", titles={"from": "from", "to": "to (excluded)", "count": "count"}

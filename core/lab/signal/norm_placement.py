@@ -58,7 +58,7 @@ class NormPlacementOptions(Options):
 
 
 def norm_placement(options: NormPlacementOptions, told: Told = silent) -> Result:
-    """Last-layer gradient norms. Tables: `gradients` (a row a placement, depth and seed), `mean` over the seeds.
+    """Last-layer gradient norms. Tables: `gradients` (one row per placement, depth and seed), `mean` over the seeds.
 
     `by_theory` starts at the mean of the shallowest stack and has the theorem's slope.
     """
@@ -161,7 +161,7 @@ EXPERIMENT = Experiment(
     draw=_pictures,
     tables={
         "mean": TableView(
-            alt="Mean gradient norm, a row a placement and depth.",
+            alt="Mean gradient norm, one row per placement and depth.",
             titles={
                 "placement": "placement",
                 "blocks": "blocks",

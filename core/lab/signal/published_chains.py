@@ -83,7 +83,7 @@ def published_result(case_name: str, found: dict[str, tuple[ChainSizes, ChainSiz
 
 
 def case_pictures(case: str) -> Callable[[Result], Pictures]:
-    """Pictures of a published chain: forward and backward, a colour a case, each beside its prediction."""
+    """Pictures of a published chain: forward and backward, one colour per case, each beside its prediction."""
 
     def pictures(result: Result) -> Pictures:
         sizes, found = result.tables["sizes"], {}

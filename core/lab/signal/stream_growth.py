@@ -141,7 +141,7 @@ EXPERIMENT = Experiment(
     torch=True,
     controls=("scaled", "blocks", "width", "spread", "ff_ratio", "rows", "seeds", "seed"),
     text=(
-"In a pre-norm stack every branch reads a normalized copy of the stream, so all branches have about one size "
+        "In a pre-norm stack every branch reads a normalized copy of the stream, so all branches have about one size "
         "and their variances add: the stream grows like the root of the depth. No constant is fitted here. Scale the "
         "branches by 1/sqrt(L), and the whole stack adds what one branch added before."
     ),

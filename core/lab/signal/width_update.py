@@ -50,7 +50,7 @@ class WidthUpdateOptions(Options):
 
 
 def width_update(options: WidthUpdateOptions, told: Told = silent) -> Result:
-    """Effect of the update beside a random layer's output, a row a width and seed. Tables: `effects`, `law`."""
+    """Effect of the update beside a random layer's output, one row per width and seed. Tables: `effects`, `law`."""
     cases = [(width, each) for width in options.widths for each in consecutive(options.seed, options.seeds)]
     measured = [_one(options, width, each) for width, each in counted(cases, "draws of a layer", told)]
     effects = pd.DataFrame(measured)
@@ -106,7 +106,7 @@ EXPERIMENT = Experiment(
     function=width_update,
     presets={"one draw": {}, "published": {"seeds": 50}},
     text=(
-"The terms of a random layer mostly cancel, so its output keeps its size at any width. An update that was made "
+        "The terms of a random layer mostly cancel, so its output keeps its size at any width. An update that was made "
         "from its own input does not cancel: all d terms push the same way, and a step that suits a narrow model is "
         "too long for a wide one. A rate in 1/fan-in keeps the effect level."
     ),
@@ -118,7 +118,7 @@ EXPERIMENT = Experiment(
     draw=_pictures,
     tables={
         "law": TableView(
-            alt="The law, its scatter and the measured mean, a row a width.",
+            alt="The law, its scatter and the measured mean, one row per width.",
             titles={
                 "width": "width", "update_effect": "law", "standard_error_of_one_draw": "standard error of one draw",
                 "measured_mean": "measured mean", "with_rate_over_fan_in": "with a rate in 1/fan-in",
