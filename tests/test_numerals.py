@@ -24,15 +24,15 @@ WHOLE: dict[str, Callable[[str], object]] = {
     "seeds": parse_seeds,
     "end of seeds": lambda text: parse_seeds(f"0:{text}"),
     "sizes": lambda text: parse_sizes("--blocks", text),
-    "lab": lambda text: Option(kind="whole", help="").checked("x", text),
-    "lab seed": lambda text: Option(kind="seed", help="").checked("x", text),
-    "lab list": lambda text: Option(kind="wholes", help="").checked("x", text),
+    "lab": lambda text: Option(kind="whole", label="", help="").checked("x", text),
+    "lab seed": lambda text: Option(kind="seed", label="", help="").checked("x", text),
+    "lab list": lambda text: Option(kind="wholes", label="", help="").checked("x", text),
 }
 FINITE: dict[str, Callable[[str], object]] = {
     "band": lambda text: parse_band(f"{text},100"),
     "end of band": lambda text: parse_band(f"0.01,{text}"),
     "vector": lambda text: checked_vector("x", text, 1, 9),
-    "lab": lambda text: Option(kind="number", help="").checked("x", text),
+    "lab": lambda text: Option(kind="number", label="", help="").checked("x", text),
     "sigma": parsed_sigma,
     "ratios": parsed_ratios,
 }

@@ -118,8 +118,8 @@ def _largest(settings: Mapping[str, JsonValue], keys: tuple[str, ...]) -> int:
 
 def _screen_known_family(settings: Mapping[str, JsonValue], budget: Budget) -> None:
     """Families that the plan counts exactly are counted before anything is imported for them."""
-    from core.lab.model_config import FAMILIES, request_from_document
-    from core.lab.plan import role_rows
+    from core.plan.arithmetic import role_rows
+    from core.plan.model_config import FAMILIES, request_from_document
 
     if settings.get("model_type") not in FAMILIES:
         return

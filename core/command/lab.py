@@ -12,14 +12,13 @@ from core.command import options as opt
 from core.command.progress import progress
 from core.errors import LabError
 from core.files import check_outputs, write_text
-from core.lab.experiment import SCHEMA, Experiment
-from core.lab.experiments import EXPERIMENTS, experiment, listing
+from core.lab.experiments import EXPERIMENTS, SCHEMA, experiment, listing
 from core.lab.options import Option, typed
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from core.lab.result import Result
+    from core.lab.experiment import Experiment, Result
 
 # Rows of a table that a terminal is shown; --json and --csv have them all.
 SHOWN_ROWS = 40
@@ -39,7 +38,7 @@ class LabGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list of experiments, without importing them."""
         with formatter.section("Experiments"):
-            formatter.write_dl([(entry.name, entry.title) for entry in EXPERIMENTS.values()])
+            formatter.write_dl([(row["name"], row["title"]) for row in listing()])
 
 
 @click.group(cls=LabGroup, name="lab", invoke_without_command=True)
@@ -62,7 +61,7 @@ def command(context: click.Context, /, as_list: bool, as_json: bool) -> None:
         raise LabError("Name an experiment, or list them all with --list.")
 
 
-def _command(entry: Experiment) -> click.Command:
+def _command(entry: Experiment[Any]) -> click.Command:
     """The subcommand of one experiment; every value arrives as text and is checked by the experiment's options."""
     parameters: list[click.Parameter] = [
         _parameter(name, option, entry.options_type.defaults()[name])
@@ -99,7 +98,7 @@ def _command(entry: Experiment) -> click.Command:
     return click.Command(entry.name, params=parameters, callback=callback, help=f"{entry.title}.")
 
 
-def _export(entry: Experiment, result: Result, csv_folder: str | None, html_file: str | None) -> None:
+def _export(entry: Experiment[Any], result: Result, csv_folder: str | None, html_file: str | None) -> None:
     if csv_folder is None and html_file is None:
         return
     from core.export.csv import write_tables
@@ -119,7 +118,7 @@ def _parameter(name: str, option: Option, default: object) -> click.Option:
     return click.Option([flag, name], type=kind, help=f"{option.help} [default: {typed(default)}]")
 
 
-def readable(entry: Experiment, result: Result) -> str:
+def readable(entry: Experiment[Any], result: Result) -> str:
     """Summary, premises and then the beginnings of the tables, for a terminal."""
     lines = [entry.title, ""]
     width = max(map(len, result.summary))

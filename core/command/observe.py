@@ -93,7 +93,7 @@ def _decoder(context: click.Context, options: dict[str, Any], longest: int) -> t
     beside = opt.given(context, SIZE_NAMES)
     if beside:
         raise ConfigError(f"--config brings its own sizes and spreads; leave {beside[0]} out.")
-    from core.lab.observed_config import read_observed_config
+    from core.plan.observed_config import read_observed_config
 
     return read_observed_config(options["config_file"], longest)
 

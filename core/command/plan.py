@@ -10,10 +10,10 @@ from core.command import options as opt
 from core.command.exports import check_exports, emit_with_tables, export_options, plan_tables
 from core.decoder.config import DecoderConfig
 from core.errors import ConfigError
-from core.lab.model_config import read_model_config
-from core.lab.plan import plan_document
-from core.lab.plan_request import PlanRequest
-from core.lab.presets import LAPTOP, PRESETS
+from core.plan.arithmetic import plan_document
+from core.plan.model_config import read_model_config
+from core.plan.presets import LAPTOP, PRESETS
+from core.plan.request import PlanRequest
 
 PLAN = PRESETS[LAPTOP].request.config
 SIZE_NAMES = (

@@ -29,10 +29,10 @@ def trace_document() -> dict[str, Any]:
     from core.decoder.fixtures import FIXTURES
     from core.health.report import observe_document
     from core.health.request import ObserveRequest
-    from core.lab.plan import plan_document
-    from core.lab.presets import LAPTOP, PRESETS
     from core.lab.synthetic import synthetic_classifiers
-    from core.lab.worked_values import worked_values
+    from core.plan.arithmetic import plan_document
+    from core.plan.presets import LAPTOP, PRESETS
+    from core.plan.worked_values import worked_values
 
     return {
         "schema": SCHEMA,

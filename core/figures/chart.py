@@ -9,9 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, ParamSpec, Protocol, TypeVar
-
-import plotly.graph_objects as go
+from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, Protocol, TypeVar
 
 from core.figures.axes import log_axis, point_ticks, whole_ticks
 from core.figures.marks import Line, Look, Ribbon, Strip
@@ -19,6 +17,9 @@ from core.figures.style import HEIGHT, PALETTES, Palette, Theme, heading, layout
 from core.figures.style import figure as assembled
 from core.figures.style import upright as turned
 from core.figures.traces import line_trace, ribbon_trace
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
 
 __all__ = ["Chart", "Drawn", "Line", "Look", "Picture", "Ribbon", "Strip"]
 

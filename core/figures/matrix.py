@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-import plotly.graph_objects as go
 
 from core.figures.style import HEIGHT, PALETTES, Theme, heading, layout, plain
 from core.figures.style import figure as assembled
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
 
 # Blue for negative and vermilion for positive numbers, with the paper between; the ink can be read on all of them.
 ENDS: Mapping[Theme, tuple[str, str]] = {"light": ("#8CBFE0", "#F2B48A"), "dark": ("#0B5A8A", "#97460B")}

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import html
 from dataclasses import dataclass
-from typing import Any, Literal
-
-import plotly.graph_objects as go
+from typing import TYPE_CHECKING, Any, Literal
 
 from core.recipes.catalogue import LOOKS
 from core.recipes.recipe import JOINT
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
 
 Theme = Literal["light", "dark"]
 
@@ -164,6 +165,8 @@ def figure(traces: list[dict[str, Any]], layout: dict[str, Any]) -> go.Figure:
 
     The check takes a tenth of a second a figure, a slider's whole patience; the tests make it for every figure.
     """
+    import plotly.graph_objects as go  # only where a figure is drawn
+
     return go.Figure({"data": traces, "layout": layout}, _validate=False)
 
 

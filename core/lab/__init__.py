@@ -1,1 +1,1 @@
-"""Small studies beside the observed decoders: worked values, symbolic plans, initialization."""
+"""The labs: one experiment, one file; and the studies of an initializer and of the band."""

@@ -10,6 +10,7 @@ from core.decoder.config import Budget, DecoderConfig
 from core.decoder.graph import Addition, Graph
 from core.health.request import CHAPTER_SEED, ObserveRequest
 from core.lab.options import Options, choice, seed, whole, words
+from core.lab.view import plural
 from core.recipes.catalogue import DEFAULT, RECIPES, recipe
 
 if TYPE_CHECKING:
@@ -19,20 +20,30 @@ if TYPE_CHECKING:
 CHAPTER = DecoderConfig()
 LAB_BUDGET = Budget(max_parameters=2**23, max_positions=512)
 RUNNABLE = tuple(known.name for known in RECIPES if known.refusal is None)
+# The order of its controls.
+DECODER = ("recipe", "blocks", "width", "seed", "heads", "kv_heads", "ff_width", "text")
+# Where an experiment has a source of rows, a decoder's options count for the decoder alone.
+READ = ("source", ("decoder",))
 
 
 @dataclass(frozen=True, kw_only=True)
 class DecoderOptions(Options):
     """A decoder in binary64 and its row of tokens; the defaults are the narrow eight-block fixture's."""
 
-    blocks: int = whole(CHAPTER.blocks, 1, 256, "Complete blocks L.")
-    width: int = whole(CHAPTER.width, 1, 512, "Features d of the stream.")
-    heads: int = whole(CHAPTER.heads, 1, 64, "Query heads.")
-    kv_heads: int | None = whole(None, 1, 64, "Key/value heads; as many as query heads unless given.")
-    ff_width: int = whole(CHAPTER.ff_width, 1, 2048, "Feed-forward features.")
-    seed: int = seed(CHAPTER_SEED)
-    recipe: str = choice(DEFAULT, RUNNABLE, "A name of `recipes`.")
-    text: str = words("", "A row of UTF-8 bytes plus 10; the chapter's four tokens unless given.")
+    blocks: int = whole(CHAPTER.blocks, 1, 256, "Blocks L", "Complete blocks L.", when=READ)
+    width: int = whole(CHAPTER.width, 1, 512, "Width d", "Features d of the stream.", when=READ)
+    heads: int = whole(CHAPTER.heads, 1, 64, "Query heads", "Query heads.", when=READ, more=True)
+    kv_heads: int | None = whole(
+        None, 1, 64, "Key/value heads", "Key/value heads; as many as query heads unless given.", when=READ, more=True
+    )
+    ff_width: int = whole(
+        CHAPTER.ff_width, 1, 2048, "Feed-forward width", "Feed-forward features.", when=READ, more=True
+    )
+    seed: int = seed(CHAPTER_SEED, when=("source", ("drawn", "decoder")))
+    recipe: str = choice(DEFAULT, RUNNABLE, "Recipe", "A name of `recipes`.", when=READ)
+    text: str = words(
+        "", "Text", "A row of UTF-8 bytes plus 10; the chapter's four tokens unless given.", when=READ, more=True
+    )
 
     def check(self) -> None:
         """Refuse a decoder that cannot be built or is too large for a lab."""
@@ -83,3 +94,8 @@ def decoder_tape(options: DecoderOptions) -> Tape:
     from core.decoder.forward_pass import forward
 
     return forward(options.graph(), decoder_weights(options), options.batch())
+
+
+def decoder_subject(options: DecoderOptions) -> str:
+    """A decoder's sizes, recipe and seed, for the line under a title."""
+    return f"L = {plural(options.blocks, 'block')}, d = {options.width}, {options.recipe}, seed {options.seed}"

@@ -1,62 +1,114 @@
-"""One experiment: a name, the page it stands on, its options, its presets and the function that runs it."""
+"""One experiment, and what it hands over: named scalars, long tables and sentences, as one JSON document on request."""
 
 from __future__ import annotations
 
-import importlib
 import inspect
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal, cast, get_type_hints
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar, cast, get_type_hints
+
+import numpy as np
+import pandas as pd
 
 from core import __version__
 from core.decoder.progress import Told, silent
 from core.errors import LabError, shown
-from core.lab.options import Options
-from core.lab.result import Result
+from core.figures.chart import Chart, Picture
+from core.figures.matrix import Matrix
+from core.lab.experiments import EXPERIMENTS, SCHEMA
+from core.lab.options import Option, Options
+from core.lab.published import Printed
+from core.lab.view import TableView
+from core.strict_json import json_integer
 
-Page = Literal["signal_lab", "norm_lab", "residual_paths"]
-SCHEMA = "depthscope.lab/1"
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Result:
+    """`summary` holds scalars by name, `tables` long tables by name (one row per observation), `notes` the premises.
+
+    A value that is undefined or outside its floating type is None in the summary and NaN or infinite in a table.
+    """
+
+    summary: Mapping[str, Any]
+    tables: Mapping[str, pd.DataFrame]
+    notes: Sequence[str] = ()
+
+    def document(self) -> dict[str, Any]:
+        """The result for JSON; what is not finite is null and counted under `undefined`."""
+        tables = {name: _records(table) for name, table in self.tables.items()}
+        summary = {name: _plain(value) for name, value in self.summary.items()}
+        cells = [cell for records in tables.values() for record in records for cell in record.values()]
+        undefined = sum(cell is None for cell in [*cells, *summary.values()])
+        return {"summary": summary, "tables": tables, "notes": list(self.notes), "undefined": undefined}
+
+
+Pictures = Mapping[str, Chart | Matrix]
+O = TypeVar("O", bound=Options)  # noqa: E741
 
 
 @dataclass(frozen=True, kw_only=True)
-class Experiment:
-    """An entry of the registry; `place` is `module:function` below `core.lab`, imported when first needed.
+class Experiment(Generic[O]):
+    """What the command line runs and a page shows.
 
-    `presets` are settings by name, each a mapping of the options that differ from the defaults. `torch` says that
-    running it imports torch, whatever the options.
+    `label` is the short name on the page; `presets` are settings by name, each a mapping of the options that differ
+    from the defaults. `torch` says that running it imports torch, whatever the options. `controls` names the options in
+    the order of the page, the declared order unless given; those in `shared` have one control for the whole page.
+
+    `text` says what to look for, `formulas` are LaTeX, `subject` names the setting under a figure's title, `reading`
+    states the summary in a sentence, `draw` makes the pictures and `tables` says how the tables are read.
     """
 
-    name: str
     title: str
-    page: Page
-    place: str
-    presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    label: str
+    function: Callable[[O], Result]
+    presets: Mapping[str, Mapping[str, Any]]
+    text: str
+    formulas: tuple[str, ...]
+    subject: Callable[[O], str]
+    reading: Callable[[Mapping[str, Any]], str]
+    draw: Callable[[Result], Pictures]
+    tables: Mapping[str, TableView]
+    published: Sequence[Printed] = ()
+    controls: Sequence[str] = ()
+    shared: Sequence[str] = ()
     torch: bool = False
 
     @property
-    def function(self) -> Callable[[Any], Result]:
-        """The core function: options in, result out."""
-        module, function = self.place.split(":")
-        return cast(Callable[[Any], Result], getattr(importlib.import_module(f"core.lab.{module}"), function))
+    def name(self) -> str:
+        """The name on the command line, which is its file's."""
+        return self.function.__module__.rpartition(".")[2].replace("_", "-")
 
     @property
-    def options_type(self) -> type[Options]:
-        """The options class that the function takes."""
-        return cast(type[Options], get_type_hints(self.function)["options"])
+    def page(self) -> str:
+        """The name of the page that it stands on."""
+        return EXPERIMENTS[self.name].name
 
-    def options(self, given: Mapping[str, object] | None = None, preset: str | None = None) -> Options:
+    @property
+    def options_type(self) -> type[O]:
+        """The options class that the function takes."""
+        return cast(type[O], get_type_hints(self.function)["options"])
+
+    @property
+    def declared(self) -> dict[str, Option]:
+        """The options that the page has a control for, in its order."""
+        declared = self.options_type.declared()
+        return {name: declared[name] for name in self.controls or declared}
+
+    def options(self, given: Mapping[str, object] | None = None, preset: str | None = None) -> O:
         """Checked options: the defaults, changed by a preset, changed by `given`. Raises `LabError`."""
         if preset is not None and preset not in self.presets:
-            known = f"the presets are {', '.join(self.presets)}" if self.presets else "it has none"
-            raise LabError(f"The preset {shown(preset)} of {self.name} is unknown; {known}.")
+            raise LabError(
+                f"The preset {shown(preset)} of {self.name} is unknown; the presets are {', '.join(self.presets)}."
+            )
         chosen = self.presets[preset] if preset is not None else {}
         return self.options_type.parse({**chosen, **(given or {})})
 
-    def needs_torch(self, options: Options) -> bool:
+    def needs_torch(self, options: O) -> bool:
         """Whether running with these options imports torch."""
         return self.torch or getattr(options, "source", None) == "decoder"
 
-    def run(self, options: Options | None = None, told: Told = silent) -> Result:
+    def run(self, options: O | None = None, told: Told = silent) -> Result:
         """The result for options of this experiment's own class; the defaults unless given.
 
         `told` hears of the draws of an experiment that counts them.
@@ -68,7 +120,7 @@ class Experiment:
         counts = "told" in inspect.signature(function).parameters
         return function(options, told=told) if counts else function(options)
 
-    def document(self, options: Options | None = None, result: Result | None = None) -> dict[str, Any]:
+    def document(self, options: O | None = None, result: Result | None = None) -> dict[str, Any]:
         """The `lab` document: identity, options and result, for JSON; `result` is what `run` gave for `options`."""
         options = self.options() if options is None else options
         result = self.run(options) if result is None else result
@@ -81,3 +133,36 @@ class Experiment:
             "options": options.document(),
             **result.document(),
         }
+
+    def pictures(self, result: Result, subject: str) -> dict[str, Picture]:
+        """Every picture by the name of its file, with the setting under its title."""
+        return {
+            f"{self.name}-{key}": replace(picture, subject=picture.subject or subject)
+            for key, picture in self.draw(result).items()
+        }
+
+    def published_table(self, options: O, result: Result) -> pd.DataFrame | None:
+        """The published figures beside the result's, or None where none is published for the options."""
+        found = [(figure, float(figure.find(result))) for figure in self.published if figure.belongs(options)]
+        rows = [
+            (figure.what, figure.printed, value, figure.accepted, "yes" if figure.agrees(value) else "no")
+            for figure, value in found
+        ]
+        return pd.DataFrame(rows, columns=["quantity", "published", "here", "accepted", "agrees"]) if rows else None
+
+
+def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
+    columns = {str(name): [_plain(value) for value in table[name].tolist()] for name in table.columns}
+    return [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
+
+
+def _plain(value: Any) -> Any:
+    value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, bool | str) or value is None:
+        return value
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, int):
+        return json_integer(value)
+    found = float(value)
+    return found if math.isfinite(found) else None

@@ -1,7 +1,7 @@
 """Options of an experiment: frozen, valid by construction, the same for pages, the command line and Python.
 
 An experiment declares a subclass of `Options` whose fields are made by `whole`, `number`, `choice` and their kin. The
-declaration carries the limits, so that a widget and a command-line option are read off it.
+declaration carries limits, label and help, so that a widget and a command-line option are read off it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
 from core.errors import LabError, shown
@@ -23,15 +23,25 @@ FLAGS = {"true": True, "false": False, "1": True, "0": False}
 
 @dataclass(frozen=True, kw_only=True)
 class Option:
-    """What one field takes: its kind, inclusive limits or choices, and one line of help."""
+    """What one field takes: its kind, inclusive limits or choices, and one line of help; and how a page shows it.
+
+    `label` stands above its widget. `widget`, where given, replaces the kind's own, and `step` is that of a number.
+    `when` names another option and the values of it for which this one counts; it is met where the experiment does not
+    have that option. `more` puts the widget into the fold below the others.
+    """
 
     kind: Kind
+    label: str
     help: str
     low: float = -math.inf
     high: float = math.inf
     choices: tuple[str, ...] = ()
     most: int = 1
     optional: bool = False
+    widget: Literal["slider", "choice"] | None = None
+    step: float | None = None
+    when: tuple[str, tuple[str, ...]] | None = None
+    more: bool = False
 
     def checked(self, name: str, value: object) -> Any:
         """`value`, or the value that its text writes out; raises `LabError` naming the rule."""
@@ -48,52 +58,53 @@ class Option:
         return value
 
 
-def whole(default: int | None, low: int, high: int, text: str) -> Any:
+def whole(default: int | None, low: int, high: int, label: str, text: str, **shown: Any) -> Any:
     """A whole number from `low` to `high`; a default of None makes it optional."""
-    option = Option(kind="whole", help=text, low=low, high=high, optional=default is None)
-    return field(default=default, metadata={"option": option})
+    return _declared(default, kind="whole", label=label, help=text, low=low, high=high, **shown)
 
 
-def number(default: float, low: float, high: float, text: str) -> Any:
+def number(default: float, low: float, high: float, label: str, text: str, **shown: Any) -> Any:
     """A finite number from `low` to `high`."""
-    return field(default=default, metadata={"option": Option(kind="number", help=text, low=low, high=high)})
+    return _declared(default, kind="number", label=label, help=text, low=low, high=high, **shown)
 
 
-def choice(default: str, choices: tuple[str, ...], text: str) -> Any:
+def choice(default: str, choices: tuple[str, ...], label: str, text: str, **shown: Any) -> Any:
     """One of `choices`."""
-    return field(default=default, metadata={"option": Option(kind="choice", help=text, choices=choices)})
+    return _declared(default, kind="choice", label=label, help=text, choices=choices, **shown)
 
 
-def flag(default: bool, text: str) -> Any:
+def flag(default: bool, label: str, text: str) -> Any:
     """True or false."""
-    return field(default=default, metadata={"option": Option(kind="flag", help=text)})
+    return _declared(default, kind="flag", label=label, help=text)
 
 
-def seed(default: int = 0, text: str = "Any unsigned 64-bit seed.") -> Any:
+def seed(default: int = 0, text: str = "Any unsigned 64-bit seed.", **shown: Any) -> Any:
     """An unsigned 64-bit seed."""
-    return field(default=default, metadata={"option": Option(kind="seed", help=text)})
+    return _declared(default, kind="seed", label="Seed", help=text, **shown)
 
 
-def words(default: str, text: str) -> Any:
+def words(default: str, label: str, text: str, **shown: Any) -> Any:
     """Free text of at most `MAX_TEXT` characters."""
-    return field(default=default, metadata={"option": Option(kind="text", help=text)})
+    return _declared(default, kind="text", label=label, help=text, **shown)
 
 
-def numbers(default: tuple[float, ...] | None, low: int, high: int, text: str) -> Any:
+def numbers(default: tuple[float, ...] | None, low: int, high: int, label: str, text: str, **shown: Any) -> Any:
     """A vector of `low` to `high` finite numbers, in text separated by commas; None makes it optional."""
-    option = Option(kind="numbers", help=text, low=low, high=high, optional=default is None)
-    return field(default=default, metadata={"option": option})
+    return _declared(default, kind="numbers", label=label, help=text, low=low, high=high, **shown)
 
 
-def rows(default: tuple[tuple[float, ...], ...], low: int, high: int, text: str) -> Any:
+def rows(default: tuple[tuple[float, ...], ...], low: int, high: int, label: str, text: str, **shown: Any) -> Any:
     """Equally long vectors of `low` to `high` finite numbers, in text separated by semicolons."""
-    return field(default=default, metadata={"option": Option(kind="rows", help=text, low=low, high=high)})
+    return _declared(default, kind="rows", label=label, help=text, low=low, high=high, **shown)
 
 
-def wholes(default: tuple[int, ...], low: int, high: int, most: int, text: str) -> Any:
+def wholes(default: tuple[int, ...], low: int, high: int, most: int, label: str, text: str) -> Any:
     """Up to `most` increasing whole numbers from `low` to `high`, in text separated by commas."""
-    option = Option(kind="wholes", help=text, low=low, high=high, most=most)
-    return field(default=default, metadata={"option": option})
+    return _declared(default, kind="wholes", label=label, help=text, low=low, high=high, most=most)
+
+
+def _declared(default: object, **facts: Any) -> Any:
+    return field(default=default, metadata={"option": Option(optional=default is None, **facts)})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +127,7 @@ class Options:
     @classmethod
     def defaults(cls) -> dict[str, Any]:
         """The default of every option."""
-        return {entry.name: _default(entry) for entry in dataclasses.fields(cls)}
+        return {entry.name: entry.default for entry in dataclasses.fields(cls)}
 
     @classmethod
     def parse(cls, given: Mapping[str, object]) -> Self:
@@ -145,11 +156,6 @@ def typed(value: object) -> str:
         return "" if value is None else str(value).removesuffix(".0")
     nested = any(isinstance(item, tuple) for item in value)
     return (";" if nested else ",").join(typed(item) for item in value)
-
-
-def _default(entry: Field[Any]) -> Any:
-    assert entry.default is not MISSING
-    return entry.default
 
 
 def _plain(value: Any) -> Any:

@@ -1,16 +1,16 @@
-"""How one experiment is shown: its words, formulas, pictures and tables, all read off its options and its result."""
+"""How the tables of an experiment are read, and how its sentences say numbers."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from core.figures.chart import Picture
-from core.lab.result import Result
+if TYPE_CHECKING:
+    from core.lab.experiment import Result
 
 DIGITS = "%.6g"
 HUGE = 1e15
@@ -33,23 +33,7 @@ class TableView:
         return readable(found[list(self.titles)].rename(columns=dict(self.titles)) if self.titles else found)
 
 
-@dataclass(frozen=True, kw_only=True)
-class LabView:
-    """An experiment as a page shows it.
-
-    `text` says what to look for, `formulas` are LaTeX, `subject` names the setting under a figure's title, `reading`
-    states the result in a sentence, and `pictures` and `tables` go by the names of their files.
-    """
-
-    text: str
-    formulas: tuple[str, ...]
-    subject: Callable[[Any], str]
-    reading: Callable[[Result], str]
-    pictures: Callable[[Result, str], Mapping[str, Picture]]
-    tables: Mapping[str, TableView]
-
-
-def number(value: Any, digits: int = 4) -> str:
+def rounded(value: Any, digits: int = 4) -> str:
     """A number of a summary in a sentence: four digits unless told, and a word where it is undefined."""
     return "undefined" if value is None or math.isnan(value) else f"{value:.{digits}g}"
 
@@ -59,7 +43,7 @@ def closeness(error: float) -> str:
     return f"to {error:.1e}" if error else "exactly"
 
 
-def counted(count: int, thing: str) -> str:
+def plural(count: int, thing: str) -> str:
     """A count with its noun, `1 draw` or `3 draws`."""
     return f"{count} {thing}{'' if count == 1 else 's'}"
 
@@ -89,7 +73,7 @@ def summary_table(result: Result) -> pd.DataFrame:
 def summary_view(result: Result) -> pd.DataFrame:
     """The summary as people read it: words, whole numbers in full, other numbers to six digits."""
     numbers = _numbers(result)
-    texts = [f"{value:,}" if isinstance(value, int) else number(value, 6) for value in numbers.values()]
+    texts = [f"{value:,}" if isinstance(value, int) else rounded(value, 6) for value in numbers.values()]
     return pd.DataFrame({"quantity": [name.replace("_", " ") for name in numbers], "value": texts})
 
 

@@ -9,7 +9,7 @@ from core.audit.gate import findings_of, nothing_judged
 from core.audit.initialization.findings import VERDICTS, Severity, severity
 from core.health.band import DEFAULT_BAND
 from core.health.diagnosis import compared, diagnose_arm
-from core.lab.view import counted
+from core.lab.view import plural
 from core.tables.observe_words import loss_sentence
 
 Document = Mapping[str, Any]
@@ -27,7 +27,7 @@ def model_sentence(document: Document) -> str:
     """Class, size and depth, and what `weights_sentence` says."""
     model, additions = document["model"], len(document["additions"])
     return (
-        f"{model['class']} with {model['parameters']:,} parameters, {counted(model['blocks'], 'block')} and "
+        f"{model['class']} with {model['parameters']:,} parameters, {plural(model['blocks'], 'block')} and "
         f"{additions} additions to the residual stream. {weights_sentence(document)}"
     )
 
@@ -68,7 +68,7 @@ def identity_sentence(document: Document) -> str:
     if identity["verdict"] == "proved":
         return (
             f"Coefficient times contribution plus shortcut is the next state at all {additions} additions{close}, and "
-            f"{counted(identity['interventions'], 'intervention')} that zeroed an addition's writers changed what "
+            f"{plural(identity['interventions'], 'intervention')} that zeroed an addition's writers changed what "
             "they should and nothing before it."
         )
     reason = identity["reason"] or "no reason was given"

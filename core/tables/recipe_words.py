@@ -8,7 +8,7 @@ import pandas as pd
 
 from core.compare.card import Card
 from core.compare.request import ComparisonRequest
-from core.lab.view import counted
+from core.lab.view import plural
 from core.recipes.recipe import JOINT
 from core.sweep.ranges import seed_text
 
@@ -29,13 +29,13 @@ def overview_sentences(overview: pd.DataFrame, band: tuple[float, float]) -> tup
         return ("No recipe was observed.", "Each says below why.")
     inside = f"every ratio of every seed within the band [{band[0]:g}, {band[1]:g}]"
     safe = [str(name) for name in seen.loc[seen["share_within"] == 1.0, "recipe"]]
-    depth = f"At {counted(int(overview['blocks'].iloc[0]), 'block')}"
+    depth = f"At {plural(int(overview['blocks'].iloc[0]), 'block')}"
     if len(safe) == len(seen):
         return (f"{depth} all recipes shown keep {inside}.",)
     left = []
     for row in seen[seen["share_within"] < 1.0].to_dict("records"):
         out = row["seeds"] - round(row["share_within"] * row["seeds"])
-        left.append(f"{row['recipe']} with {out} of {counted(row['seeds'], 'seed')}")
+        left.append(f"{row['recipe']} with {out} of {plural(row['seeds'], 'seed')}")
     keeps = "no recipe keeps" if not safe else f"{_listed(safe)} {'keeps' if len(safe) == 1 else 'keep'}"
     return (f"{depth} {keeps} {inside}.", f"The band is left by {_listed(left)}.")
 
@@ -46,7 +46,7 @@ def twin_sentences(overview: pd.DataFrame) -> list[str]:
     columns = ("largest_activation_ratio", "largest_adjoint_ratio", "loss_nats")
     for row in overview[overview["seeds"] > 0].to_dict("records"):
         twins.setdefault(tuple(f"{row[name]:.8e}" for name in columns), []).append(str(row["recipe"]))
-    where = counted(int(overview["blocks"].iloc[0]), "block") if len(overview) else ""
+    where = plural(int(overview["blocks"].iloc[0]), "block") if len(overview) else ""
     return [
         f"{_listed(names)} give the same numbers at {where}: their lines lie on each other."
         for names in twins.values()

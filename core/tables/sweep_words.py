@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from core.health.band import Band
-from core.lab.view import counted
+from core.lab.view import plural
 from core.sweep.cost import SweepEstimate
 from core.sweep.grid import SweepGrid
 from core.sweep.interactive import SLICE_SECONDS, InteractiveSweep, Pace
@@ -77,10 +77,10 @@ def verdict_sentences(summary: pd.DataFrame, band: Band) -> list[str]:
         seeds = int(last["seeds"])
         kept = round(float(last["share_within"]) * seeds)
         safe = shares["blocks"][(shares["share_within"] == 1.0).cummin()]
-        deep = f"; every seed does up to {counted(int(safe.max(), 'block'))}" if len(safe) and kept < seeds else ""
+        deep = f"; every seed does up to {plural(int(safe.max(), 'block'))}" if len(safe) and kept < seeds else ""
         found.append(
             f"{name}: {kept} of {seeds} seeds keep every ratio within [{band.lower:g}, {band.upper:g}] at "
-            f"{counted(int(last['blocks']), 'block')}{deep}."
+            f"{plural(int(last['blocks']), 'block')}{deep}."
         )
     more = len(found) - MOST_SENTENCES
     return found if more <= 0 else [*found[:MOST_SENTENCES], f"{more} more series: see Within the band."]

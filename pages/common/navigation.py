@@ -17,14 +17,12 @@ from pages.controls import (
     bands,
     depth_sweep,
     initialization,
+    lab,
     laptop_plan,
     model_audit,
-    norm_lab,
     published_fixtures,
     recipes,
     residual_health,
-    residual_paths,
-    signal_lab,
     survey,
 )
 
@@ -84,11 +82,14 @@ ENTRIES = (
     ),
     Entry(script="pages/learn/laptop_plan.py", title="Laptop plan", icon="computer", controls=laptop_plan.CONTROLS),
     Entry(script="pages/learn/bands.py", title="Bands", icon="traffic", controls=bands.CONTROLS),
-    Entry(script="pages/learn/signal_lab.py", title="Signal lab", icon="waves", controls=signal_lab.CONTROLS),
-    Entry(script="pages/learn/norm_lab.py", title="Norm lab", icon="balance", controls=norm_lab.CONTROLS),
+    Entry(
+        script="pages/learn/signal_lab.py", title="Signal lab", icon="waves",
+        controls=lab.PAGES["signal_lab"].controls,
+    ),
+    Entry(script="pages/learn/norm_lab.py", title="Norm lab", icon="balance", controls=lab.PAGES["norm_lab"].controls),
     Entry(
         script="pages/learn/residual_paths.py", title="Residual paths", icon="alt_route",
-        controls=residual_paths.CONTROLS,
+        controls=lab.PAGES["residual_paths"].controls,
     ),
     Entry(script="pages/learn/method_and_limits.py", title="Method and limits", icon="square_foot"),
 )  # fmt: skip

@@ -15,12 +15,11 @@ from core.errors import LabError, shown
 from core.lab.tours import TOURS, Step, tour
 from pages.common import navigation, panels, settings
 from pages.common.control import assign
-from pages.controls import norm_lab, residual_paths, signal_lab
+from pages.controls import lab
 
 # Session entry: (name, position) of the stop, None after the end of a tour.
 PLACE = "tour place"
 NAME, STOP = "tour", "stop"
-LABS = {page.name: page for page in (signal_lab.PAGE, norm_lab.PAGE, residual_paths.PAGE)}
 
 
 def draw(entry: navigation.Entry) -> None:
@@ -58,9 +57,9 @@ def go(name: str, position: int) -> None:
 
 def setting(step: Step) -> dict[str, Any]:
     """The values of every control that a stop sets: what it names, and its experiment's or page's at their defaults."""
-    if step.page in LABS:
+    if step.page in lab.PAGES:
         given = {name: value for name, value in step.parameters.items() if name != "experiment"}
-        return LABS[step.page].setting(step.parameters["experiment"], given)
+        return lab.PAGES[step.page].setting(step.parameters["experiment"], given)
     entry = navigation.entry_named(step.page)
     assert entry is not None
     values = {control.name: control.default for control in entry.all_controls}

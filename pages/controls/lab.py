@@ -1,17 +1,17 @@
-"""How the options of an experiment become controls: limits, choices, default and help are the option's own.
+"""The controls of the lab pages, read off the experiments' options: limits, choices, defaults, labels and help.
 
-A control is named `{prefix}_{experiment}_{option}`; an option that several experiments of a page share has one control,
-`{prefix}_{option}`. `{prefix}_experiment` chooses the experiment.
+A control is named `{folder}_{experiment}_{option}`, or `{folder}_{option}` where the experiments of a page share it.
+`{folder}_experiment` chooses the experiment.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from core.lab import experiments
 from core.lab.experiment import Experiment
-from core.lab.experiments import experiment
 from core.lab.options import Option, Options, typed
 from pages.common.control import Control, Kind
 
@@ -23,64 +23,46 @@ TEXT_KINDS = ("numbers", "rows", "wholes", "text")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Field:
-    """What a page adds to an option: its label, and where needed another widget, a step, and when it matters.
-
-    `when` names another option of the experiment and the values for which this one is drawn and counts. `more` puts it
-    into the fold below the others; `shared` makes it one control for all experiments of the page.
-    """
-
-    option: str
-    label: str
-    kind: Kind | None = None
-    step: float | None = None
-    when: tuple[str, tuple[Any, ...]] | None = None
-    more: bool = False
-    shared: bool = False
-
-
-@dataclass(frozen=True, kw_only=True)
 class Bench:
-    """An experiment on its page: its short name, its fields, and the control of every field."""
+    """An experiment on its page, and the control of every option that the page shows."""
 
-    experiment: Experiment
-    label: str
-    fields: tuple[Field, ...]
+    experiment: Experiment[Any]
     controls: Mapping[str, Control]
 
-    def counts(self, field: Field) -> bool:
-        """Whether a field matters now; what a hidden field depends on must matter too."""
-        if field.when is None:
+    def counts(self, name: str) -> bool:
+        """Whether an option matters now; what a hidden option depends on must matter too."""
+        when = self.experiment.declared[name].when
+        if when is None or when[0] not in self.controls:
             return True
-        name, values = field.when
-        master = next(other for other in self.fields if other.option == name)
-        return self.counts(master) and self.controls[name].value in values
+        master, values = when
+        return self.counts(master) and self.controls[master].value in values
 
     def given(self) -> dict[str, object]:
         """The options that count now; an empty text leaves an option at its default."""
-        found = {field.option: self.controls[field.option].value for field in self.fields if self.counts(field)}
+        found = {name: control.value for name, control in self.controls.items() if self.counts(name)}
         return {name: value for name, value in found.items() if value != ""}
 
     def options(self) -> Options:
         """The checked options that the controls describe; raises `LabError`."""
-        return self.experiment.options(self.given())
+        checked: Options = self.experiment.options(self.given())
+        return checked
 
     def setting(self, given: Mapping[str, object], *, everything: bool = False) -> dict[str, Any]:
-        """Control values for options: those given, and the page's own (or `everything`) at their defaults."""
+        """Control values for options: those given, and the experiment's own (or `everything`) at their defaults."""
         options = self.experiment.options(given)
         found = {}
-        for field in self.fields:
-            control = self.controls[field.option]
-            if field.option in given:
-                found[control.name] = _value(control, getattr(options, field.option))
-            elif everything or not field.shared:
+        for name, control in self.controls.items():
+            if name in given:
+                value = getattr(options, name)
+                found[control.name] = typed(value) if control.kind == "text" else value
+            elif everything or name not in self.experiment.shared:
                 found[control.name] = control.default
         return found
 
 
 @dataclass(frozen=True, kw_only=True)
 class LabPage:
-    """A page of experiments: its name, the control that chooses one, and a bench each."""
+    """A page of experiments: its name, the control that chooses one, and a bench for each."""
 
     name: str
     title: str
@@ -96,7 +78,7 @@ class LabPage:
     @property
     def chosen(self) -> Bench:
         """The bench of the experiment chosen now."""
-        return next(bench for bench in self.benches if bench.label == self.selector.value)
+        return next(bench for bench in self.benches if bench.experiment.label == self.selector.value)
 
     def bench(self, name: str) -> Bench:
         """The bench of an experiment by the experiment's name."""
@@ -105,45 +87,39 @@ class LabPage:
     def setting(self, name: str, given: Mapping[str, object]) -> dict[str, Any]:
         """Control values that show an experiment at its defaults but for the options given."""
         bench = self.bench(name)
-        return {self.selector.name: bench.label, **bench.setting(given, everything=True)}
+        return {self.selector.name: bench.experiment.label, **bench.setting(given, everything=True)}
 
 
-def lab_page(name: str, title: str, prefix: str, benches: Mapping[str, tuple[str, Sequence[Field]]]) -> LabPage:
-    """The page of `benches`: by experiment its short name and fields."""
-    built = tuple(_bench(prefix, name, label, tuple(fields)) for name, (label, fields) in benches.items())
-    labels = tuple(bench.label for bench in built)
-    selector = Control(
-        name=f"{prefix}_experiment", label="Experiment", kind="segments", default=labels[0], options=labels
-    )
-    return LabPage(name=name, title=title, selector=selector, benches=built)
+def _page(page: experiments.Page) -> LabPage:
+    benches = tuple(_bench(page.folder, experiments.experiment(name)) for name in page.experiments)
+    labels = tuple(bench.experiment.label for bench in benches)
+    name = f"{page.folder}_experiment"
+    selector = Control(name=name, label="Experiment", kind="segments", default=labels[0], options=labels)
+    return LabPage(name=page.name, title=page.title, selector=selector, benches=benches)
 
 
-def _bench(prefix: str, name: str, label: str, fields: tuple[Field, ...]) -> Bench:
-    entry = experiment(name)
-    declared, defaults = entry.options_type.declared(), entry.options_type.defaults()
-    own = f"{prefix}_{name.removeprefix(f'{prefix}-').replace('-', '_')}"
+def _bench(prefix: str, experiment: Experiment[Any]) -> Bench:
+    own = f"{prefix}_{experiment.name.removeprefix(f'{prefix}-').replace('-', '_')}"
+    defaults = experiment.options_type.defaults()
     controls = {
-        field.option: _control(
-            f"{prefix if field.shared else own}_{field.option}", field, declared[field.option], defaults[field.option]
-        )
-        for field in fields
+        name: _control(f"{prefix if name in experiment.shared else own}_{name}", option, defaults[name])
+        for name, option in experiment.declared.items()
     }
-    return Bench(experiment=entry, label=label, fields=fields, controls=controls)
+    return Bench(experiment=experiment, controls=controls)
 
 
-def _control(name: str, field: Field, option: Option, default: Any) -> Control:
-    kind = field.kind or _kind(option)
-    common: dict[str, Any] = {"name": name, "label": field.label, "kind": kind, "help": option.help}
+def _control(name: str, option: Option, default: Any) -> Control:
+    kind = option.widget or _kind(option)
+    common: dict[str, Any] = {"name": name, "label": option.label, "kind": kind, "help": option.help}
     if kind == "text":
-        return Control(**common, default=typed(default), linked=option.kind != "text", placeholder=_placeholder(option))
-    if kind in ("choice", "segments"):
+        placeholder = option.help if option.optional else None
+        return Control(**common, default=typed(default), linked=option.kind != "text", placeholder=placeholder)
+    if kind in ("choice", "segments", "toggle"):
         return Control(**common, default=default, options=option.choices)
-    if kind == "toggle":
-        return Control(**common, default=default)
     whole = option.kind in ("whole", "seed")
     number: Callable[[float], Any] = int if whole else float
     lower, upper = (0, LARGEST_SEED) if option.kind == "seed" else (option.low, option.high)
-    step = number(field.step) if field.step is not None else (1 if whole else None)
+    step = number(option.step) if option.step is not None else (1 if whole else None)
     form = None if whole or kind == "slider" else "%.6g"
     limits = {"lower": number(lower), "upper": number(upper), "step": step, "format": form}
     return Control(**common, default=number(default), **limits)
@@ -161,10 +137,4 @@ def _kind(option: Option) -> Kind:
     return "number" if option.kind == "number" else "whole"
 
 
-def _placeholder(option: Option) -> str | None:
-    return option.help if option.optional else None
-
-
-def _value(control: Control, value: Any) -> Any:
-    """An option's value as its control holds it."""
-    return typed(value) if control.kind == "text" else value
+PAGES: Mapping[str, LabPage] = {page.name: _page(page) for page in experiments.PAGES}

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from core.decoder.config import DecoderConfig
-from core.lab.plan_request import PlanRequest
-from core.lab.presets import LAPTOP, PRESETS
+from core.plan.presets import LAPTOP, PRESETS
+from core.plan.request import PlanRequest
 from pages.common.control import Control
 
 PLAN = PRESETS[LAPTOP].request.config

@@ -8,7 +8,7 @@ import streamlit as st
 
 from core.decoder.config import DecoderConfig
 from core.figures.studies import histogram_figure, propagation_figure
-from core.lab.worked_values import DEPTHS, worked_values
+from core.plan.worked_values import DEPTHS, worked_values
 from core.tables.studies import (
     histogram_table,
     ideal_table,

@@ -16,10 +16,10 @@ from core.figures.sites import RATIO_TITLES, ratio_figure
 from core.figures.words import alternative_text
 from core.health.diagnosis import comparison, diagnose
 from core.health.request import ObserveRequest
-from core.lab.model_config import read_model_config
-from core.lab.plan import plan_document
-from core.lab.plan_request import PlanRequest
-from core.lab.presets import PRESETS
+from core.plan.arithmetic import plan_document
+from core.plan.model_config import read_model_config
+from core.plan.presets import PRESETS
+from core.plan.request import PlanRequest
 from core.tables.observe import site_table
 from core.tables.studies import byte_table, plan_run_rows, role_table
 from pages.common import long_run, panels

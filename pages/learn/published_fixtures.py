@@ -12,7 +12,7 @@ from core.figures.sites import RATIO_TITLES, ratio_figure
 from core.figures.words import alternative_text
 from core.health.request import ObserveRequest
 from core.tables.observe import site_table
-from core.views.published import agreement_sentence, compared_table
+from core.tables.published import agreement_sentence, compared_table
 from pages.common import cached, navigation, panels, settings
 from pages.common.sheet import Sheet
 from pages.controls.published_fixtures import FIXTURE

@@ -1,10 +1,10 @@
 """Signal lab: variance and gradients through layers, chains and residual additions."""
 
-from pages.controls.signal_lab import PAGE
+from pages.controls.lab import PAGES
 from pages.views.lab import show
 
 show(
-    PAGE,
+    PAGES["signal_lab"],
     "Whether a deep decoder is healthy at its start is variance arithmetic: what one layer does to a size, what fifty "
     "do, and what an addition does when its terms have something in common. Touch each rule, and see where it stops "
     "holding.",

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pandas as pd
 import streamlit as st
 
+from core.lab import experiments
+from core.lab.experiment import Experiment, Result
 from core.lab.options import Options
-from core.lab.result import Result
-from core.lab.view import LabView, formats, readable, summary_table, summary_view
-from core.views.lab.catalogue import VIEWS
-from core.views.lab.published import published_table
+from core.lab.view import formats, readable, summary_table, summary_view
 from pages.common import allowance, cached, panels, tours
 from pages.common.control import assign
 from pages.common.sheet import Sheet
@@ -28,27 +28,27 @@ def show(page: LabPage, about: str) -> None:
     tours.offer()
     page.selector.draw(label_visibility="collapsed")
     bench = page.chosen
-    name, view, sheet = bench.experiment.name, VIEWS[bench.experiment.name], Sheet(page.name, page.title)
-    st.subheader(bench.experiment.title)
-    st.markdown(view.text)
-    for formula in view.formulas:
+    experiment, sheet = bench.experiment, Sheet(page.name, page.title)
+    st.subheader(experiment.title)
+    st.markdown(experiment.text)
+    for formula in experiment.formulas:
         panels.formula(formula)
     draw_presets(bench)
     beside, wide = st.columns([1, 2.6], gap="medium")
     with beside:
         draw_controls(bench)
-        player = unit_player.draw(bench) if name == unit_player.EXPERIMENT else None
+        player = unit_player.draw(bench) if experiment.name == unit_player.EXPERIMENT else None
     with panels.refusals():
         with wide, panels.refusals():
             options = bench.options()
             result = run(bench, options)
             seen = result if player is None else player(result)
-            draw_result(sheet, view, name, view.subject(options), seen, told=seen is result)
+            draw_result(sheet, experiment, options, seen, told=seen is result)
         if sheet.builders:
-            draw_tables(sheet, view, bench, options, seen)
-            paragraphs = [_unmarked(view.text), view.subject(options), view.reading(result), *result.notes]
-            record = {"experiment": name, "options": options.document()}
-            sheet.exports(paragraphs=paragraphs, record=record)
+            draw_tables(sheet, experiment, options, seen)
+            said = [experiment.subject(options), experiment.reading(result.summary), *result.notes]
+            record = {"experiment": experiment.name, "options": options.document()}
+            sheet.exports(paragraphs=[_unmarked(experiment.text), *said], record=record)
 
 
 def draw_presets(bench: Bench) -> None:
@@ -60,16 +60,16 @@ def draw_presets(bench: Bench) -> None:
 
 def draw_controls(bench: Bench) -> None:
     """Every control that counts now, the rarer ones in a fold."""
-    folded = [field for field in bench.fields if field.more]
-    for field in bench.fields:
+    declared = bench.experiment.declared
+    for name, option in declared.items():
         # Asked in turn: a control has its link's value once it is drawn, and others wait for it.
-        if field not in folded and bench.counts(field):
-            bench.controls[field.option].draw()
-    folded = [field for field in folded if bench.counts(field)]
+        if not option.more and bench.counts(name):
+            bench.controls[name].draw()
+    folded = [name for name, option in declared.items() if option.more and bench.counts(name)]
     if folded:
         with st.expander("More"):
-            for field in folded:
-                bench.controls[field.option].draw()
+            for name in folded:
+                bench.controls[name].draw()
 
 
 def run(bench: Bench, options: Options) -> Result:
@@ -82,33 +82,26 @@ def run(bench: Bench, options: Options) -> Result:
 
 @st.cache_data(max_entries=ENTRIES, show_spinner=False)
 def _result(name: str, options: Options) -> Result:
-    from core.lab.experiments import experiment
-
     with allowance.charged():
-        return experiment(name).run(options)
+        return experiments.experiment(name).run(options)
 
 
-def draw_result(sheet: Sheet, view: LabView, name: str, subject: str, result: Result, *, told: bool) -> None:
+def draw_result(sheet: Sheet, experiment: Experiment[Any], options: Options, result: Result, *, told: bool) -> None:
     """The reading in a sentence, then every picture."""
     if told:
-        st.info(panels.escaped(view.reading(result)), icon=":material/straighten:")
-    for file, picture in view.pictures(result, subject).items():
+        st.info(panels.escaped(experiment.reading(result.summary)), icon=":material/straighten:")
+    for file, picture in experiment.pictures(result, experiment.subject(options)).items():
         sheet.figure(file, picture, alt=picture.alt, undrawn=picture.undrawn)
 
 
-def draw_tables(sheet: Sheet, view: LabView, bench: Bench, options: Options, result: Result) -> None:
+def draw_tables(sheet: Sheet, experiment: Experiment[Any], options: Options, result: Result) -> None:
     """Published figures beside these, every table, all scalars, and the premises."""
-    name = bench.experiment.name
-    published = published_table(name, options, result)
+    name = experiment.name
+    published = experiment.published_table(options, result)
     if published is not None:
-        _table(
-            sheet,
-            f"{name}-as-printed",
-            "The published figures beside what is computed here.",
-            published,
-            readable(published),
-        )
-    for key, shown in view.tables.items():
+        alt = "The published figures beside what is computed here."
+        _table(sheet, f"{name}-as-printed", alt, published, readable(published))
+    for key, shown in experiment.tables.items():
         table = result.tables[key]
         _table(sheet, f"{name}-{key.replace('_', '-')}", shown.alt, table, shown.of(table))
     _table(sheet, f"{name}-summary", "Every number of the experiment.", summary_table(result), summary_view(result))

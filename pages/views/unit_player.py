@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from core.lab.result import Result
-from core.views.lab.signal_units import taken
+from core.lab.experiment import Result
+from core.lab.signal.sigmoid_unit import taken
 from pages.common.control import reset
 from pages.controls.lab import Bench
 

@@ -16,11 +16,9 @@ from typing import Any
 from urllib.parse import urlencode
 
 from pages.common.control import Control
-from pages.controls import norm_lab, residual_paths, signal_lab
-from pages.controls.lab import Bench, LabPage
+from pages.controls.lab import PAGES, Bench, LabPage
 from tests.browser.harness import Visitor, browser, running_server, server_processor_seconds, visit
 
-PAGES = (signal_lab.PAGE, norm_lab.PAGE, residual_paths.PAGE)
 LIMIT, WIDE_LIMIT = 250, 2000
 WIDE = ("linear-chain", "relu-chain", "tanh-chain")
 LISTEN = """
@@ -84,9 +82,10 @@ def change(tab: Visitor, control: Control, away: bool) -> None:
 
 def measured(tab: Visitor, page: LabPage, bench: Bench, rounds: int) -> tuple[list[list[float]], float]:
     """Milliseconds to answer and end of every change of every open control, and processor milliseconds a change."""
-    tab.open(f"/{page.name}?{urlencode({page.selector.name: bench.label})}", page.title)
+    tab.open(f"/{page.name}?{urlencode({page.selector.name: bench.experiment.label})}", page.title)
     tab.page.evaluate(LISTEN)
-    shown = [bench.controls[field.option] for field in bench.fields if not field.more and bench.counts(field)]
+    declared = bench.experiment.declared
+    shown = [bench.controls[name] for name in declared if not declared[name].more and bench.counts(name)]
     waits: list[list[float]] = []
     before = server_processor_seconds(tab.address)
     for control in (one for one in shown if one.kind != "text"):
@@ -115,7 +114,7 @@ def main() -> None:
         f"{'limit ms':>10}"
     )
     with browser() as opened, running_server() as address, visit(opened, address) as tab:
-        for page in PAGES:
+        for page in PAGES.values():
             for bench in page.benches:
                 name = bench.experiment.name
                 if options.names and name not in options.names:

@@ -26,7 +26,7 @@ from core.decoder.weights import Weights
 from core.health.observation import measure
 from core.health.report import observe_document
 from core.health.request import ObserveRequest
-from core.lab.presets import LAPTOP, PRESETS
+from core.plan.presets import LAPTOP, PRESETS
 from core.recipes.catalogue import recipe
 
 PAIRS = 7

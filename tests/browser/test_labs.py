@@ -14,10 +14,8 @@ import pytest
 from core.export.csv import csv_text
 from core.lab.experiments import experiment
 from core.lab.tours import TOURS
-from core.views.lab.catalogue import VIEWS
 from pages.common import navigation
-from pages.controls import norm_lab, residual_paths, signal_lab
-from pages.controls.lab import LabPage
+from pages.controls.lab import PAGES, LabPage
 from tests.browser.conftest import Visit
 from tests.browser.harness import Visitor
 
@@ -25,16 +23,18 @@ pytestmark = pytest.mark.heavy
 NARROW = {"width": 390, "height": 844}
 # A page, one of its experiments, a setting, and a table that the experiment makes.
 CASES = [
-    (signal_lab.PAGE, "chain", {"layers": 20, "activation": "tanh", "spread": "xavier"}, "sizes"),
-    (norm_lab.PAGE, "norm-jacobian", {"norm": "rmsnorm", "x": "1,2,3,4,5"}, "jacobian"),
-    (residual_paths.PAGE, "stream-expansion", {"blocks": 4, "recipe": "gpt2"}, "terms"),
+    (PAGES["signal_lab"], "chain", {"layers": 20, "activation": "tanh", "spread": "xavier"}, "sizes"),
+    (PAGES["norm_lab"], "norm-jacobian", {"norm": "rmsnorm", "x": "1,2,3,4,5"}, "jacobian"),
+    (PAGES["residual_paths"], "stream-expansion", {"blocks": 4, "recipe": "gpt2"}, "terms"),
 ]
 
 
 def address(page: LabPage, name: str, given: dict[str, Any]) -> str:
     """The path and query of an experiment with options."""
     bench = page.bench(name)
-    query = {page.selector.name: bench.label} | {bench.controls[key].name: value for key, value in given.items()}
+    query = {page.selector.name: bench.experiment.label} | {
+        bench.controls[key].name: value for key, value in given.items()
+    }
     return f"/{page.name}?{urlencode(query)}"
 
 
@@ -52,10 +52,10 @@ def test_a_link_in_dark_on_a_telephone_shows_its_numbers_and_gives_them_as_files
     entry = experiment(name)
     options = entry.options(given)
     result = entry.run(options)
-    subject = VIEWS[name].subject(options)
-    for file in VIEWS[name].pictures(result, subject):
+    subject = experiment(name).subject(options)
+    for file in experiment(name).pictures(result, subject):
         assert subject in tab.chart_title(file)
-    first = next(iter(VIEWS[name].pictures(result, subject)))
+    first = next(iter(experiment(name).pictures(result, subject)))
     paper = tab.page.locator(f".st-key-figure-{first} .main-svg").first.evaluate("e => e.style.background")
     assert paper == "rgb(14, 17, 23)"
     file = tab.download(key(f"{name}-{table}.csv"))
@@ -63,15 +63,15 @@ def test_a_link_in_dark_on_a_telephone_shows_its_numbers_and_gives_them_as_files
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("page", [signal_lab.PAGE, norm_lab.PAGE, residual_paths.PAGE], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES.values(), ids=lambda page: page.name)
 def test_every_experiment_is_accessible(visitor: Visit, page: LabPage, scheme: str) -> None:
     tab = visitor(color_scheme=scheme)
     tab.open(f"/{page.name}", page.title)
     for bench in page.benches:
-        tab.page.get_by_role("radio", name=bench.label, exact=True).click()
+        tab.page.get_by_role("radio", name=bench.experiment.label, exact=True).click()
         tab.page.get_by_role("heading", level=3, name=bench.experiment.title, exact=True).wait_for()
         tab.settle()
-        assert tab.violations() == [], bench.label
+        assert tab.violations() == [], bench.experiment.label
 
 
 @pytest.mark.parametrize(("page", "name", "given", "table"), CASES)
@@ -90,7 +90,7 @@ def test_the_zip_holds_the_experiment_and_its_manifest_brings_it_back(
     entry = experiment(name)
     result = entry.run(entry.options(given))
     assert stored == csv_text(result.tables[table])
-    for file in VIEWS[name].pictures(result, ""):
+    for file in experiment(name).pictures(result, ""):
         assert {f"figures/{file}.html", f"figures/{file}.json"} <= names
     assert json.loads(manifest)["record"]["options"] == entry.options(given).document()
     fresh = visitor()
@@ -103,7 +103,7 @@ def test_the_zip_holds_the_experiment_and_its_manifest_brings_it_back(
 
 def test_a_slider_changes_figure_sentence_table_and_link(visitor: Visit) -> None:
     tab = visitor()
-    tab.open(address(signal_lab.PAGE, "scaled-residual", {"branches": 30}), "Signal lab")
+    tab.open(address(PAGES["signal_lab"], "scaled-residual", {"branches": 30}), "Signal lab")
     assert "L = 30 branches" in tab.chart_title("scaled-residual-variance")
     tab.slide("signal_scaled_residual_branches", 3)
     tab.page.get_by_text("L = 33 branches").first.wait_for()
@@ -119,7 +119,7 @@ def test_a_slider_changes_figure_sentence_table_and_link(visitor: Visit) -> None
 
 def test_the_unit_plays_to_its_end_and_resets(visitor: Visit) -> None:
     tab = visitor()
-    tab.open(address(signal_lab.PAGE, "sigmoid-unit", {"x": 3, "w": 3}), "Signal lab")
+    tab.open(address(PAGES["signal_lab"], "sigmoid-unit", {"x": 3, "w": 3}), "Signal lab")
     tab.page.locator(".st-key-unit-reset button").click()
     tab.page.get_by_text("predict the logit and the slope").wait_for()
     tab.settle()

@@ -19,7 +19,7 @@ from core.decoder.config import DecoderConfig
 from core.export.csv import csv_text
 from core.health.report import observe_document
 from core.health.request import ObserveRequest
-from core.lab.presets import LAPTOP, PRESETS
+from core.plan.presets import LAPTOP, PRESETS
 from core.tables.observe import site_table
 from core.tables.studies import plan_run_rows
 from pages.common import navigation

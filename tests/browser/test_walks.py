@@ -24,13 +24,13 @@ from core.health.band import Band
 from core.health.report import observe_document
 from core.health.request import ObserveRequest
 from core.lab.initializer import init_document
-from core.lab.plan import plan_document
-from core.lab.presets import PRESETS
 from core.lab.synthetic import synthetic_classifiers
+from core.plan.arithmetic import plan_document
+from core.plan.presets import PRESETS
 from core.tables.guide import glossary_table
 from core.tables.observe import site_table
 from core.tables.studies import classifier_table, moment_table, role_table
-from core.views.published import compared_table
+from core.tables.published import compared_table
 from pages.common import navigation
 from tests.browser.conftest import Visit, assert_clean_log
 from tests.browser.harness import Visitor, running_server, visit

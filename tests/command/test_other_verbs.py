@@ -11,8 +11,8 @@ import pytest
 
 from core import __version__
 from core.lab.initializer import init_document
-from core.lab.plan import plan_document
-from core.lab.presets import LAPTOP, PRESETS
+from core.plan.arithmetic import plan_document
+from core.plan.presets import LAPTOP, PRESETS
 from tests.support import run_cli
 
 

@@ -6,7 +6,8 @@ import json
 import random
 import subprocess
 import sys
-from dataclasses import FrozenInstanceError, replace
+from dataclasses import FrozenInstanceError
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,21 +16,17 @@ import pytest
 import torch
 
 from core.errors import DepthscopeError, LabError, SeedError
-from core.lab.experiment import SCHEMA
-from core.lab.experiments import EXPERIMENTS, experiment, listing
-from core.lab.norm.steps import NormStepsOptions
+from core.lab.experiment import Result
+from core.lab.experiments import EXPERIMENTS, SCHEMA, experiment, listing
+from core.lab.norm.norm_steps import NormStepsOptions
 from core.lab.options import Option
-from core.lab.result import Result
 from core.lab.signal.chain import ChainOptions
 from core.lab.signal.width_update import WidthUpdateOptions
 
 # Half a minute together, and run by the tests of the published figures.
 SLOW_PRESETS = {("stream-growth", "published"), ("stream-growth", "published, scaled")}
 PRESETS = [
-    (name, preset)
-    for name, entry in EXPERIMENTS.items()
-    for preset in entry.presets
-    if (name, preset) not in SLOW_PRESETS
+    (name, preset) for name in EXPERIMENTS for preset in experiment(name).presets if (name, preset) not in SLOW_PRESETS
 ]
 
 
@@ -39,7 +36,7 @@ def test_every_preset_runs_and_is_json(name: str, preset: str) -> None:
     document = entry.document(entry.options(preset=preset))
     assert json.loads(json.dumps(document, allow_nan=False)) == document
     assert document["schema"] == SCHEMA
-    assert (document["experiment"], document["page"]) == (name, entry.page)
+    assert (document["experiment"], document["page"]) == (name, EXPERIMENTS[name].name)
     assert document["summary"]
     assert all(document["tables"].values())
     assert set(document["options"]) == set(entry.options_type.declared())
@@ -85,26 +82,41 @@ def test_every_option_says_what_it_takes(name: str) -> None:
 
 
 def test_names_and_titles_are_unique() -> None:
-    assert len({entry.title for entry in EXPERIMENTS.values()}) == len(EXPERIMENTS)
-    assert {entry.page for entry in EXPERIMENTS.values()} == {"signal_lab", "norm_lab", "residual_paths"}
-    assert [row["name"] for row in listing()] == list(EXPERIMENTS)
+    assert len({experiment(name).title for name in EXPERIMENTS}) == len(EXPERIMENTS)
+    assert {experiment(name).page for name in EXPERIMENTS} == {"signal_lab", "norm_lab", "residual_paths"}
+    assert [experiment(name).name for name in EXPERIMENTS] == list(EXPERIMENTS)
     with pytest.raises(LabError, match="The experiment 'chains' is unknown"):
         experiment("chains")
     with pytest.raises(LabError, match="takes ChainOptions"):
         experiment("chain").run(WidthUpdateOptions())
-    with pytest.raises(LabError, match="it has none"):
-        replace(experiment("chain"), presets={}).options(preset="published")
+    with pytest.raises(LabError, match="the presets are published"):
+        experiment("relu-chain").options(preset="none")
+
+
+def test_the_listing_says_without_an_import_what_the_experiments_say() -> None:
+    for row in listing():
+        entry = experiment(row["name"])
+        assert row == {"name": entry.name, "page": entry.page, "title": entry.title, "presets": list(entry.presets)}
+    assert [row["name"] for row in listing()] == list(EXPERIMENTS)
+
+
+def test_every_file_of_an_experiment_is_in_the_registry() -> None:
+    files = {path for path in Path("core/lab").rglob("*.py") if "\nEXPERIMENT = " in path.read_text()}
+    assert files == {
+        Path("core/lab", page.folder, name.replace("-", "_") + ".py") for name, page in EXPERIMENTS.items()
+    }
 
 
 def test_experiments_without_torch_do_not_import_it() -> None:
-    names = [name for name, entry in EXPERIMENTS.items() if not entry.torch and name != "linear-chain"]
+    names = [name for name in EXPERIMENTS if not experiment(name).torch and name != "linear-chain"]
     program = f"""
 import sys
 from core.lab.experiments import EXPERIMENTS, experiment, listing
 listing()
-assert "pandas" not in sys.modules
+assert not {{"numpy", "pandas", "plotly", "torch"}} & set(sys.modules)
 for name in EXPERIMENTS:
     experiment(name).options()
+assert "plotly" not in sys.modules
 for name in {names}:
     experiment(name).document()
 assert "torch" not in sys.modules

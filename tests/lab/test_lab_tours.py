@@ -14,8 +14,8 @@ from core.errors import LabError
 from core.health.arms import observe_arms
 from core.health.observation import Observation
 from core.health.request import CHAPTER_SEED
+from core.lab.experiment import Result
 from core.lab.experiments import experiment
-from core.lab.result import Result
 from core.lab.tours import TOURS, Step, tour
 from core.recipes.catalogue import recipe
 

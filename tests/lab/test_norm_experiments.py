@@ -12,10 +12,10 @@ import torch
 
 from core.errors import LabError
 from core.lab.decoder_source import DecoderOptions, decoder_tape
+from core.lab.experiment import Result
 from core.lab.experiments import EXPERIMENTS, experiment
-from core.lab.result import Result
 
-ROW_EXPERIMENTS = [name for name, entry in EXPERIMENTS.items() if "source" in entry.options_type.declared()]
+ROW_EXPERIMENTS = [name for name in EXPERIMENTS if "source" in experiment(name).options_type.declared()]
 
 
 def ran(name: str, **given: Any) -> Result:

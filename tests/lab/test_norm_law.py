@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import UndefinedNorm
-from core.lab.norm.jacobian import STEP, central_difference, matrix_rank
-from core.lab.norm.law import NORMS, RowNorm
+from core.lab.norm.law import NORMS, STEP, RowNorm, central_difference
+from core.lab.norm.norm_jacobian import matrix_rank
 
 X = np.array([4.0, -2.0, 6.0, 4.0, 0.5, -1.25, 3.0])
 GAIN, BIAS = np.linspace(0.5, 2.0, 7), np.linspace(-1.0, 1.0, 7)

@@ -14,10 +14,10 @@ from core.decoder.attention import AttentionGeometry, Carry
 from core.decoder.forward_pass import step
 from core.errors import LabError
 from core.lab.decoder_source import DecoderOptions, decoder_tape, decoder_weights
+from core.lab.experiment import Result
 from core.lab.experiments import experiment
 from core.lab.paths.jacobians import ordered_product, path_jacobians
 from core.lab.paths.options import JacobianOptions
-from core.lab.result import Result
 
 RECIPES = ["unscaled", "depth-scaled", "post-norm", "parallel", "peri-norm", "deepscalelm", "admin", "ngpt", "dyt"]
 

@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from core.lab.experiment import Result
 from core.lab.experiments import experiment
-from core.lab.result import Result
 
 FIGURES = json.loads((Path(__file__).parents[1] / "golden" / "signals.json").read_text())
 

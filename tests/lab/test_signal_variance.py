@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from core.errors import LabError
 from core.lab.decoder_source import DecoderOptions, decoder_tape
+from core.lab.experiment import Result
 from core.lab.experiments import experiment
-from core.lab.result import Result
 from core.lab.signal.linear_layer import LinearLayerOptions, exact_variance
 from core.lab.signal.variance_identity import VarianceIdentity
 

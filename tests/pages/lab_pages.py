@@ -8,7 +8,6 @@ from streamlit.testing.v1 import AppTest
 
 from core.lab.experiments import experiment
 from core.lab.options import Options
-from core.views.lab.catalogue import VIEWS
 from pages.common.control import Control
 from pages.controls.lab import Bench, LabPage
 from tests.pages.conftest import APP, ROOT
@@ -17,7 +16,9 @@ from tests.pages.support import assert_no_trace, figures, sentences
 
 def opened(page: LabPage, name: str, **parameters: str) -> AppTest:
     """The page at an experiment, with more query parameters, as a link opens it in a new session."""
-    return straight(f"pages/learn/{page.name}.py", **{page.selector.name: page.bench(name).label, **parameters})
+    return straight(
+        f"pages/learn/{page.name}.py", **{page.selector.name: page.bench(name).experiment.label, **parameters}
+    )
 
 
 def straight(script: str, **parameters: str) -> AppTest:
@@ -32,8 +33,9 @@ def assert_shows(app: AppTest, name: str, options: Options) -> None:
     """The page shows the core's numbers for these options: sentence, figures and tables."""
     assert_no_trace(app)
     assert not sentences(app)
-    view, result = VIEWS[name], experiment(name).run(options)
-    assert sentences(app, "info")[0] == view.reading(result)
+    view = experiment(name)
+    result = view.run(options)
+    assert sentences(app, "info")[0] == view.reading(result.summary)
     pictures = view.pictures(result, view.subject(options))
     drawn = figures(app)
     assert len(drawn) == len(pictures)
@@ -72,7 +74,7 @@ def ends(control: Control) -> list[Any]:
 
 def linked(bench: Bench) -> list[Control]:
     """The controls that are drawn at the defaults and can stand in a link as numbers, choices or switches."""
-    shown = [bench.controls[field.option] for field in bench.fields if bench.counts(field)]
+    shown = [control for name, control in bench.controls.items() if bench.counts(name)]
     return [control for control in shown if control.linked and control.kind != "text"]
 
 

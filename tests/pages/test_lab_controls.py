@@ -10,12 +10,10 @@ import streamlit as st
 from core.errors import DepthscopeError
 from core.lab.experiments import EXPERIMENTS
 from pages.common.control import Control
-from pages.controls import norm_lab, residual_paths, signal_lab
-from pages.controls.lab import Bench, LabPage
+from pages.controls.lab import PAGES, Bench, LabPage
 from tests.pages.lab_pages import ends
 
-PAGES = (signal_lab.PAGE, norm_lab.PAGE, residual_paths.PAGE)
-BENCHES = [(page, bench) for page in PAGES for bench in page.benches]
+BENCHES = [(page, bench) for page in PAGES.values() for bench in page.benches]
 PREFIXES = {"signal_lab": "signal_", "norm_lab": "norm_", "residual_paths": "paths_"}
 
 
@@ -43,19 +41,23 @@ def test_every_experiment_has_its_place_and_every_option_its_control() -> None:
 
 
 def test_names_are_unique_over_all_pages_and_carry_the_pages_prefix() -> None:
-    names = [control.name for page in PAGES for control in page.controls]
+    names = [control.name for page in PAGES.values() for control in page.controls]
     assert len(set(names)) == len(names)
-    for page in PAGES:
+    for page in PAGES.values():
         assert all(control.name.startswith(PREFIXES[page.name]) for control in page.controls)
-        assert len({bench.label for bench in page.benches}) == len(page.benches)
+        assert len({bench.experiment.label for bench in page.benches}) == len(page.benches)
 
 
-@pytest.mark.parametrize(("page", "bench"), BENCHES, ids=lambda item: getattr(item, "label", getattr(item, "name", "")))
+@pytest.mark.parametrize(
+    ("page", "bench"), BENCHES, ids=lambda item: getattr(getattr(item, "experiment", item), "name", "")
+)
 def test_the_defaults_are_the_experiments_own(page: LabPage, bench: Bench) -> None:
     assert bench.options() == bench.experiment.options()
 
 
-@pytest.mark.parametrize(("page", "bench"), BENCHES, ids=lambda item: getattr(item, "label", getattr(item, "name", "")))
+@pytest.mark.parametrize(
+    ("page", "bench"), BENCHES, ids=lambda item: getattr(getattr(item, "experiment", item), "name", "")
+)
 def test_every_preset_is_reached_through_the_controls(page: LabPage, bench: Bench) -> None:
     for preset, given in bench.experiment.presets.items():
         st.session_state.clear()
@@ -67,7 +69,9 @@ def test_every_preset_is_reached_through_the_controls(page: LabPage, bench: Benc
         assert bench.options() == bench.experiment.options(preset=preset)
 
 
-@pytest.mark.parametrize(("page", "bench"), BENCHES, ids=lambda item: getattr(item, "label", getattr(item, "name", "")))
+@pytest.mark.parametrize(
+    ("page", "bench"), BENCHES, ids=lambda item: getattr(getattr(item, "experiment", item), "name", "")
+)
 def test_every_value_that_a_control_can_hold_is_an_option_or_one_sentence(page: LabPage, bench: Bench) -> None:
     for control in bench.controls.values():
         for value in [*ends(control), *(["", "x", "1,2", "9" * 40, "1e400", "-1"] if control.kind == "text" else [])]:
@@ -77,7 +81,9 @@ def test_every_value_that_a_control_can_hold_is_an_option_or_one_sentence(page: 
             assert sentence is None or (sentence.endswith(".") and "\n" not in sentence)
 
 
-@pytest.mark.parametrize(("page", "bench"), BENCHES, ids=lambda item: getattr(item, "label", getattr(item, "name", "")))
+@pytest.mark.parametrize(
+    ("page", "bench"), BENCHES, ids=lambda item: getattr(getattr(item, "experiment", item), "name", "")
+)
 def test_what_a_manifest_holds_is_what_the_controls_take(page: LabPage, bench: Bench) -> None:
     for control in bench.controls.values():
         assert control.checked(control.default) == control.default
@@ -86,7 +92,7 @@ def test_what_a_manifest_holds_is_what_the_controls_take(page: LabPage, bench: B
 
 
 def test_a_hidden_control_does_not_count() -> None:
-    bench = signal_lab.PAGE.bench("chain")
+    bench = PAGES["signal_lab"].bench("chain")
     st.session_state["signal_chain_factor"] = 3.0
     assert bench.options() == bench.experiment.options()
     st.session_state["signal_chain_spread"] = "custom"
@@ -94,16 +100,15 @@ def test_a_hidden_control_does_not_count() -> None:
 
 
 def test_a_field_waits_for_what_its_master_waits_for() -> None:
-    bench = norm_lab.PAGE.bench("one-pass-moments")
-    fields = {field.option: field for field in bench.fields}
+    bench = PAGES["norm_lab"].bench("one-pass-moments")
     for source, seen in (("drawn", {"seed", "drawn_width"}), ("typed", {"x"}), ("decoder", {"seed", "site", "width"})):
         st.session_state["norm_one_pass_moments_source"] = source
         for option in ("seed", "drawn_width", "x", "site", "width"):
-            assert bench.counts(fields[option]) is (option in seen), (source, option)
+            assert bench.counts(option) is (option in seen), (source, option)
 
 
 def test_a_preset_keeps_the_row_that_was_typed() -> None:
-    bench = norm_lab.PAGE.bench("norm-steps")
+    bench = PAGES["norm_lab"].bench("norm-steps")
     st.session_state["norm_x"] = "1,2,3"
     st.session_state["norm_steps_epsilon"] = 1.0
     st.session_state.update(bench.setting({"norm": "rmsnorm"}))
@@ -112,7 +117,7 @@ def test_a_preset_keeps_the_row_that_was_typed() -> None:
 
 
 def test_controls_that_share_a_name_are_the_same() -> None:
-    for page in PAGES:
+    for page in PAGES.values():
         found: dict[str, Control] = {}
         for control in itertools.chain.from_iterable(bench.controls.values() for bench in page.benches):
             assert found.setdefault(control.name, control) == control

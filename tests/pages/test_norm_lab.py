@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from pages.controls.norm_lab import PAGE
+from pages.controls.lab import PAGES
 from tests.pages.lab_pages import assert_shows, linked, opened, other_value
 from tests.pages.support import assert_no_trace, figures, sentences
 
+PAGE = PAGES["norm_lab"]
 NAMES = [bench.experiment.name for bench in PAGE.benches]
 ON_A_ROW = [name for name in NAMES if name not in ("residual-once", "one-pass-moments", "accumulation")]
 
@@ -23,7 +24,8 @@ def test_an_experiment_opens_with_the_cores_numbers(name: str) -> None:
 def test_a_link_sets_every_control(name: str) -> None:
     bench = PAGE.bench(name)
     # A control that others wait for hides them at another value, so each of those is linked by itself.
-    awaited = {bench.controls[field.when[0]].name for field in bench.fields if field.when}
+    whens = [option.when for option in bench.experiment.declared.values()]
+    awaited = {bench.controls[when[0]].name for when in whens if when}
     values = {control.name: other_value(control) for control in linked(bench)}
     together = {key: value for key, value in values.items() if key not in awaited}
     for wanted in (together, *({key: value} for key, value in values.items() if key in awaited)):
@@ -44,7 +46,7 @@ def test_the_row_is_kept_from_experiment_to_experiment() -> None:
     app = opened(PAGE, "norm-steps")
     app.text_input(key="norm_x").set_value("1, 2, 3, 4, 5.5; 0,0,0,0,1").run()
     for name in ("norm-gradients", "norm-jacobian", "variance-divisor"):
-        app.session_state[PAGE.selector.name] = PAGE.bench(name).label
+        app.session_state[PAGE.selector.name] = PAGE.bench(name).experiment.label
         app.run()
         assert_shows(app, name, PAGE.bench(name).experiment.options({"x": "1, 2, 3, 4, 5.5; 0,0,0,0,1"}))
 

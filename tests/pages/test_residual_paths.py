@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from pages.controls.residual_paths import PAGE
+from pages.controls.lab import PAGES
 from tests.pages.lab_pages import assert_shows, linked, opened, other_value
 from tests.pages.support import assert_no_trace, figures, sentences
 
+PAGE = PAGES["residual_paths"]
 NAMES = [bench.experiment.name for bench in PAGE.benches]
 
 
@@ -33,7 +34,7 @@ def test_a_link_sets_every_control(name: str) -> None:
 def test_one_decoder_stands_for_all_experiments() -> None:
     app = opened(PAGE, "jacobian-product", paths_blocks="3", paths_recipe="unscaled")
     for name in ("branch-interaction", "stream-expansion", "update-geometry"):
-        app.session_state[PAGE.selector.name] = PAGE.bench(name).label
+        app.session_state[PAGE.selector.name] = PAGE.bench(name).experiment.label
         app.run()
         assert_shows(app, name, PAGE.bench(name).experiment.options({"blocks": 3, "recipe": "unscaled"}))
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from core.views.lab.published import published_table
-from pages.controls.lab import Bench
-from pages.controls.signal_lab import PAGE
+from pages.controls.lab import PAGES, Bench
 from tests.pages.lab_pages import assert_shows, linked, opened, other_value
 from tests.pages.support import assert_no_trace, figures, sentences
 
 # A second each at their own size; smaller here, for the page is the same.
 SMALLER = {"linear-chain": {"width": "64"}, "relu-chain": {"width": "64"}, "tanh-chain": {"width": "64"}}
+PAGE = PAGES["signal_lab"]
 NAMES = [bench.experiment.name for bench in PAGE.benches]
 
 
@@ -48,8 +47,9 @@ def test_the_page_shows_the_published_chain_to_the_printed_digits() -> None:
     table = next(one.value for one in app.dataframe if "agrees" in one.value.columns)
     assert len(table) == 12
     assert set(table["agrees"]) == {"yes"}
-    options = PAGE.bench("linear-chain").experiment.options()
-    expected = published_table("linear-chain", options, PAGE.bench("linear-chain").experiment.run(options))
+    entry = PAGE.bench("linear-chain").experiment
+    options = entry.options()
+    expected = entry.published_table(options, entry.run(options))
     assert expected is not None
     assert table["published"].tolist() == expected["published"].tolist()
 
@@ -66,10 +66,10 @@ def test_a_preset_button_sets_the_controls_and_the_figure() -> None:
 def test_only_the_chosen_experiment_is_drawn() -> None:
     app = opened(PAGE, "compounding")
     assert len(figures(app)) == 1
-    app.session_state[PAGE.selector.name] = PAGE.bench("soft-cap").label
+    app.session_state[PAGE.selector.name] = PAGE.bench("soft-cap").experiment.label
     app.run()
     assert_shows(app, "soft-cap", PAGE.bench("soft-cap").experiment.options())
-    app.session_state[PAGE.selector.name] = PAGE.bench("compounding").label
+    app.session_state[PAGE.selector.name] = PAGE.bench("compounding").experiment.label
     app.run()
     assert_shows(app, "compounding", PAGE.bench("compounding").experiment.options())
 

@@ -7,6 +7,7 @@ from streamlit.testing.v1 import AppTest
 
 from core.lab.tours import TOURS, Step, tour
 from pages.common import navigation, tours
+from pages.controls.lab import PAGES
 from tests.pages.conftest import ROOT
 from tests.pages.lab_pages import straight
 from tests.pages.support import assert_no_trace, figures, sentences
@@ -45,10 +46,10 @@ def assert_at(app: AppTest, step: Step) -> None:
     for key, value in tours.setting(step).items():
         assert key not in app.session_state or app.session_state[key] == value
     for name, wanted in step.parameters.items():
-        if step.page in tours.LABS:
-            page = tours.LABS[step.page]
+        if step.page in PAGES:
+            page = PAGES[step.page]
             name, wanted = (
-                (page.selector.name, page.bench(wanted).label)
+                (page.selector.name, page.bench(wanted).experiment.label)
                 if name == "experiment"
                 else (page.bench(step.parameters["experiment"]).controls[name].name, wanted)
             )

@@ -1,7 +1,7 @@
 """Published figures at initialization that need only the decoder and its recipes, within their stated tolerances.
 
 Common to all rows: no bias, uniform random tokens, seeds 0, 1, ... The published parameter counts are met in
-`tests/lab/test_plan.py`.
+`tests/plan/test_plan.py`.
 """
 
 from __future__ import annotations

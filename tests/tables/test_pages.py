@@ -23,10 +23,10 @@ from core.health.mend import mend
 from core.health.report import observe_document
 from core.health.request import ObserveRequest
 from core.lab.initializer import init_document
-from core.lab.plan import plan_document
-from core.lab.presets import LAPTOP, PRESETS
 from core.lab.synthetic import synthetic_classifiers
-from core.lab.worked_values import worked_values
+from core.plan.arithmetic import plan_document
+from core.plan.presets import LAPTOP, PRESETS
+from core.plan.worked_values import worked_values
 from core.recipes.catalogue import recipe
 from core.recipes.law import depth_factor
 from core.tables import studies as lab_tables
@@ -34,7 +34,7 @@ from core.tables.observe import contribution_table, site_table, trial_table
 from core.tables.pins import overlay_table, quotient_table
 from core.tables.references import reference_table, reference_view
 from core.tables.writers import writer_table, writer_view
-from core.views.published import agreement_sentence, compared_table, published_rows
+from core.tables.published import agreement_sentence, compared_table, published_rows
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "chapter06.json"
 

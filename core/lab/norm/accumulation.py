@@ -7,16 +7,18 @@ unit squares stalls near 256. Squares past 65504 leave float16.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from core.lab.norm.one_pass import DTYPES, OUTSIDE
-from core.lab.norm.row import LongRowOptions
+from core.figures.chart import Chart, Line
+from core.lab.experiment import Experiment, Pictures, Result
+from core.lab.norm.row import DTYPES, LONG_ROW, OUTSIDE, ROW, LongRowOptions, long_row_subject
 from core.lab.options import number, whole
-from core.lab.result import Result
+from core.lab.view import TableView, rounded
 
 if TYPE_CHECKING:
     import torch
@@ -28,8 +30,22 @@ COLUMNS = ["row_dtype", "accumulator", "elements", "sum", "exact_sum"]
 class AccumulationOptions(LongRowOptions):
     """A row and a factor on it."""
 
-    drawn_width: int = whole(2048, 2, 16384, "Features of a drawn row; its seed is `seed`.")
-    factor: float = number(1.0, 1e-6, 1e6, "Factor on the row; a unit row times 256 leaves float16 when squared.")
+    drawn_width: int = whole(
+        2048,
+        2,
+        16384,
+        "Features of the drawn row",
+        "Features of a drawn row; its seed is `seed`.",
+        when=("source", ("drawn",)),
+    )
+    factor: float = number(
+        1.0,
+        1e-6,
+        1e6,
+        "Factor on the row",
+        "Factor on the row; a unit row times 256 leaves float16 when squared.",
+        step=0.01,
+    )
 
 
 def accumulation(options: AccumulationOptions) -> Result:
@@ -76,3 +92,71 @@ def _running(addends: torch.Tensor, marks: list[int]) -> list[float]:
         if count in wanted:
             found.append(float(total))
     return found
+
+
+def _pictures(result: Result) -> Pictures:
+    """The running sum of squares by type and accumulator, beside the exact one."""
+    partial = result.tables["partial_sums"]
+    groups = [
+        (" in ".join(map(str, key)), rows) for key, rows in partial.groupby(["row_dtype", "accumulator"], sort=False)
+    ]
+    sums = [Line.of(rows, "elements", "sum", name, index) for index, (name, rows) in enumerate(groups)]
+    exact = Line.of(groups[0][1], "elements", "exact_sum", "exact", 0, "predicted")
+    return {
+        "sums": Chart(
+            title="Sum of squares, number by number", lines=[*sums, exact], x_title="squares added",
+            y_title="sum", log_x=True,
+        ),
+        "errors": Chart(
+            title="Error of the sum, relative to the exact one", x_title="squares added",
+            y_title="relative error", log_x=True, log_y=False, levels=[(0.0, "exact, 0")],
+            lines=[
+                Line.of(rows, "elements", "relative_error", name, index) for index, (name, rows) in enumerate(groups)
+            ],
+        ),
+    }  # fmt: skip
+
+
+def _accumulation_reading(found: Mapping[str, Any]) -> str:
+    own, wide = found["relative_error[bfloat16 in bfloat16]"], found["relative_error[bfloat16 in float32]"]
+    return (
+        f"A bfloat16 row added up in bfloat16 misses its sum of squares by {rounded(own)} of it; added up in float32 "
+        f"by {rounded(wide)}."
+    )
+
+
+EXPERIMENT = Experiment(
+    title="Sums in low precision",
+    label="Low precision",
+    function=accumulation,
+    presets={"unit row": {}, "past float16": {"factor": 300.0}},
+    torch=True,
+    controls=("factor", *LONG_ROW),
+    shared=ROW[1:],
+    text=(
+        "A sum stops growing where an addend is smaller than half of its last place: in bfloat16, with eight "
+        "significant bits, a sum of unit squares stalls near 256. Squares above 65504 leave float16 altogether. This "
+        "is why norms convert to float32 before they square and add."
+    ),
+    formulas=(r"s\leftarrow\operatorname{round}(s+x_i^2)",),
+    subject=lambda options: f"{long_row_subject(options)}, times {options.factor:g}",
+    reading=_accumulation_reading,
+    draw=_pictures,
+    tables={
+        "results": TableView(
+            alt="Mean square at the end, by type and accumulator.",
+            titles={
+                "row_dtype": "row's type", "accumulator": "accumulator", "mean_square": "mean square",
+                "exact_mean_square": "exact", "relative_error": "relative error",
+                "rmsnorm_output_rms": "RMSNorm output's RMS",
+            },
+        ),
+        "partial_sums": TableView(
+            alt="The sum after every power of two.",
+            titles={
+                "row_dtype": "row's type", "accumulator": "accumulator", "elements": "squares", "sum": "sum",
+                "exact_sum": "exact", "relative_error": "relative error",
+            },
+        ),
+    },
+)  # fmt: skip

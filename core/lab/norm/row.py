@@ -9,22 +9,36 @@ import numpy as np
 
 from core.decoder.splitmix64 import FloatArray
 from core.errors import LabError
-from core.lab.decoder_source import DecoderOptions, decoder_tape
+from core.lab.decoder_source import DECODER, READ, DecoderOptions, decoder_tape
 from core.lab.norm.law import NORMS, NormKind, RowNorm
 from core.lab.options import choice, number, numbers, rows, whole
+from core.lab.view import plural
 
 EXAMPLE = ((4.0, -2.0, 6.0, 4.0),)
 MAX_WIDTH = 64
+DRAWN = ("source", ("drawn",))
+WITH_MOMENT = ("norm", ("layernorm", "rmsnorm", "prmsnorm", "scalenorm"))
+# The order of the controls of a row, of one that may be long, and of a norm on a row.
+ROW = ("source", "x", "site", "position", *DECODER)
+LONG_ROW = (*ROW, "drawn_width")
+NORM = ("norm", "epsilon", *ROW, "share", "alpha", "placement", "variance", "gain", "bias")
+FEATURE_AXIS = "feature, counted from 0"
+# The floating types of the experiments on rounding, and what they say of a range that is left.
+DTYPES = ("float64", "float32", "float16", "bfloat16")
+OUTSIDE = "A value outside its type's range is null: float16 ends at 65504."
 
 
 @dataclass(frozen=True, kw_only=True)
 class RowOptions(DecoderOptions):
     """Rows `x`, or where `source` is `decoder` the valid rows of one residual site of the decoder described."""
 
-    x: tuple[tuple[float, ...], ...] = rows(EXAMPLE, 1, MAX_WIDTH, "Rows of up to 64 numbers; the first is looked at.")
-    source: str = choice("typed", ("typed", "decoder"), "Take x, or a site of the decoder.")
-    site: int = whole(0, 0, 512, "Residual site, 0 the input.")
-    position: int = whole(0, 0, 511, "Valid position that is looked at.")
+    x: tuple[tuple[float, ...], ...] = rows(
+        EXAMPLE, 1, MAX_WIDTH, "x, rows with semicolons between", "Rows of up to 64 numbers; the first is looked at.",
+        when=("source", ("typed",)),
+    )  # fmt: skip
+    source: str = choice("typed", ("typed", "decoder"), "Row", "Take x, or a site of the decoder.")
+    site: int = whole(0, 0, 512, "Residual site", "Residual site, 0 the input.", when=READ)
+    position: int = whole(0, 0, 511, "Position", "Valid position that is looked at.", when=READ)
 
     def check(self) -> None:
         """Refuse sites and positions that the decoder does not have, and rows too wide to be shown."""
@@ -66,8 +80,12 @@ class RowOptions(DecoderOptions):
 class LongRowOptions(RowOptions):
     """A row that may also be drawn, for what only shows on long rows."""
 
-    source: str = choice("drawn", ("drawn", "typed", "decoder"), "A unit-normal row, x, or a site of the decoder.")
-    drawn_width: int = whole(128, 2, 16384, "Features of a drawn row; its seed is `seed`.")
+    source: str = choice(
+        "drawn", ("drawn", "typed", "decoder"), "Row", "A unit-normal row, x, or a site of the decoder."
+    )
+    drawn_width: int = whole(
+        128, 2, 16384, "Features of the drawn row", "Features of a drawn row; its seed is `seed`.", when=DRAWN
+    )
 
     def row(self) -> FloatArray:
         """The row `[d]` that is looked at."""
@@ -80,14 +98,28 @@ class LongRowOptions(RowOptions):
 class NormOptions(RowOptions):
     """Rows and one norm."""
 
-    norm: str = choice("layernorm", NORMS, "Which norm.")
-    epsilon: float = number(1e-5, 0.0, 1e6, "Epsilon.")
-    placement: str = choice("inside", ("inside", "outside"), "Epsilon inside or outside the root.")
-    variance: str = choice("population", ("population", "sample"), "LayerNorm's divisor: d or d - 1.")
-    share: float = number(0.5, 0.0, 1.0, "pRMSNorm: part of the coordinates in the moment, the first ceil(share d).")
-    alpha: float = number(0.5, -100.0, 100.0, "DyT: slope inside the tanh.")
-    gain: tuple[float, ...] | None = numbers(None, 1, MAX_WIDTH, "Gain of every channel; ones unless given.")
-    bias: tuple[float, ...] | None = numbers(None, 1, MAX_WIDTH, "Bias of every channel; zeros unless given.")
+    norm: str = choice("layernorm", NORMS, "Norm", "Which norm.")
+    epsilon: float = number(1e-5, 0.0, 1e6, "Epsilon", "Epsilon.", step=1e-5, when=WITH_MOMENT)
+    placement: str = choice(
+        "inside", ("inside", "outside"), "Epsilon stands", "Epsilon inside or outside the root.", when=WITH_MOMENT,
+        more=True,
+    )  # fmt: skip
+    variance: str = choice(
+        "population", ("population", "sample"), "Variance", "LayerNorm's divisor: d or d - 1.",
+        when=("norm", ("layernorm",)), more=True,
+    )  # fmt: skip
+    share: float = number(
+        0.5, 0.0, 1.0, "Part of the features",
+        "pRMSNorm: part of the coordinates in the moment, the first ceil(share d).", widget="slider", step=0.1,
+        when=("norm", ("prmsnorm",)),
+    )  # fmt: skip
+    alpha: float = number(0.5, -100.0, 100.0, "Alpha", "DyT: slope inside the tanh.", step=0.1, when=("norm", ("dyt",)))
+    gain: tuple[float, ...] | None = numbers(
+        None, 1, MAX_WIDTH, "Gain", "Gain of every channel; ones unless given.", more=True
+    )
+    bias: tuple[float, ...] | None = numbers(
+        None, 1, MAX_WIDTH, "Bias", "Bias of every channel; zeros unless given.", more=True
+    )
 
     def check(self) -> None:
         """Refuse gains and biases of another width, and an empty moment."""
@@ -119,3 +151,29 @@ def norm_kind(name: str) -> NormKind:
     (kind,) = (known for known in get_args(NormKind) if known == name)
     found: NormKind = kind
     return found
+
+
+def row_subject(options: RowOptions) -> str:
+    """Which row is looked at."""
+    if options.source == "decoder":
+        return (
+            f"site {options.site}, position {options.position}, L = {plural(options.blocks, 'block')}, "
+            f"d = {options.width}, {options.recipe}"
+        )
+    return f"typed row of {options.length}"
+
+
+def norm_subject(options: NormOptions) -> str:
+    """Which norm on which row."""
+    parts = [options.norm, f"epsilon {options.epsilon:g} {options.placement}" if options.norm != "dyt" else ""]
+    parts += ["sample variance"] if (options.norm, options.variance) == ("layernorm", "sample") else []
+    return ", ".join([*filter(None, parts), row_subject(options)])
+
+
+def long_row_subject(options: LongRowOptions) -> str:
+    """Which row is looked at, where it may be drawn."""
+    return (
+        f"drawn row of {options.drawn_width}, seed {options.seed}"
+        if options.source == "drawn"
+        else row_subject(options)
+    )

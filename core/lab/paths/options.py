@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from core.decoder.graph import Addition
+from core.decoder.splitmix64 import FloatArray
 from core.errors import LabError
 from core.lab.decoder_source import DecoderOptions
 
 MAX_STATE = 256
 # Blocks times squared entries: the work of all Jacobians together.
 MAX_WORK = 2**20
+NORM_AXIS = "spectral norm"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,3 +53,9 @@ def shortcut_of(addition: Addition) -> float:
     """The shortcut's number; a measured one only occurs before a norm, which `refuse_norm_after` has refused."""
     assert not isinstance(addition.shortcut, str)
     return float(addition.shortcut)
+
+
+def kept(state: object, valid: object) -> FloatArray:
+    """The valid rows `[n, D]` of the one member."""
+    kept: FloatArray = state.detach().numpy()[0][valid]  # type: ignore[attr-defined]
+    return kept

@@ -11,17 +11,26 @@ import pandas as pd
 from core.decoder.progress import Told, counted, silent
 from core.decoder.splitmix64 import FloatArray
 from core.errors import LabError
+from core.figures.chart import Chart, Line
+from core.lab.experiment import Experiment, Pictures, Result
 from core.lab.norm.law import NormKind, RowNorm
 from core.lab.options import Options, choice, consecutive, number, seed, whole
-from core.lab.result import Result
+from core.lab.published import Printed, near, scalar
 from core.lab.signal.activations import ACTIVATIONS
-from core.lab.signal.chain_engine import Chain, ChainSizes, Weights
+from core.lab.signal.chain_engine import LAYER_AXIS, RMS_AXIS, Chain, ChainSizes, Weights
+from core.lab.view import TableView, rounded
 
 # Drawn numbers of one call; at 512 wide that is 200 layers.
 MAX_DRAWS = 2**26
+
+
 # Matrices up to this many numbers are kept between the forward and the backward pass; larger chains draw them twice.
 KEPT = 2**23
+
+
 SHORTCUTS = {"plain": 0.0, "residual": 1.0, "scaled-residual": 1.0}
+
+
 # Variance of a weight times the fan-in d, and whether it is uniform as its source has it.
 SPREADS: dict[str, tuple[float | None, bool]] = {
     "xavier": (1.0, True),
@@ -29,6 +38,8 @@ SPREADS: dict[str, tuple[float | None, bool]] = {
     "default-linear": (1 / 3, True),
     "custom": (None, False),
 }
+
+
 EPSILON = 1e-6
 
 
@@ -36,15 +47,33 @@ EPSILON = 1e-6
 class ChainOptions(Options):
     """Layers of one width without bias; weights have mean 0 and the variance of `spread`."""
 
-    activation: str = choice("relu", tuple(ACTIVATIONS), "What follows each matrix.")
-    topology: str = choice("plain", tuple(SHORTCUTS), "x <- f(Wx), x + f(Wx), or x + f(Wx) / sqrt(L).")
-    spread: str = choice("he", tuple(SPREADS), "Law of the weights' variance.")
-    factor: float = number(1.0, 0.001, 100.0, "Custom spread: standard deviation times sqrt(width).")
-    norm: str = choice("none", ("none", "rmsnorm", "layernorm"), "A row norm after every layer.")
-    layers: int = whole(50, 1, 200, "Layers L.")
-    width: int = whole(128, 1, 1024, "Features d of every layer.")
-    seeds: int = whole(1, 1, 64, "How many chains are drawn; the summary has their mean sizes.")
-    seed: int = seed(0, "Seed of the first chain; the next ones count up.")
+    activation: str = choice("relu", tuple(ACTIVATIONS), "Activation", "What follows each matrix.")
+    topology: str = choice(
+        "plain", tuple(SHORTCUTS), "Topology", "x <- f(Wx), x + f(Wx), or x + f(Wx) / sqrt(L).", widget="choice"
+    )
+    spread: str = choice("he", tuple(SPREADS), "Weights", "Law of the weights' variance.", widget="choice")
+    factor: float = number(
+        1.0,
+        0.001,
+        100.0,
+        "Spread times sqrt(d)",
+        "Custom spread: standard deviation times sqrt(width).",
+        step=0.1,
+        when=("spread", ("custom",)),
+    )
+    norm: str = choice(
+        "none",
+        ("none", "rmsnorm", "layernorm"),
+        "Norm after every layer",
+        "A row norm after every layer.",
+        widget="choice",
+    )
+    layers: int = whole(50, 1, 200, "Layers L", "Layers L.")
+    width: int = whole(128, 1, 1024, "Width d", "Features d of every layer.")
+    seeds: int = whole(
+        1, 1, 64, "Seeds drawn", "How many chains are drawn; the summary has their mean sizes.", more=True
+    )
+    seed: int = seed(0, "Seed of the first chain; the next ones count up.", more=True)
 
     def check(self) -> None:
         """Refuse what would draw for too long."""
@@ -136,3 +165,77 @@ def _rows(sizes: ChainSizes, kind: str, seed_text: str) -> pd.DataFrame:
             "rms": np.concatenate([sizes.forward, sizes.backward]),
         }
     )
+
+
+def _pictures(result: Result) -> Pictures:
+    """State and gradient on one axis, measured and predicted."""
+    sizes = result.tables["sizes"]
+    measured, lines = sizes[sizes["kind"] == "measured"], []
+    seeds = measured["seed"].nunique()
+    beside = f", mean of {seeds} seeds" if seeds > 1 else ""
+    for index, name in enumerate(("forward", "backward")):
+        mean = measured[measured["pass"] == name].groupby("layer", sort=False)["rms"].mean().reset_index()
+        expected = sizes[(sizes["kind"] == "predicted") & (sizes["pass"] == name)]
+        lines.append(Line.of(mean, "layer", "rms", f"{name}, measured{beside}", index))
+        lines.append(Line.of(expected, "layer", "rms", f"{name}, predicted", index, "predicted"))
+    return {"sizes": Chart(
+        title="State and gradient through the chain", lines=lines, x_title=LAYER_AXIS,
+        y_title=RMS_AXIS, whole_x=True,
+    )}  # fmt: skip
+
+
+def _chain_subject(options: ChainOptions) -> str:
+    parts = [options.activation, options.topology, f"{options.spread} spread", f"L = {options.layers}"]
+    parts += [f"d = {options.width}", f"seed {options.seed}"]
+    return ", ".join([*parts, *([] if options.norm == "none" else [options.norm])])
+
+
+EXPERIMENT = Experiment(
+    title="Chains, forward and backward",
+    label="Chains",
+    function=chain,
+    presets={
+        "He with ReLU": {},
+        "Xavier with ReLU": {"spread": "xavier"},
+        "default linear with ReLU": {"spread": "default-linear", "layers": 10, "width": 512, "seeds": 20},
+        "half the spread": {"activation": "linear", "spread": "custom", "factor": 0.5},
+        "sigmoid": {"activation": "sigmoid", "spread": "xavier"},
+        "tanh residual": {"activation": "tanh", "topology": "residual", "spread": "custom", "factor": 0.5},
+        "tanh scaled residual": {"activation": "tanh", "topology": "scaled-residual", "spread": "xavier"},
+        "norm after every layer": {"activation": "linear", "spread": "custom", "factor": 20.0, "norm": "rmsnorm"},
+    },
+    text=(
+        "A state goes through up to 200 layers and a gradient comes back through the same matrices. The prediction "
+        "knows neither the draw nor the width: it follows the mean and the mean square of the entries for infinite "
+        "width. Where it misses, the wobble of single layers has compounded, or the gradient is not independent of "
+        "the signal."
+    ),
+    formulas=(
+        r"\begin{aligned}\mathbb{E}[x_{l+1}^2]={}&a^2\,\mathbb{E}[x_l^2]+2ac\,\mathbb{E}[x_l]\,\mathbb{E}[f(z)]\\"
+        r"&+c^2\,\mathbb{E}[f(z)^2]\end{aligned}",
+        r"z\sim\mathcal N\bigl(0,\,d\sigma^2\,\mathbb{E}[x_l^2]\bigr)",
+        r"\mathbb{E}[g_l^2]=\bigl(a^2+c^2\,d\sigma^2\,\mathbb{E}[f'(z)^2]\bigr)\,\mathbb{E}[g_{l+1}^2]",
+    ),
+    subject=_chain_subject,
+    reading=lambda found: (
+        f"The last state has RMS {rounded(found['output_rms'])} (predicted {rounded(found['output_rms_predicted'])}), "
+        f"the gradient at the input {rounded(found['input_gradient_rms'])} (predicted "
+        f"{rounded(found['input_gradient_rms_predicted'])})."
+    ),
+    draw=_pictures,
+    tables={
+        "sizes": TableView(
+            alt="RMS of state and gradient after every layer, measured and predicted.",
+            titles={"kind": "kind", "seed": "seed", "pass": "pass", "layer": "layer", "rms": "RMS"},
+        )
+    },
+    published=(
+        Printed(
+            what="RMS after 10 layers, mean of 20 seeds",
+            printed="0.000129",
+            between=near(6.0**-5, 0.05),
+            find=scalar("output_rms"),
+            under={"spread": "default-linear", "layers": 10, "width": 512, "seeds": 20},
+        ),
+    ),
+)

@@ -19,6 +19,7 @@ from core.lab.norm.law import RowNorm
 from core.lab.signal.activations import Activation
 
 Weights = Callable[[int], FloatArray]
+LAYER_AXIS, RMS_AXIS = "layer (0 is the input)", "RMS, dimensionless"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

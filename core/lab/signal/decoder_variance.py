@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from core.lab.decoder_source import DecoderOptions, decoder_tape
-from core.lab.result import Result
-from core.lab.signal.variance_identity import VarianceIdentity, identity_table
+from core.lab.decoder_source import DECODER, DecoderOptions, decoder_subject, decoder_tape
+from core.lab.experiment import Experiment, Result
+from core.lab.signal.variance_identity import (
+    IDENTITY,
+    IDENTITY_TITLES,
+    VarianceIdentity,
+    addition_pictures,
+    identity_table,
+)
+from core.lab.view import TableView, closeness, rounded
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,3 +58,36 @@ def _additions(options: DecoderVarianceOptions) -> Iterator[tuple[str, float, Va
         known = addition.norm_after is None and not isinstance(addition.shortcut, str)
         shortcut = float(addition.shortcut) ** 2 if known else math.nan
         yield tape.labels[site], shortcut, VarianceIdentity.of(stream, gained)
+
+
+def _decoder_reading(found: Mapping[str, Any]) -> str:
+    if found["final_variance_if_independent"] != found["final_variance_if_independent"]:
+        return (
+            f"A norm follows every addition, so no variance is handed on; the largest correlation of stream and branch "
+            f"is {rounded(found['largest_correlation'])}."
+        )
+    return (
+        f"The last state has variance {rounded(found['final_variance'])}; independence predicts "
+        f"{rounded(found['final_variance_if_independent'])}. The largest correlation of stream and branch is "
+        f"{rounded(found['largest_correlation'])}, and the identity holds {closeness(found['largest_identity_error'])}."
+    )
+
+
+EXPERIMENT = Experiment(
+    title="Variance and covariance at every addition of a decoder",
+    label="Decoder additions",
+    function=decoder_variance,
+    presets={"fixture": {}, "unscaled": {"recipe": "unscaled"}},
+    torch=True,
+    controls=DECODER,
+    text=(
+        "The same identity at every addition of a real decoder, over all valid positions and features. A branch reads "
+        "the stream that it is added to, so independent weights do not make the covariance vanish: the dashed line is "
+        "what one would believe, the solid one what is there."
+    ),
+    formulas=(IDENTITY,),
+    subject=decoder_subject,
+    reading=_decoder_reading,
+    draw=addition_pictures,
+    tables={"additions": TableView(alt="The identity's terms at every addition.", titles=IDENTITY_TITLES)},
+)

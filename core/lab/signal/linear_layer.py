@@ -8,18 +8,24 @@ Var(y) = m^2 d t^2 + sigma^2 (c (d t^2 + d^2 a^2) + (1 - c) d (a^2 + t^2)).
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from core.decoder.splitmix64 import FloatArray
+from core.figures.chart import Chart, Line
+from core.lab.experiment import Experiment, Pictures, Result
 from core.lab.moments import covariance
 from core.lab.options import Options, number, seed, whole
-from core.lab.result import Result
+from core.lab.view import TableView, rounded
 
 BINS = 41
+
+
 # Relative room at both ends of a histogram, far above rounding and far below a bin.
 EDGE = 1e-9
 
@@ -28,15 +34,31 @@ EDGE = 1e-9
 class LinearLayerOptions(Options):
     """One layer y = W x over many inputs; spreads are standard deviations."""
 
-    fan_in: int = whole(512, 1, 4096, "Inputs d of one output.")
-    spread: float = number(512**-0.5, 0.0, 100.0, "Standard deviation sigma of a weight.")
-    input_spread: float = number(1.0, 0.0, 100.0, "Standard deviation of an input.")
-    input_mean: float = number(0.0, -100.0, 100.0, "Mean of every input; the rule needs E[x^2], not Var(x).")
-    weight_mean: float = number(0.0, -100.0, 100.0, "Mean of every weight; the rule needs 0.")
-    weight_correlation: float = number(0.0, 0.0, 1.0, "Correlation of any two weights of an output; the rule needs 0.")
-    outputs: int = whole(512, 2, 4096, "Rows of W, each an independent output.")
-    inputs: int = whole(64, 1, 512, "Independent input vectors.")
-    seed: int = seed()
+    fan_in: int = whole(512, 1, 4096, "Fan-in d", "Inputs d of one output.")
+    spread: float = number(
+        512**-0.5, 0.0, 100.0, "Spread of the weights", "Standard deviation sigma of a weight.", step=0.01
+    )
+    input_spread: float = number(
+        1.0, 0.0, 100.0, "Spread of the inputs", "Standard deviation of an input.", step=0.1, more=True
+    )
+    input_mean: float = number(
+        0.0, -100.0, 100.0, "Mean of the inputs", "Mean of every input; the rule needs E[x^2], not Var(x).", step=0.5
+    )
+    weight_mean: float = number(
+        0.0, -100.0, 100.0, "Mean of the weights", "Mean of every weight; the rule needs 0.", step=0.01
+    )
+    weight_correlation: float = number(
+        0.0,
+        0.0,
+        1.0,
+        "Correlation of the weights",
+        "Correlation of any two weights of an output; the rule needs 0.",
+        widget="slider",
+        step=0.01,
+    )
+    outputs: int = whole(512, 2, 4096, "Outputs", "Rows of W, each an independent output.", more=True)
+    inputs: int = whole(64, 1, 512, "Input vectors", "Independent input vectors.", more=True)
+    seed: int = seed(more=True)
 
 
 def linear_layer(options: LinearLayerOptions) -> Result:
@@ -98,3 +120,81 @@ def _outputs(options: LinearLayerOptions) -> FloatArray:
     x = generator.standard_normal((options.fan_in, options.inputs))
     x *= options.input_spread
     return np.asarray(weights @ (x + options.input_mean))
+
+
+def _pictures(result: Result) -> Pictures:
+    """The variances as named points, and the outputs' histogram."""
+    variance, outputs = result.tables["variance"], result.tables["outputs"]
+    named = zip(variance["kind"], variance["variance"], strict=True)
+    middle = (outputs["from"] + outputs["to"]) / 2
+    return {
+        "variance": Chart(
+            title="Variance of the outputs", x_title="", y_title="variance, dimensionless",
+            names_on_x=True, legend=False,
+            lines=[
+                Line(name=kind, x=[kind.split()[0]], y=[value], index=index, look="points")
+                for index, (kind, value) in enumerate(named)
+            ],
+        ),
+        "outputs": Chart(
+            title="All outputs", x_title="output y", y_title="count", log_y=False,
+            lines=[Line(name="outputs", x=middle.tolist(), y=outputs["count"].tolist(), look="bars")],
+        ),
+    }  # fmt: skip
+
+
+def _linear_layer_reading(found: Mapping[str, Any]) -> str:
+    share = rounded(found["measured_over_rule"])
+    if found["rule_holds"]:
+        return f"The rule's premises hold: the measured variance is {share} of what it says."
+    return (
+        f"The rule's premises do not hold: the measured variance is {share} of what it says, and "
+        f"{rounded(found['exact_variance'])} is right."
+    )
+
+
+EXPERIMENT = Experiment(
+    title="Variance through one linear layer",
+    label="One layer",
+    function=linear_layer,
+    presets={
+        "rule holds": {},
+        "inputs with a mean": {"input_mean": 2.0},
+        "weights with a mean": {"weight_mean": 0.05},
+        "correlated weights": {"input_mean": 1.0, "weight_correlation": 0.1},
+    },
+    controls=(
+        "input_mean",
+        "weight_mean",
+        "weight_correlation",
+        "spread",
+        "fan_in",
+        "input_spread",
+        "outputs",
+        "inputs",
+        "seed",
+    ),
+    text=(
+        "Every output is a sum of d products. Where weights have mean 0 and are independent of each other and of the "
+        "inputs, only the mean square of the input matters. Give the inputs a mean, the weights a mean or a "
+        "correlation, and see which of the four numbers still agrees with the measured one."
+    ),
+    formulas=(
+        r"\text{rule:}\quad\operatorname{Var}(y)=d\,\sigma^2\,\mathbb{E}[x^2]",
+        r"\begin{aligned}\text{exact:}\quad\operatorname{Var}(y)={}&m^2 d\,t^2\\"
+        r"&+\sigma^2 c\,(d\,t^2+d^2a^2)\\&+\sigma^2(1-c)\,d\,(a^2+t^2)\end{aligned}",
+    ),
+    subject=lambda options: (
+        f"d = {options.fan_in}, {options.outputs} outputs of {options.inputs} inputs, seed {options.seed}"
+    ),
+    reading=_linear_layer_reading,
+    draw=_pictures,
+    tables={
+        "variance": TableView(
+            alt="Output variance, one row per way to find it.", titles={"kind": "", "variance": "Var(y)"}
+        ),
+        "outputs": TableView(
+            alt="Histogram of the outputs.", titles={"from": "from", "to": "to (excluded)", "count": "count"}
+        ),
+    },
+)

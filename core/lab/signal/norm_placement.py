@@ -15,17 +15,28 @@ import pandas as pd
 
 from core.decoder.progress import Told, counted, silent
 from core.errors import LabError
+from core.figures.chart import Chart, Line
+from core.lab.experiment import Experiment, Pictures, Result
 from core.lab.moments import slope
 from core.lab.options import Options, consecutive, seed, whole, wholes
-from core.lab.result import Result
+from core.lab.published import Printed, scalar
+from core.lab.view import TableView, plural, rounded
 
 if TYPE_CHECKING:
     import torch
 
 MAX_DRAWS = 2**28
+
+
 FF_RATIO = 4
+
+
 NORM_EPSILON = 1e-5
+
+
 PLACEMENTS = ("post-norm", "pre-norm")
+
+
 THEORY = {"post-norm": 0.0, "pre-norm": -0.5}
 
 
@@ -33,11 +44,11 @@ THEORY = {"post-norm": 0.0, "pre-norm": -0.5}
 class NormPlacementOptions(Options):
     """Depths of the stacks; a shallower stack is the beginning of a deeper one of the same seed."""
 
-    depths: tuple[int, ...] = wholes((6, 12, 24, 48), 1, 128, 12, "Numbers of blocks.")
-    width: int = whole(64, 8, 512, "Features d of the stream.")
-    rows: int = whole(64, 1, 256, "Independent rows.")
-    seeds: int = whole(3, 1, 32, "Draws of the stacks.")
-    seed: int = seed(0, "Seed of the first draw; the next ones count up.")
+    depths: tuple[int, ...] = wholes((6, 12, 24, 48), 1, 128, 12, "Depths, in blocks", "Numbers of blocks.")
+    width: int = whole(64, 8, 512, "Width d", "Features d of the stream.")
+    rows: int = whole(64, 1, 256, "Rows", "Independent rows.", more=True)
+    seeds: int = whole(3, 1, 32, "Seeds drawn", "Draws of the stacks.", more=True)
+    seed: int = seed(0, "Seed of the first draw; the next ones count up.", more=True)
 
     def check(self) -> None:
         """Refuse what would draw for too long."""
@@ -47,7 +58,7 @@ class NormPlacementOptions(Options):
 
 
 def norm_placement(options: NormPlacementOptions, told: Told = silent) -> Result:
-    """Last-layer gradient norms. Tables: `gradients` (a row a placement, depth and seed), `mean` over the seeds.
+    """Last-layer gradient norms. Tables: `gradients` (one row per placement, depth and seed), `mean` over the seeds.
 
     `by_theory` starts at the mean of the shallowest stack and has the theorem's slope.
     """
@@ -105,3 +116,76 @@ def _block(x: torch.Tensor, up: torch.Tensor, down: torch.Tensor, *, pre: bool) 
         return x, layer_norm(x, shape, eps=NORM_EPSILON)
     x = layer_norm(x + gelu(x @ up) @ down, shape, eps=NORM_EPSILON)
     return x, x
+
+
+def _pictures(result: Result) -> Pictures:
+    """The last writer's gradient against depth, every draw and the mean, on logarithmic axes."""
+    gradients, mean, lines = result.tables["gradients"], result.tables["mean"], []
+    for index, (placement, rows) in enumerate(mean.groupby("placement", sort=False)):
+        drawn = gradients[gradients["placement"] == placement]
+        lines.append(Line.of(rows, "blocks", "gradient_norm", f"{placement}, mean", index))
+        lines.append(Line.of(drawn, "blocks", "gradient_norm", f"{placement}, draws", index, "points"))
+        lines.append(Line.of(rows, "blocks", "by_theory", f"{placement}, theory", index, "predicted"))
+    return {"gradients": Chart(
+        title="Gradient of the last layer's weights", lines=lines, x_title="depth L, blocks",
+        y_title="Frobenius norm of the gradient", log_x=True, ticks_at_points=True,
+    )}  # fmt: skip
+
+
+def _placement_subject(options: NormPlacementOptions) -> str:
+    rows = plural(options.rows, "row")
+    return f"d = {options.width}, {rows}, {plural(options.seeds, 'draw')} from seed {options.seed}"
+
+
+EXPERIMENT = Experiment(
+    title="Norm placement and the last layer's gradient",
+    label="Norm placement",
+    function=norm_placement,
+    presets={"quick": {}, "wide": {"width": 256}},
+    torch=True,
+    text=(
+        "Where the norm stands decides what the last layer's weights are told. In post-norm their gradient does not "
+        "depend on the depth; in pre-norm the final norm divides by a stream that has grown, so the gradient falls. A "
+        "small toy falls less steeply than the theorem's limit."
+    ),
+    formulas=(
+        r"\text{post-norm:}\quad x_{l+1}=N\bigl(x_l+f(x_l)\bigr)",
+        r"\text{pre-norm:}\quad x_{l+1}=x_l+f\bigl(N(x_l)\bigr)",
+    ),
+    subject=_placement_subject,
+    reading=lambda found: (
+        f"Against depth on logarithmic axes the gradient has slope {rounded(found['slope[post-norm]'])} in post-norm "
+        f"(theory {found['slope_in_theory[post-norm]']:g}) and {rounded(found['slope[pre-norm]'])} in pre-norm (theory "
+        f"{found['slope_in_theory[pre-norm]']:g})."
+    ),
+    draw=_pictures,
+    tables={
+        "mean": TableView(
+            alt="Mean gradient norm, one row per placement and depth.",
+            titles={
+                "placement": "placement",
+                "blocks": "blocks",
+                "gradient_norm": "gradient norm",
+                "by_theory": "by theory, from the first depth",
+            },
+        ),
+        "gradients": TableView(
+            alt="Gradient norm of every draw.",
+            titles={"placement": "placement", "seed": "seed", "blocks": "blocks", "gradient_norm": "gradient norm"},
+        ),
+    },
+    published=(
+        Printed(
+            what="slope of the gradient against depth, pre-norm",
+            printed="-0.38",
+            find=scalar("slope[pre-norm]"),
+            between=(-0.43, -0.33),
+        ),
+        Printed(
+            what="slope of the gradient against depth, post-norm",
+            printed="0",
+            find=scalar("slope[post-norm]"),
+            between=(-0.03, 0.03),
+        ),
+    ),
+)

@@ -1,89 +1,43 @@
-"""Experiments: the three published chains, with the generators and draw orders that give the printed digits.
+"""What the three published chains share: the generators and draw orders that give the printed digits, and their view.
 
-Source: the course text on keeping signals stable. A linear chain at three spreads (NumPy's default generator), a ReLU
-chain at two variances and a tanh chain with and without its shortcut (torch's generator, float32 draws). The arithmetic
-after the draws is binary64.
+Source: the course text on keeping signals stable. The arithmetic after the draws is binary64.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from core.decoder.splitmix64 import FloatArray
+from core.figures.chart import Chart, Line, Look
+from core.lab.experiment import Pictures, Result
 from core.lab.norm.law import RowNorm
-from core.lab.options import Options, choice, number, seed, whole
-from core.lab.result import Result
+from core.lab.options import Options, seed, whole
+from core.lab.published import Printed, cell
 from core.lab.signal.activations import ACTIVATIONS
-from core.lab.signal.chain_engine import Chain, ChainSizes
+from core.lab.signal.chain_engine import LAYER_AXIS, RMS_AXIS, Chain, ChainSizes
+from core.lab.view import TableView, plural, rounded
 
-NORM_EPSILON = 0.0
+PASS_TITLES = {
+    "forward": "Forward: RMS of the state",
+    "backward": "Backward: RMS of the gradient",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedOptions(Options):
     """Sizes and seed of a published chain; the defaults are its own."""
 
-    layers: int = whole(50, 1, 50, "Layers L.")
-    width: int = whole(512, 1, 512, "Features d of every layer.")
-    seed: int = seed(0, "Seed of the one stream that all cases draw from, in turn.")
+    layers: int = whole(50, 1, 50, "Layers L", "Layers L.")
+    width: int = whole(512, 1, 512, "Width d", "Features d of every layer.")
+    seed: int = seed(0, "Seed of the one stream that all cases draw from, in turn.", more=True)
 
 
-@dataclass(frozen=True, kw_only=True)
-class LinearChainOptions(PublishedOptions):
-    """The linear chain; with a norm it is the chain that is reset after every layer."""
-
-    norm: str = choice("none", ("none", "rmsnorm"), "A row norm after every layer.")
-
-
-@dataclass(frozen=True, kw_only=True)
-class TanhChainOptions(PublishedOptions):
-    """The tanh chain; both cases share their matrices."""
-
-    factor: float = number(0.5, 0.001, 100.0, "Standard deviation of a weight times sqrt(width).")
-
-
-def linear_chain(options: LinearChainOptions) -> Result:
-    """Three spreads, one input: drawn once, then fresh matrices for each spread in turn. Table: `sizes`."""
-    d, generator = options.width, np.random.default_rng(options.seed)
-    start = generator.standard_normal(d)
-    # A stream of its own, for a draw between the matrices would change the published ones.
-    upstream = np.random.default_rng([options.seed, 1]).standard_normal(d)
-    norm = None if options.norm == "none" else RowNorm(kind="rmsnorm", epsilon=NORM_EPSILON)
-    found = {}
-    for case, spread in {"1": 1.0, "1/sqrt(d)": d**-0.5, "0.5/sqrt(d)": 0.5 * d**-0.5}.items():
-        matrices = [generator.standard_normal((d, d)) * spread for _ in range(options.layers)]
-        built = _chain("linear", matrices, norm=norm)
-        found[case] = (built.run(start, upstream), built.predict(d * spread**2))
-    return _result("spread", found)
-
-
-def relu_chain(options: PublishedOptions) -> Result:
-    """Variances 1/d and 2/d: for each an input, the matrices and the upstream gradient. Table: `sizes`."""
-    draw, d, found = _TorchNormals(options.seed), options.width, {}
-    for case, variance in {"1/d": 1 / d, "2/d": 2 / d}.items():
-        start = draw(d)
-        matrices = [draw(d, d, factor=variance**0.5) for _ in range(options.layers)]
-        built = _chain("relu", matrices)
-        found[case] = (built.run(start, draw(d)), built.predict(d * variance))
-    return _result("variance", found)
-
-
-def tanh_chain(options: TanhChainOptions) -> Result:
-    """The matrices, the upstream gradient, then an input a case, plain first. Table: `sizes`."""
-    draw, d, found = _TorchNormals(options.seed), options.width, {}
-    matrices = [draw(d, d, factor=options.factor, divisor=d**0.5) for _ in range(options.layers)]
-    upstream = draw(d)
-    for case, shortcut in {"plain": 0.0, "residual": 1.0}.items():
-        built = _chain("tanh", matrices, shortcut=shortcut)
-        found[case] = (built.run(draw(d), upstream), built.predict(options.factor**2))
-    return _result("topology", found)
-
-
-class _TorchNormals:
+class TorchNormals:
     """Consecutive float32 normals of a private torch generator, as binary64 arrays."""
 
     def __init__(self, of_seed: int) -> None:
@@ -98,7 +52,7 @@ class _TorchNormals:
         return scaled
 
 
-def _chain(
+def chain_of(
     activation: str, matrices: Sequence[FloatArray], *, shortcut: float = 0.0, norm: RowNorm | None = None
 ) -> Chain:
     return Chain(
@@ -110,7 +64,7 @@ def _chain(
     )
 
 
-def _result(case_name: str, found: dict[str, tuple[ChainSizes, ChainSizes]]) -> Result:
+def published_result(case_name: str, found: dict[str, tuple[ChainSizes, ChainSizes]]) -> Result:
     parts = []
     for case, pair in found.items():
         for kind, sizes in zip(("measured", "predicted"), pair, strict=True):
@@ -126,3 +80,66 @@ def _result(case_name: str, found: dict[str, tuple[ChainSizes, ChainSizes]]) -> 
         tables={"sizes": pd.concat(parts, ignore_index=True)},
         notes=("The prediction is for infinite width; the wobble of each layer's gain about it compounds.",),
     )
+
+
+def case_pictures(case: str) -> Callable[[Result], Pictures]:
+    """Pictures of a published chain: forward and backward, one colour per case, each beside its prediction."""
+
+    def pictures(result: Result) -> Pictures:
+        sizes, found = result.tables["sizes"], {}
+        for direction, title in PASS_TITLES.items():
+            lines = []
+            for index, (value, rows) in enumerate(_cases(sizes, case, direction)):
+                for kind, part in rows.groupby("kind", sort=False):
+                    look: Look = "measured" if kind == "measured" else "predicted"
+                    lines.append(Line.of(part, "layer", "rms", f"{_short(value)}, {kind}", index, look))
+            found[direction] = Chart(
+                title=f"{title}, by {case}",
+                lines=lines,
+                x_title=LAYER_AXIS,
+                y_title=RMS_AXIS,
+                whole_x=True,
+            )
+        return found
+
+    return pictures
+
+
+def _cases(sizes: pd.DataFrame, case: str, direction: str) -> list[tuple[str, pd.DataFrame]]:
+    chosen = sizes[sizes["pass"] == direction]
+    return [(str(value), rows) for value, rows in chosen.groupby(case, sort=False)]
+
+
+def _short(case: str) -> str:
+    """A case's name for a legend, which has little room."""
+    return case.replace("sqrt(d)", "√d")
+
+
+def case_reading(found: Mapping[str, Any]) -> str:
+    cases = [name[len("output_rms[") : -1] for name in found if name.startswith("output_rms[")]
+    told = [
+        f"{case}: output {rounded(found[f'output_rms[{case}]'])}, gradient at the input "
+        f"{rounded(found[f'input_gradient_rms[{case}]'])}"
+        for case in cases
+    ]
+    return "; ".join(told).capitalize() + "."
+
+
+def sizes_table(case: str) -> dict[str, TableView]:
+    titles = {"kind": "kind", case: case, "pass": "pass", "layer": "layer", "rms": "RMS"}
+    return {"sizes": TableView(alt=f"RMS after every layer, measured and predicted, by {case}.", titles=titles)}
+
+
+def published_subject(options: PublishedOptions) -> str:
+    return f"L = {plural(options.layers, 'layer')}, d = {options.width}, seed {options.seed}"
+
+
+def printed_sizes(name: str, case: str, layers: Sequence[int], texts: Sequence[str]) -> list[Printed]:
+    """The published RMS after each of `layers`; `name` is the column of the cases."""
+    place = {"kind": "measured", "pass": "forward", name: case}
+    return [
+        Printed(
+            what=f"RMS at layer {layer}, {name} {case}", printed=text, find=cell("sizes", "rms", layer=layer, **place)
+        )
+        for layer, text in zip(layers, texts, strict=True)
+    ]

@@ -13,9 +13,16 @@ import pandas as pd
 
 from core.decoder.splitmix64 import FloatArray
 from core.errors import LabError
+from core.lab.experiment import Experiment, Result
 from core.lab.options import Options, choice, number, seed, whole
-from core.lab.result import Result
-from core.lab.signal.variance_identity import VarianceIdentity, identity_table
+from core.lab.signal.variance_identity import (
+    IDENTITY,
+    IDENTITY_TITLES,
+    VarianceIdentity,
+    addition_pictures,
+    identity_table,
+)
+from core.lab.view import TableView, closeness, rounded
 
 POWERS = {"1": 0.0, "L^(-1/2)": -0.5, "L^(-1)": -1.0}
 
@@ -24,12 +31,32 @@ POWERS = {"1": 0.0, "L^(-1/2)": -0.5, "L^(-1)": -1.0}
 class ScaledResidualOptions(Options):
     """x <- x + c F_l, l = 1..L, from an input of variance 1."""
 
-    branches: int = whole(48, 1, 200, "Branches L.")
-    coefficient: str = choice("L^(-1/2)", (*POWERS, "custom"), "Coefficient c of every branch.")
-    factor: float = number(1.0, 0.0, 100.0, "The custom coefficient.")
-    branch_correlation: float = number(0.0, 0.0, 1.0, "Correlation of any two branches; independence says 0.")
-    input_correlation: float = number(0.0, -1.0, 1.0, "Correlation of every branch with the input.")
-    seed: int = seed()
+    branches: int = whole(48, 1, 200, "Branches L", "Branches L.")
+    coefficient: str = choice(
+        "L^(-1/2)", (*POWERS, "custom"), "Coefficient c", "Coefficient c of every branch.", widget="choice"
+    )
+    factor: float = number(
+        1.0, 0.0, 100.0, "Custom c", "The custom coefficient.", step=0.05, when=("coefficient", ("custom",))
+    )
+    branch_correlation: float = number(
+        0.0,
+        0.0,
+        1.0,
+        "Correlation of the branches",
+        "Correlation of any two branches; independence says 0.",
+        widget="slider",
+        step=0.01,
+    )
+    input_correlation: float = number(
+        0.0,
+        -1.0,
+        1.0,
+        "Correlation with the input",
+        "Correlation of every branch with the input.",
+        widget="slider",
+        step=0.01,
+    )
+    seed: int = seed(more=True)
 
     def check(self) -> None:
         """Refuse correlations that no vectors have together."""
@@ -87,3 +114,41 @@ def _vectors(options: ScaledResidualOptions) -> tuple[FloatArray, list[FloatArra
     common = max(0.0, options.branch_correlation - kappa**2)
     left = max(0.0, 1.0 - kappa**2 - common)
     return state, [kappa * state + common**0.5 * shared + left**0.5 * direction for direction in own]
+
+
+def _scaled_subject(options: ScaledResidualOptions) -> str:
+    coefficient = f"{options.factor:g}" if options.coefficient == "custom" else options.coefficient
+    return f"L = {options.branches} branches, c = {coefficient}, branch correlation {options.branch_correlation:g}"
+
+
+EXPERIMENT = Experiment(
+    title="Why one over root L",
+    label="Scaled residual",
+    function=scaled_residual,
+    presets={
+        "root": {},
+        "unscaled": {"coefficient": "1"},
+        "one over L": {"coefficient": "L^(-1)"},
+        "correlated branches": {"branch_correlation": 0.5},
+    },
+    text=(
+        "L branches of variance 1 are added to a stream of variance 1. With nothing in common and c = 1/sqrt(L) they "
+        "add exactly 1 at any depth. Give them a correlation with each other or with the input, and the sum of the "
+        "variances is no longer the variance of the sum."
+    ),
+    formulas=(IDENTITY, r"\operatorname{Cov}=0:\quad L\,c^2=1\ \text{at}\ c=L^{-1/2}"),
+    subject=_scaled_subject,
+    reading=lambda found: (
+        f"All branches together add variance {rounded(found['added_variance'])}; independence predicts "
+        f"{rounded(found['added_variance_if_independent'])}. The identity with covariance holds "
+        f"{closeness(found['largest_identity_error'])}."
+    ),
+    draw=addition_pictures,
+    tables={
+        "coefficients": TableView(
+            alt="Added variance of uncorrelated branches by coefficient.",
+            titles={"coefficient": "coefficient", "value": "value at this L", "added_variance": "added variance"},
+        ),
+        "additions": TableView(alt="The identity's terms at every addition.", titles=IDENTITY_TITLES),
+    },
+)

@@ -7,11 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from core.figures.chart import Chart, Line
+from core.lab.experiment import Experiment, Pictures, Result
 from core.lab.options import Options, number
-from core.lab.result import Result
+from core.lab.published import Printed, scalar
 from core.lab.signal.activations import sigmoid, sigmoid_slope
+from core.lab.view import TableView, rounded
 
 BIAS = -0.5
+
+
 CURVE = 121
 
 
@@ -19,9 +24,9 @@ CURVE = 121
 class SigmoidUnitOptions(Options):
     """The unit sigmoid(w x + b)."""
 
-    x: float = number(1.0, -100.0, 100.0, "Input.")
-    w: float = number(1.0, -100.0, 100.0, "Weight.")
-    bias: float = number(BIAS, -100.0, 100.0, "Bias.")
+    x: float = number(1.0, -100.0, 100.0, "Input x", "Input.", step=0.5)
+    w: float = number(1.0, -100.0, 100.0, "Weight w", "Weight.", step=0.5)
+    bias: float = number(BIAS, -100.0, 100.0, "Bias", "Bias.", step=0.5)
 
 
 def sigmoid_unit(options: SigmoidUnitOptions) -> Result:
@@ -50,3 +55,60 @@ def sigmoid_unit(options: SigmoidUnitOptions) -> Result:
         },
         notes=("One unit without random weights, layers or training: it shows saturation, not an initializer.",),
     )
+
+
+# What the unit's steps put on its curve.
+LOGIT, OUTPUT, SLOPE = "logit", "output", "slope"
+
+
+def taken(result: Result, count: int) -> Result:
+    """The unit's result with its first `count` steps alone."""
+    steps: pd.DataFrame = result.tables["steps"].head(count)
+    return Result(summary=result.summary, tables={**result.tables, "steps": steps}, notes=result.notes)
+
+
+def _pictures(result: Result) -> Pictures:
+    """The sigmoid and its slope, and where the steps taken so far stand on them."""
+    curve, steps = result.tables["curve"], result.tables["steps"]
+    at = {str(name): float(value) for name, value in zip(steps["quantity"], steps["value"], strict=True)}
+    lines = [
+        Line.of(curve, "logit", "output", "output", 0, "predicted"),
+        Line.of(curve, "logit", "slope", "slope of the output", 1, "predicted"),
+    ]
+    for index, name in enumerate((OUTPUT, SLOPE)):
+        if name in at:
+            lines.append(Line(name=f"this unit's {name}", x=[at[LOGIT]], y=[at[name]], index=index, look="points"))
+    return {"curve": Chart(
+        title="The unit on its curve", lines=lines, x_title="logit w x + b, dimensionless",
+        y_title="output and slope", log_y=False, places=[(at[LOGIT], "this unit's logit")] if LOGIT in at else (),
+    )}  # fmt: skip
+
+
+EXPERIMENT = Experiment(
+    title="The saturating unit",
+    label="Saturating unit",
+    function=sigmoid_unit,
+    presets={"reset": {}, "saturated": {"x": 3.0, "w": 3.0}},
+    text=(
+        "One unit, from its input to the factor that a gradient meets. Press *Reset*, predict the logit and the slope, "
+        "then *Play* or *Step*. With x = w = 1 the slope is near its steepest; with x = w = 3 the unit is saturated "
+        "and lets almost nothing back."
+    ),
+    formulas=(r"y=\frac{1}{1+e^{-(wx+b)}}", r"\frac{\partial y}{\partial(wx+b)}=y\,(1-y)\le\tfrac14"),
+    subject=lambda options: f"x = {options.x:g}, w = {options.w:g}, bias = {options.bias:g}",
+    reading=lambda found: (
+        f"The logit is {rounded(found['logit'])} and the slope {rounded(found['slope'])}: a gradient that comes to the "
+        f"output goes on with {found['share_of_steepest_slope']:.2%} of what it would keep at the steepest point."
+    ),
+    draw=_pictures,
+    tables={
+        "steps": TableView(
+            alt="The steps taken so far.", titles={"quantity": "quantity", "formula": "formula", "value": "value"}
+        ),
+    },
+    published=tuple(
+        Printed(what=name, printed=text, find=scalar(name), under={"x": size, "w": size})
+        for size, logit, slope in ((1.0, "0.5", "0.235"), (3.0, "8.5", "0.0002034"))
+        for name, text in (("logit", logit), ("slope", slope))
+    ),
+)

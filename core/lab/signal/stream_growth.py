@@ -15,12 +15,17 @@ import pandas as pd
 
 from core.decoder.progress import Told, counted, silent
 from core.errors import LabError
+from core.figures.chart import Chart, Line
+from core.lab.experiment import Experiment, Pictures, Result
 from core.lab.moments import slope
 from core.lab.options import Options, consecutive, flag, number, seed, whole
-from core.lab.result import Result
+from core.lab.published import Printed, cell, near, scalar
 from core.lab.signal.activations import ACTIVATIONS
+from core.lab.view import TableView, plural, rounded
 
 MAX_DRAWS = 2**29
+
+
 NORM_EPSILON = 1e-5
 
 
@@ -28,14 +33,16 @@ NORM_EPSILON = 1e-5
 class StreamGrowthOptions(Options):
     """A toy stack with one feed-forward branch a block."""
 
-    blocks: int = whole(48, 2, 256, "Blocks, one branch each.")
-    width: int = whole(128, 8, 512, "Features d of the stream; the published toy has 256.")
-    ff_ratio: int = whole(4, 1, 8, "Feed-forward width over d.")
-    rows: int = whole(64, 1, 256, "Independent rows.")
-    spread: float = number(0.02, 1e-4, 1.0, "Standard deviation of weights and embeddings.")
-    scaled: bool = flag(False, "Scale every branch's output by 1/sqrt(blocks).")
-    seeds: int = whole(1, 1, 32, "Draws of the whole stack.")
-    seed: int = seed(0, "Seed of the first draw; the next ones count up.")
+    blocks: int = whole(48, 2, 256, "Blocks L", "Blocks, one branch each.")
+    width: int = whole(128, 8, 512, "Width d", "Features d of the stream; the published toy has 256.")
+    ff_ratio: int = whole(4, 1, 8, "Feed-forward width over d", "Feed-forward width over d.", more=True)
+    rows: int = whole(64, 1, 256, "Rows", "Independent rows.", more=True)
+    spread: float = number(
+        0.02, 1e-4, 1.0, "Spread of weights and embeddings", "Standard deviation of weights and embeddings.", step=0.01
+    )
+    scaled: bool = flag(False, "Scale branches by 1/sqrt(L)", "Scale every branch's output by 1/sqrt(blocks).")
+    seeds: int = whole(1, 1, 32, "Seeds drawn", "Draws of the whole stack.", more=True)
+    seed: int = seed(0, "Seed of the first draw; the next ones count up.", more=True)
 
     def check(self) -> None:
         """Refuse what would draw for too long."""
@@ -99,3 +106,80 @@ def _sizes(options: StreamGrowthOptions, of_seed: int, coefficient: float) -> It
             up, down = (spread * torch.randn(*shape, generator=generator) for shape in ((d, ff), (ff, d)))
             x = x + coefficient * (gelu(layer_norm(x, (d,), eps=NORM_EPSILON) @ up) @ down)
             yield float(x.double().square().mean().sqrt())
+
+
+def _pictures(result: Result) -> Pictures:
+    """RMS of the stream after every block beside both laws, on logarithmic axes."""
+    mean, stream = result.tables["mean"], result.tables["stream"]
+    seeds = stream["seed"].nunique()
+    lines = [
+        Line.of(mean, "block", "rms", "measured" if seeds == 1 else f"measured, mean of {seeds} seeds"),
+        Line.of(mean, "block", "first_times_sqrt_l", "first RMS x sqrt(l)", 0, "predicted"),
+        Line.of(mean, "block", "expected_rms", "without covariance", 1, "predicted"),
+    ]
+    return {"rms": Chart(
+        title="Growth of the stream", lines=lines, x_title="blocks l, counted from 1",
+        y_title="RMS of the stream, dimensionless", log_x=True,
+    )}  # fmt: skip
+
+
+def _growth_subject(options: StreamGrowthOptions) -> str:
+    scaled = ", branches scaled by 1/sqrt(L)" if options.scaled else ""
+    seeds = f"seed {options.seed}" if options.seeds == 1 else f"{options.seeds} seeds from {options.seed}"
+    return f"L = {plural(options.blocks, 'block')}, d = {options.width}, spread {options.spread:g}, {seeds}{scaled}"
+
+
+EXPERIMENT = Experiment(
+    title="Stream growth in a pre-norm stack",
+    label="Stream growth",
+    function=stream_growth,
+    presets={
+            "quick": {},
+            "published": {"width": 256, "seeds": 20},
+            "published, scaled": {"width": 256, "seeds": 20, "scaled": True},
+        },
+    torch=True,
+    controls=("scaled", "blocks", "width", "spread", "ff_ratio", "rows", "seeds", "seed"),
+    text=(
+        "In a pre-norm stack every branch reads a normalized copy of the stream, so all branches have about one size "
+        "and their variances add: the stream grows like the root of the depth. No constant is fitted here. Scale the "
+        "branches by 1/sqrt(L), and the whole stack adds what one branch added before."
+    ),
+    formulas=(
+        r"r_l^2=s^2+l\,c^2\,s^2 d_{\mathrm{ff}}\,\mathbb{E}[\operatorname{gelu}(z)^2]",
+        r"z\sim\mathcal N(0,d\,s^2)",
+    ),
+    subject=_growth_subject,
+    reading=lambda found: (
+        f"After the first block the stream has RMS {rounded(found['first_rms'])}, after the last "
+        f"{rounded(found['final_rms'])} (expected {rounded(found['final_rms_expected'])}); its size grows like l to "
+        f"the power of {found['growth_exponent']:.3f}."
+    ),
+    draw=_pictures,
+    tables={
+        "mean": TableView(
+            alt="RMS of the stream after every block, measured and by both laws.",
+            titles={
+                "block": "block", "rms": "measured RMS", "first_times_sqrt_l": "first RMS times sqrt(l)",
+                "expected_rms": "expected RMS",
+            },
+        ),
+        "stream": TableView(
+            alt="RMS of the stream after every block and seed.",
+            titles={"seed": "seed", "block": "block", "rms": "RMS"},
+        ),
+    },
+    published=(
+        *(
+            Printed(
+                what=f"RMS after block {block}", printed=text, find=cell("mean", "rms", block=block),
+                between=near(float(text), 0.015), under={"width": 256, "seeds": 20},
+            )
+            for block, text in {1: "0.111", 12: "0.382", 24: "0.536", 48: "0.769"}.items()
+        ),
+        Printed(
+            what="RMS after block 48, branches scaled", printed="0.112", find=scalar("final_rms"),
+            between=near(0.112, 0.015), under={"width": 256, "seeds": 20, "scaled": True},
+        ),
+    ),
+)  # fmt: skip

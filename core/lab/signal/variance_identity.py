@@ -8,7 +8,23 @@ from dataclasses import dataclass
 import pandas as pd
 
 from core.decoder.splitmix64 import FloatArray
+from core.figures.chart import Chart, Line
+from core.lab.experiment import Pictures, Result
 from core.lab.moments import covariance
+
+IDENTITY = (
+    r"\begin{aligned}\operatorname{Var}(h+cF)={}&\operatorname{Var}(h)+c^2\operatorname{Var}(F)\\"
+    r"&+2c\operatorname{Cov}(h,F)\end{aligned}"
+)
+IDENTITY_TITLES = {
+    "addition": "addition", "label": "label", "stream_variance": "Var(h)", "branch_variance": "Var(cF)",
+    "twice_covariance": "2 Cov(h, cF)", "measured_variance": "measured Var(h + cF)",
+    "independence": "without this covariance", "independence_from_input": "without any covariance",
+    "correlation": "correlation", "identity_error": "error of the identity",
+}  # fmt: skip
+# A correlation or cosine with a little room; rounding alone should look like 0.
+COSINES = (-1.08, 1.08)
+ADDITION_AXIS = "residual addition, counted from 0"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,3 +86,25 @@ def identity_table(additions: Iterable[tuple[str, float, VarianceIdentity]]) -> 
             }
         )
     return pd.DataFrame(rows)
+
+
+def addition_pictures(result: Result) -> Pictures:
+    """Variance after every addition beside independence, and the correlation that independence leaves out."""
+    table = result.tables["additions"]
+    return {
+        "variance": Chart(
+            title="Variance after every addition", x_title=ADDITION_AXIS,
+            y_title="variance, dimensionless", whole_x=True,
+            lines=[
+                Line.of(table, "addition", "measured_variance", "measured"),
+                Line.of(table, "addition", "independence_from_input", "without covariances", 0, "predicted"),
+                Line.of(table, "addition", "independence", "without this one", 1, "predicted"),
+            ],
+        ),
+        "correlation": Chart(
+            title="Correlation of stream and branch", x_title=ADDITION_AXIS,
+            y_title="correlation, -1 to 1", log_y=False, whole_x=True, levels=[(0.0, "independence, 0")],
+            y_range=COSINES,
+            lines=[Line.of(table, "addition", "correlation", "measured", 1)],
+        ),
+    }  # fmt: skip

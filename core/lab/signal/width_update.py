@@ -8,19 +8,26 @@ Source: Yang et al., "Tensor Programs V" (2022), whose rule for hidden matrices 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from core.decoder.progress import Told, counted, silent
 from core.errors import LabError
+from core.figures.chart import Chart, Line
+from core.lab.experiment import Experiment, Pictures, Result
 from core.lab.moments import rms
 from core.lab.options import Options, consecutive, number, seed, whole, wholes
-from core.lab.result import Result
+from core.lab.published import Printed, cell, near
+from core.lab.view import TableView, plural, rounded
 
 # Outputs of the random layer that are looked at; their RMS scatters by 1 / sqrt(2 * OUTPUTS).
 OUTPUTS = 128
+
+
 MAX_DRAWS = 2**26
 
 
@@ -28,10 +35,10 @@ MAX_DRAWS = 2**26
 class WidthUpdateOptions(Options):
     """Widths to compare, and the size of the update."""
 
-    widths: tuple[int, ...] = wholes((256, 1024, 4096), 1, 16384, 12, "Widths d.")
-    update: float = number(0.001, 0.0, 1.0, "Size of the update of every weight.")
-    seeds: int = whole(1, 1, 64, "Draws a width.")
-    seed: int = seed(0, "Seed of the first draw; the next ones count up.")
+    widths: tuple[int, ...] = wholes((256, 1024, 4096), 1, 16384, 12, "Widths d", "Widths d.")
+    update: float = number(0.001, 0.0, 1.0, "Update of every weight", "Size of the update of every weight.", step=0.001)
+    seeds: int = whole(1, 1, 64, "Draws a width", "Draws a width.")
+    seed: int = seed(0, "Seed of the first draw; the next ones count up.", more=True)
 
     def check(self) -> None:
         """Refuse what would draw for too long."""
@@ -43,7 +50,7 @@ class WidthUpdateOptions(Options):
 
 
 def width_update(options: WidthUpdateOptions, told: Told = silent) -> Result:
-    """Effect of the update beside a random layer's output, a row a width and seed. Tables: `effects`, `law`."""
+    """Effect of the update beside a random layer's output, one row per width and seed. Tables: `effects`, `law`."""
     cases = [(width, each) for width in options.widths for each in consecutive(options.seed, options.seeds)]
     measured = [_one(options, width, each) for width, each in counted(cases, "draws of a layer", told)]
     effects = pd.DataFrame(measured)
@@ -71,3 +78,65 @@ def _one(options: WidthUpdateOptions, width: int, of_seed: int) -> dict[str, flo
         "update_effect": options.update * float(np.sign(x) @ x),
         "random_layer_rms": rms(layer @ x),
     }
+
+
+def _pictures(result: Result) -> Pictures:
+    """Effect of the update against width beside its law, and a random layer's output."""
+    effects, law = result.tables["effects"], result.tables["law"]
+    lines = [
+        Line.of(effects, "width", "update_effect", "update, every draw", 0, "points"),
+        Line.of(law, "width", "update_effect", "update, law", 0, "predicted"),
+        Line.of(law, "width", "with_rate_over_fan_in", "update, rate 1/fan-in", 1),
+        Line.of(effects, "width", "random_layer_rms", "random layer, draws", 2, "points"),
+    ]
+    return {"effects": Chart(
+        title="An aligned update grows with width", lines=lines, x_title="width d, features",
+        y_title="size of the output, dimensionless", log_x=True, ticks_at_points=True,
+    )}  # fmt: skip
+
+
+def _width_reading(found: Mapping[str, Any]) -> str:
+    told = [f"{rounded(value)} at width {name[len('update_effect[') : -1]}" for name, value in found.items()]
+    return f"The same update of every weight moves the output by {', '.join(told)}."
+
+
+EXPERIMENT = Experiment(
+    title="An aligned update against width",
+    label="Width and update",
+    function=width_update,
+    presets={"one draw": {}, "published": {"seeds": 50}},
+    text=(
+        "The terms of a random layer mostly cancel, so its output keeps its size at any width. An update that was made "
+        "from its own input does not cancel: all d terms push the same way, and a step that suits a narrow model is "
+        "too long for a wide one. A rate in 1/fan-in keeps the effect level."
+    ),
+    formulas=(r"\Delta y=u\sum_j|x_j|\approx u\,d\,\sqrt{2/\pi}",),
+    subject=lambda options: (
+        f"update {options.update:g} a weight, {plural(options.seeds, 'draw')} a width from seed {options.seed}"
+    ),
+    reading=_width_reading,
+    draw=_pictures,
+    tables={
+        "law": TableView(
+            alt="The law, its scatter and the measured mean, one row per width.",
+            titles={
+                "width": "width", "update_effect": "law", "standard_error_of_one_draw": "standard error of one draw",
+                "measured_mean": "measured mean", "with_rate_over_fan_in": "with a rate in 1/fan-in",
+            },
+        ),
+        "effects": TableView(
+            alt="Every draw.",
+            titles={
+                "width": "width", "seed": "seed", "update_effect": "update's effect",
+                "random_layer_rms": "random layer's RMS",
+            },
+        ),
+    },
+    published=tuple(
+        Printed(
+            what=f"mean effect at width {width}, published a single draw", printed=text,
+            between=near(law, 0.01), find=cell("law", "measured_mean", width=width), under={"seeds": 50},
+        )
+        for width, text, law in ((256, "0.214", 0.2043), (1024, "0.811", 0.8170), (4096, "3.264", 3.2682))
+    ),
+)  # fmt: skip

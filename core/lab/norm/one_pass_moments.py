@@ -1,0 +1,182 @@
+"""Experiment: the variance of a row in one pass, two passes or online, in four floating types.
+
+One pass: s1 += x, s2 += x^2, variance s2/d - (s1/d)^2, which subtracts two large, nearly equal numbers. Two passes: the
+mean first, then the squared deviations. Online: Welford's update of mean and summed squares. Every operation is rounded
+to the type named; the reference is the stored row's own variance in exactly rounded binary64 sums.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from core.errors import LabError
+from core.figures.chart import Chart, Line
+from core.lab.experiment import Experiment, Pictures, Result
+from core.lab.norm.row import DTYPES, LONG_ROW, OUTSIDE, ROW, LongRowOptions, long_row_subject
+from core.lab.options import whole
+from core.lab.view import TableView, plural, rounded
+
+if TYPE_CHECKING:
+    import torch
+
+MAX_WIDTH = 4096
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnePassOptions(LongRowOptions):
+    """A row to which offsets 0, 1, 10, 100, ... are added."""
+
+    largest_power: int = whole(8, 0, 12, "Largest offset, power of ten", "Largest offset as a power of ten.")
+
+    def check(self) -> None:
+        """Refuse rows too long to be added number by number."""
+        super().check()
+        if self.source == "drawn" and self.drawn_width > MAX_WIDTH:
+            raise LabError(f"drawn_width is {self.drawn_width}; this experiment takes rows of up to {MAX_WIDTH}.")
+
+
+def one_pass_moments(options: OnePassOptions) -> Result:
+    """Variance of rows of growing mean, by algorithm and type. Table: `variances`."""
+    import torch  # bfloat16 arithmetic
+
+    row = torch.from_numpy(np.ascontiguousarray(options.row()))
+    offsets = [0.0, *(10.0**power for power in range(options.largest_power + 1))]
+    frames = []
+    for dtype in DTYPES:
+        columns = (torch.tensor(offsets, dtype=torch.float64) + row[:, None]).to(getattr(torch, dtype))
+        exact = [_exact_variance(column) for column in columns.T.double().tolist()]
+        for algorithm, variance in _ALGORITHMS.items():
+            named = {"dtype": dtype, "algorithm": algorithm, "offset": offsets}
+            found = variance(columns).double().numpy()
+            frames.append(pd.DataFrame({**named, "variance": found, "variance_of_stored_row": exact}))
+    table = pd.concat(frames, ignore_index=True)
+    error = (table["variance"] - table["variance_of_stored_row"]).abs() / table["variance_of_stored_row"]
+    # A row whose stored entries are all equal has variance 0, and no relative error.
+    table["relative_error"] = error.where(table["variance_of_stored_row"] > 0)
+    finite = table[np.isfinite(table["relative_error"])]
+    worst = finite.groupby(["algorithm", "dtype"], sort=False)["relative_error"].max()
+    return Result(
+        summary={
+            **{f"worst_relative_error[{', '.join(map(str, key))}]": value for key, value in worst.items()},
+            "negative_variances": int((table["variance"] < 0).sum()),
+        },
+        tables={"variances": table},
+        notes=(OUTSIDE, "Storing the row in a narrow type changes the row; the error is against the stored row."),
+    )
+
+
+def _one_pass(columns: torch.Tensor) -> torch.Tensor:
+    first, second = columns.new_zeros(columns.shape[1]), columns.new_zeros(columns.shape[1])
+    for x in columns.unbind():
+        first, second = first + x, second + x * x
+    mean = first / len(columns)
+    return second / len(columns) - mean * mean
+
+
+def _two_passes(columns: torch.Tensor) -> torch.Tensor:
+    total, squares = columns.new_zeros(columns.shape[1]), columns.new_zeros(columns.shape[1])
+    for x in columns.unbind():
+        total = total + x
+    mean = total / len(columns)
+    for x in columns.unbind():
+        squares = squares + (x - mean) * (x - mean)
+    return squares / len(columns)
+
+
+def _online(columns: torch.Tensor) -> torch.Tensor:
+    mean, squares = columns.new_zeros(columns.shape[1]), columns.new_zeros(columns.shape[1])
+    for count, x in enumerate(columns.unbind(), start=1):
+        away = x - mean
+        mean = mean + away / count
+        squares = squares + away * (x - mean)
+    return squares / len(columns)
+
+
+def _exact_variance(values: list[float]) -> float:
+    """Population variance with exactly rounded sums; NaN where the type could not hold the row."""
+    if not all(map(math.isfinite, values)):
+        return math.nan
+    mean = math.fsum(values) / len(values)
+    return math.fsum((value - mean) ** 2 for value in values) / len(values)
+
+
+_ALGORITHMS: Mapping[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "one pass": _one_pass,
+    "two passes": _two_passes,
+    "online": _online,
+}
+
+
+RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def _power(offset: float) -> str:
+    """The offset as a tick: a power of ten, short enough that a telephone need not turn it on end."""
+    whole = f"{offset:.0f}"
+    if len(whole) < 3 or whole != f"1{'0' * (len(whole) - 1)}":
+        return f"{offset:g}"
+    return "10" + str(len(whole) - 1).translate(RAISED)
+
+
+def _pictures(result: Result) -> Pictures:
+    """Relative error of every algorithm against the offset, one figure per type."""
+    found: dict[str, Chart] = {}
+    for dtype, table in result.tables["variances"].groupby("dtype", sort=False):
+        named = table.assign(offset=[_power(offset) for offset in table["offset"]])
+        lines = [
+            Line.of(rows, "offset", "relative_error", str(name), index)
+            for index, (name, rows) in enumerate(named.groupby("algorithm", sort=False))
+        ]
+        found[f"{dtype}"] = Chart(
+            title=f"Error of the variance in {dtype}", lines=lines, names_on_x=True,
+            x_title="offset added to the row", y_title="relative error", levels=[(1.0, "all digits lost, 1")],
+        )  # fmt: skip
+    return found
+
+
+def _one_pass_reading(found: Mapping[str, Any]) -> str:
+    worst = rounded(found["worst_relative_error[one pass, float32]"])
+    negative = plural(found["negative_variances"], "variance")
+    return (
+        f"In float32 one pass errs by up to {worst} of the variance, two passes by up to "
+        f"{rounded(found['worst_relative_error[two passes, float32]'])}; {negative} came "
+        "out negative."
+    )
+
+
+EXPERIMENT = Experiment(
+    title="One-pass moments",
+    label="One pass",
+    function=one_pass_moments,
+    presets={"usual": {}},
+    torch=True,
+    controls=("largest_power", *LONG_ROW),
+    shared=ROW[1:],
+    text=(
+        "The mean of the squares minus the square of the mean needs one look at the row, and subtracts two large, "
+        "nearly equal numbers once the mean is far from 0. Two passes, or Welford's online update, do not. A variance "
+        "may even come out negative."
+    ),
+    formulas=(
+        r"\underbrace{\tfrac1d\textstyle\sum x^2-\bigl(\tfrac1d\sum x\bigr)^2}_{\text{one pass}}\qquad "
+        r"\underbrace{\tfrac1d\textstyle\sum(x-\mu)^2}_{\text{two passes}}",
+    ),
+    subject=lambda options: long_row_subject(options),
+    reading=_one_pass_reading,
+    draw=_pictures,
+    tables={
+        "variances": TableView(
+            alt="Variance and its error by type, algorithm and offset.",
+            titles={
+                "dtype": "type", "algorithm": "algorithm", "offset": "offset", "variance": "variance",
+                "variance_of_stored_row": "stored row's variance", "relative_error": "relative error",
+            },
+        )
+    },
+)  # fmt: skip

@@ -1,0 +1,94 @@
+"""Experiment: a residual that must be added once, not on every rank."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from core.figures.chart import Chart, Line
+from core.lab.experiment import Experiment, Pictures, Result
+from core.lab.moments import rms
+from core.lab.norm.row import (
+    FEATURE_AXIS,
+)
+from core.lab.options import Options, number, seed, whole
+from core.lab.view import TableView, plural, rounded
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResidualOnceOptions(Options):
+    """A branch whose output is a sum of one part a rank, and the stream it is added to."""
+
+    ranks: int = whole(4, 1, 64, "Ranks P", "Ranks P.")
+    width: int = whole(64, 1, 4096, "Width d", "Features d.")
+    branch_spread: float = number(0.5, 0.0, 100.0, "RMS of the branch", "RMS of the whole branch output.", step=0.1)
+    seed: int = seed(more=True)
+
+
+def residual_once(options: ResidualOnceOptions) -> Result:
+    """x + sum u_r beside sum (x + u_r) = P x + sum u_r. Table: `states`, one row per method and feature."""
+    generator = np.random.default_rng(options.seed)
+    x = generator.standard_normal(options.width)
+    parts = generator.standard_normal((options.ranks, options.width))
+    parts *= options.branch_spread / np.sqrt(options.ranks)
+    states = {"added once": x + parts.sum(axis=0), "added on every rank": (x + parts).sum(axis=0)}
+    once, every = states.values()
+    index = np.arange(options.width)
+    return Result(
+        summary={
+            "shortcut_multiplier": 1.0 + float((every - once) @ x) / float(x @ x),
+            "once_rms": rms(once),
+            "every_rank_rms": rms(every),
+            "relative_error": rms(every - once) / rms(once),
+        },
+        tables={
+            "states": pd.concat(
+                [pd.DataFrame({"method": name, "index": index, "value": value}) for name, value in states.items()],
+                ignore_index=True,
+            )
+        },
+    )
+
+
+def _pictures(result: Result) -> Pictures:
+    """The state with the residual added once and on every rank."""
+    table = result.tables["states"]
+    lines = [
+        Line.of(rows, "index", "value", str(name), index)
+        for index, (name, rows) in enumerate(table.groupby("method", sort=False))
+    ]
+    return {"states": Chart(
+        title="The state after the reduction", lines=lines, x_title=FEATURE_AXIS, y_title="state",
+        log_y=False, whole_x=True, levels=[(0.0, "0")],
+    )}  # fmt: skip
+
+
+def _once_subject(options: ResidualOnceOptions) -> str:
+    ranks = plural(options.ranks, "rank")
+    return f"{ranks}, d = {options.width}, branch RMS {options.branch_spread:g}, seed {options.seed}"
+
+
+EXPERIMENT = Experiment(
+    title="A residual added once or on every rank",
+    label="Add once",
+    function=residual_once,
+    presets={"four ranks": {}},
+    text=(
+        "A row-parallel branch ends in a sum over ranks. If every rank adds the residual before that sum, the stream "
+        "is added once a rank; all shapes still fit."
+    ),
+    formulas=(r"\text{right:}\quad x+\sum_r u_r", r"\text{wrong:}\quad\sum_r(x+u_r)=P\,x+\sum_r u_r"),
+    subject=_once_subject,
+    reading=lambda found: (
+        f"Added on every rank the shortcut counts {rounded(found['shortcut_multiplier'])} times: the state has RMS "
+        f"{rounded(found['every_rank_rms'])} instead of {rounded(found['once_rms'])}."
+    ),
+    draw=_pictures,
+    tables={
+        "states": TableView(
+            alt="The state by method.", titles={"method": "method", "index": "feature", "value": "value"}
+        )
+    },
+)

@@ -1,0 +1,136 @@
+"""Experiment: a norm whose features lie on several ranks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from core.decoder.splitmix64 import FloatArray
+from core.errors import LabError
+from core.figures.chart import Chart, Line
+from core.lab.experiment import Experiment, Pictures, Result
+from core.lab.norm.law import RowNorm
+from core.lab.norm.row import (
+    FEATURE_AXIS,
+    ROW,
+    RowOptions,
+    norm_kind,
+    row_subject,
+)
+from core.lab.options import choice, number, whole
+from core.lab.view import TableView, plural, rounded
+
+SHARDED_EXAMPLE = ((4.0, -2.0, 6.0, 4.0, 1.0, 0.0, -3.0, 2.0),)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShardedMomentsOptions(RowOptions):
+    """A row whose features are split over ranks in order, as evenly as they go."""
+
+    norm: str = choice("layernorm", ("layernorm", "rmsnorm"), "Norm", "Which norm.")
+    epsilon: float = number(1e-5, 1e-30, 1e6, "Epsilon", "Epsilon inside the root.", step=1e-05)
+    ranks: int = whole(2, 1, 64, "Ranks", "Ranks that hold the row.")
+
+    def check(self) -> None:
+        """Refuse ranks without a feature."""
+        super().check()
+        if self.ranks > self.length:
+            raise LabError(
+                f"ranks is {self.ranks} and the row has {self.length} features; give every rank at least one."
+            )
+
+
+def sharded_moments(options: ShardedMomentsOptions) -> Result:
+    """The sharded norm right (summed moments) and wrong (local ones). Table: `outputs`, per method and feature."""
+    x, law = options.row(), RowNorm(kind=norm_kind(options.norm), epsilon=options.epsilon)
+    shards = np.array_split(x, options.ranks)
+    outputs = {
+        "whole row": law(x),
+        "summed moments": _summed(law, shards),
+        "local moments": np.concatenate([law(shard) for shard in shards]),
+        "averaged local moments": _averaged(law, shards),
+    }
+    reference = outputs["whole row"]
+    rank = np.repeat(np.arange(options.ranks), [len(shard) for shard in shards])
+    frames = [
+        pd.DataFrame(
+            {
+                "method": name, "rank": rank, "index": np.arange(len(x)), "output": value,
+                "difference": value - reference,
+            }
+        )
+        for name, value in outputs.items()
+    ]  # fmt: skip
+    return Result(
+        summary={f"largest_difference[{name}]": np.abs(value - reference).max() for name, value in outputs.items()},
+        tables={"outputs": pd.concat(frames, ignore_index=True)},
+        notes=(
+            "Summed moments reduce the sums of x and of x^2 over the ranks before any rank divides.",
+            "Averaged local variances miss the variance between the shards' means; averaged mean squares are right "
+            "only where every rank holds as many features.",
+        ),
+    )
+
+
+def _summed(law: RowNorm, shards: list[FloatArray]) -> FloatArray:
+    width = sum(len(shard) for shard in shards)
+    square = sum(float(shard @ shard) for shard in shards) / width
+    mean = sum(float(shard.sum()) for shard in shards) / width if law.kind == "layernorm" else 0.0
+    return np.asarray((np.concatenate(shards) - mean) / np.sqrt(square - mean * mean + law.epsilon))
+
+
+def _averaged(law: RowNorm, shards: list[FloatArray]) -> FloatArray:
+    moment = np.mean([law.moment(shard).item() for shard in shards])
+    mean = np.mean([shard.mean() for shard in shards]) if law.kind == "layernorm" else 0.0
+    return np.asarray((np.concatenate(shards) - mean) / np.sqrt(moment + law.epsilon))
+
+
+def _pictures(result: Result) -> Pictures:
+    """The output by every method."""
+    table = result.tables["outputs"]
+    lines = [
+        Line.of(rows, "index", "output", str(name), index, "predicted" if name == "whole row" else "measured")
+        for index, (name, rows) in enumerate(table.groupby("method", sort=False))
+    ]
+    return {"outputs": Chart(
+        title="The sharded norm, right and wrong", lines=lines, x_title=FEATURE_AXIS,
+        y_title="output", log_y=False, whole_x=True, levels=[(0.0, "0")],
+    )}  # fmt: skip
+
+
+EXPERIMENT = Experiment(
+    title="Feature-sharded moments, right and wrong",
+    label="Shards",
+    function=sharded_moments,
+    presets={"two ranks": {}, "uneven ranks": {"norm": "rmsnorm", "ranks": 3}},
+    controls=("norm", "ranks", "epsilon", *ROW),
+    shared=ROW,
+    text=(
+        "The features of a row lie on several ranks. Reducing the sums of x and of x² before anyone divides gives the "
+        "norm of the whole row; a norm of each shard is another function, and averaged variances miss the variance "
+        "between the shards' means."
+    ),
+    formulas=(
+        r"\mu=\frac{1}{d}\sum_{\text{rank }r}\ \sum_{i\in r}x_i",
+        r"s=\frac{1}{d}\sum_{\text{rank }r}\ \sum_{i\in r}x_i^2-\mu^2",
+    ),
+    subject=lambda options: (
+        f"{options.norm}, {plural(options.ranks, 'rank')}, epsilon {options.epsilon:g}, {row_subject(options)}"
+    ),
+    reading=lambda found: (
+        f"Summed moments differ from the whole row by {rounded(found['largest_difference[summed moments]'])}, local "
+        f"moments by {rounded(found['largest_difference[local moments]'])}, averaged local moments by "
+        f"{rounded(found['largest_difference[averaged local moments]'])}."
+    ),
+    draw=_pictures,
+    tables={
+        "outputs": TableView(
+            alt="Output and its distance from the whole row's, by method.",
+            titles={
+                "method": "method", "rank": "rank", "index": "feature", "output": "output", "difference": "difference",
+            },
+        )
+    },
+)  # fmt: skip

@@ -1,0 +1,105 @@
+"""Experiment: LayerNorm with the population and with the sample variance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from core.figures.chart import Chart, Line
+from core.lab.experiment import Experiment, Pictures, Result
+from core.lab.moments import rms
+from core.lab.norm.law import RowNorm
+from core.lab.norm.row import (
+    FEATURE_AXIS,
+    ROW,
+    RowOptions,
+    row_subject,
+)
+from core.lab.options import number
+from core.lab.view import TableView, rounded
+
+
+@dataclass(frozen=True, kw_only=True)
+class VarianceDivisorOptions(RowOptions):
+    """A row for LayerNorm with either divisor."""
+
+    epsilon: float = number(1e-5, 0.0, 1e6, "Epsilon", "Epsilon inside the root.", step=1e-05)
+
+
+WIDTHS = (2, 3, 4, 8, 16, 64, 256, 1024, 4096)
+
+
+def variance_divisor(options: VarianceDivisorOptions) -> Result:
+    """LayerNorm with the population (d) and the sample (d - 1) variance. Tables: `output`, `widths`."""
+    x = options.row()
+    laws = {
+        name: RowNorm(kind="layernorm", epsilon=options.epsilon, sample=name == "sample")
+        for name in ("population", "sample")
+    }
+    outputs = {name: law(x) for name, law in laws.items()}
+    widths = np.array(WIDTHS)
+    return Result(
+        summary={
+            **{f"{name}_variance": law.moment(x)[0] for name, law in laws.items()},
+            "output_ratio": rms(outputs["sample"]) / rms(outputs["population"]) if rms(outputs["population"]) else None,
+            "output_ratio_at_epsilon_0": np.sqrt(1 - 1 / len(x)),
+        },
+        tables={
+            "output": pd.DataFrame({"index": np.arange(len(x)), "input": x, **outputs}),
+            "widths": pd.DataFrame({"width": widths, "output_ratio_at_epsilon_0": np.sqrt(1 - 1 / widths)}),
+        },
+    )
+
+
+DIVISORS = ("population", "sample")
+
+
+def _pictures(result: Result) -> Pictures:
+    """Both outputs on this row, and their ratio against width."""
+    output, widths = result.tables["output"], result.tables["widths"]
+    lines = [Line.of(output, "index", name, f"{name} variance", index) for index, name in enumerate(DIVISORS)]
+    return {
+        "output": Chart(
+            title="LayerNorm with either divisor", x_title=FEATURE_AXIS, y_title="output",
+            log_y=False, whole_x=True, lines=lines, levels=[(0.0, "0")],
+        ),
+        "widths": Chart(
+            title="Ratio of the outputs against width", subject="epsilon 0", x_title="width d, features",
+            y_title="sample over population", log_x=True, log_y=False, levels=[(1.0, "no difference, 1")],
+            lines=[Line.of(widths, "width", "output_ratio_at_epsilon_0", "sqrt(1 - 1/d)", 0, "predicted")],
+        ),
+    }  # fmt: skip
+
+
+EXPERIMENT = Experiment(
+    title="Population against sample variance",
+    label="Divisor",
+    function=variance_divisor,
+    presets={"four features": {}},
+    controls=("epsilon", *ROW),
+    shared=ROW,
+    text=(
+        "LayerNorm divides by the population variance, with d; statistics packages often use d - 1. On a row of four "
+        "that is 13%, at the width of a model nothing one would notice, and a hidden mismatch all the same."
+    ),
+    formulas=(r"\frac{\mathrm{LN}_{d-1}(x)}{\mathrm{LN}_{d}(x)}=\sqrt{1-\tfrac1d}\qquad(\varepsilon=0)",),
+    subject=lambda options: f"epsilon {options.epsilon:g}, {row_subject(options)}",
+    reading=lambda found: (
+        f"The population variance is {rounded(found['population_variance'])}, the sample variance "
+        f"{rounded(found['sample_variance'])}; the outputs' ratio is {rounded(found['output_ratio'])} "
+        f"(sqrt(1 - 1/d) = {rounded(found['output_ratio_at_epsilon_0'])})."
+    ),
+    draw=_pictures,
+    tables={
+        "output": TableView(
+            alt="The row and both outputs.",
+            titles={"index": "feature", "input": "input", "population": "divided by d", "sample": "divided by d - 1"},
+        ),
+        "widths": TableView(
+            alt="Ratio of the outputs by width.",
+            titles={"width": "width", "output_ratio_at_epsilon_0": "ratio at epsilon 0"},
+        ),
+    },
+)

@@ -1,0 +1,118 @@
+"""Experiment: the last state as an exact sum of updates.
+
+x_L = (prod a_j) x_0 + sum_i (prod_{j > i} a_j) b_i u_i, exactly, whatever the branches; the updates are evaluated at
+different states, so this is an account and no linear model.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from core.figures.chart import Chart, Line
+from core.lab.decoder_source import DECODER, DecoderOptions, decoder_subject, decoder_tape
+from core.lab.experiment import Experiment, Pictures, Result
+from core.lab.moments import rms
+from core.lab.paths.options import kept, refuse_norm_after, shortcut_of
+from core.lab.view import TableView, closeness, rounded
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamExpansionOptions(DecoderOptions):
+    """The decoder whose last state is taken apart."""
+
+    def check(self) -> None:
+        """Refuse streams that are no sums."""
+        super().check()
+        refuse_norm_after(self)
+
+
+def stream_expansion(options: StreamExpansionOptions) -> Result:
+    """Every term of x_L with its shortcut product, RMS and share. Table: `terms`, input first.
+
+    A share is the term's inner product with x_L over that of x_L itself; the shares sum to 1.
+    """
+    tape = decoder_tape(options)
+    shortcuts = [shortcut_of(addition) for addition in options.additions()]
+    final = kept(tape.states[-1], tape.valid)
+    parts = [("input", -1, "input", math.prod(shortcuts), kept(tape.states[0], tape.valid))]
+    for part in tape.contributions:
+        later = math.prod(shortcuts[part.site :])
+        parts.append((tape.labels[part.site], part.block, part.branch, later, kept(part.contribution, tape.valid)))
+    terms = [coefficient * value for *_, coefficient, value in parts]
+    total, length = np.sum(terms, axis=0), float(np.sum(final * final))
+    rows = [
+        (label, block, branch, coefficient, rms(term), float(np.sum(term * final)) / length if length else math.nan)
+        for (label, block, branch, coefficient, _), term in zip(parts, terms, strict=True)
+    ]
+    table = pd.DataFrame(rows, columns=["label", "block", "branch", "shortcut_product", "rms", "share"])
+    return Result(
+        summary={
+            "final_rms": rms(final),
+            "share_of_input": table["share"].iloc[0],
+            "sum_of_shares": table["share"].sum(),
+            "largest_share": table["share"].iloc[1:].max(),
+            "expansion_error": np.abs(total - final).max() / np.abs(final).max(),
+        },
+        tables={"terms": table},
+        notes=("A share may be negative or above 1: a term may point against the last state.",),
+    )
+
+
+def _pictures(result: Result) -> Pictures:
+    """Share and RMS of every term of the last state."""
+    terms = result.tables["terms"].reset_index(names="term")
+    axis = "term, 0 is the input"
+    named = [("input", "input"), ("attention", "attention"), ("feed_forward", "feed-forward")]
+    known = [name for name, _ in named]
+    rest = [(str(name), str(name)) for name in dict.fromkeys(terms["branch"]) if name not in known]
+    groups = [(title, terms[terms["branch"] == name]) for name, title in [*named, *rest]]
+    return {
+        "shares": Chart(
+            title="Share of every term in the last state", x_title=axis, y_title="share, sums to 1",
+            log_y=False, levels=[(0.0, "0")],
+            lines=[Line.of(rows, "term", "share", title, i, "bars") for i, (title, rows) in enumerate(groups)],
+        ),
+        "sizes": Chart(
+            title="Size of every term", x_title=axis, y_title="RMS, dimensionless",
+            lines=[Line.of(rows, "term", "rms", title, i, "points") for i, (title, rows) in enumerate(groups)],
+        ),
+    }  # fmt: skip
+
+
+EXPERIMENT = Experiment(
+    title="The last state as a sum of updates",
+    label="Expansion",
+    function=stream_expansion,
+    presets={"fixture": {}, "scaled shortcuts": {"recipe": "deepscalelm"}},
+    torch=True,
+    controls=DECODER,
+    shared=DECODER,
+    text=(
+        "The last state is the input plus every update, each multiplied by the shortcuts after it: exactly, whatever "
+        "the branches compute. It is an account and no linear model, for every update was made at its own state. A "
+        "share may be negative where a term points against the last state."
+    ),
+    formulas=(
+        r"x_L=\Bigl(\prod_j a_j\Bigr)x_0+\sum_i\Bigl(\prod_{j>i}a_j\Bigr)b_i\,u_i",
+        r"\text{share}_i=\frac{\langle\text{term}_i,x_L\rangle}{\langle x_L,x_L\rangle}",
+    ),
+    subject=decoder_subject,
+    reading=lambda found: (
+        f"The input has a share of {rounded(found['share_of_input'])} in the last state, the largest update "
+        f"{rounded(found['largest_share'])}; the terms add up to the last state {closeness(found['expansion_error'])}."
+    ),
+    draw=_pictures,
+    tables={
+        "terms": TableView(
+            alt="Every term of the last state.",
+            titles={
+                "label": "site", "branch": "branch", "shortcut_product": "shortcuts after it", "rms": "RMS",
+                "share": "share",
+            },
+        )
+    },
+)  # fmt: skip

@@ -1,0 +1,67 @@
+"""Experiment: the published tanh chain with and without its shortcut, drawn in float32 by torch's generator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from core.lab.experiment import Experiment, Result
+from core.lab.options import number
+from core.lab.published import Printed, scalar
+from core.lab.signal.published_chains import (
+    PublishedOptions,
+    TorchNormals,
+    case_pictures,
+    case_reading,
+    chain_of,
+    published_result,
+    published_subject,
+    sizes_table,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TanhChainOptions(PublishedOptions):
+    """The tanh chain; both cases share their matrices."""
+
+    factor: float = number(
+        0.5, 0.001, 100.0, "Spread times sqrt(d)", "Standard deviation of a weight times sqrt(width).", step=0.1
+    )
+
+
+def tanh_chain(options: TanhChainOptions) -> Result:
+    """The matrices, the upstream gradient, then an input a case, plain first. Table: `sizes`."""
+    draw, d, found = TorchNormals(options.seed), options.width, {}
+    matrices = [draw(d, d, factor=options.factor, divisor=d**0.5) for _ in range(options.layers)]
+    upstream = draw(d)
+    for case, shortcut in {"plain": 0.0, "residual": 1.0}.items():
+        built = chain_of("tanh", matrices, shortcut=shortcut)
+        found[case] = (built.run(draw(d), upstream), built.predict(options.factor**2))
+    return published_result("topology", found)
+
+
+PRINTED = {"plain": ("9.93e-16", "5.95e-16"), "residual": ("4.94", "8.46")}
+ENDS = {"output": "output_rms", "gradient": "input_gradient_rms"}
+
+
+EXPERIMENT = Experiment(
+    title="Published tanh chain with and without its shortcut",
+    label="tanh chain",
+    function=tanh_chain,
+    presets={"published": {}},
+    torch=True,
+    controls=("factor", "layers", "width", "seed"),
+    text=(
+        "The same fifty matrices, half as large as they should be, with and without a shortcut around every layer. The "
+        "shortcut carries signal and gradient, and lets both grow."
+    ),
+    formulas=(r"x_{l+1}=\tanh(Wx_l)", r"x_{l+1}=x_l+\tanh(Wx_l)"),
+    subject=lambda options: f"{published_subject(options)}, spread {options.factor:g}/sqrt(d)",
+    reading=case_reading,
+    draw=case_pictures("topology"),
+    tables=sizes_table("topology"),
+    published=tuple(
+        Printed(what=f"{what}, {case}", printed=text, find=scalar(f"{quantity}[{case}]"))
+        for case, texts in PRINTED.items()
+        for (what, quantity), text in zip(ENDS.items(), texts, strict=True)
+    ),
+)

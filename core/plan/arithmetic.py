@@ -1,0 +1,136 @@
+"""The symbolic plan: exact parameter counts, bytes and the depth factor of a decoder that is never built.
+
+Everything here is integer arithmetic on the parameter layout; no model array exists, whatever the size.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from core import __version__
+from core.decoder.config import DecoderConfig
+from core.decoder.parameters import ParameterSpec, layout
+from core.plan.request import PlanRequest
+from core.recipes.law import depth_factor
+from core.strict_json import json_integer
+
+SCHEMA = "depthscope.plan/1"
+DTYPE_BYTES = {"float64": 8, "float32": 4, "bfloat16": 2}
+ADAM_MOMENTS = 2
+BYTES_MEANING = {
+    "weights": "every parameter once, in the dtype",
+    "gradients": "one gradient a parameter, in the dtype",
+    "adam_moments_float32": "two moments a parameter, in float32 whatever the dtype",
+    "residual_stream": "all 2L+1 residual states of one row of the context, in the dtype",
+}
+
+
+@dataclass(frozen=True)
+class RoleRow:
+    """All tensors of one name pattern: their number, the shape of each, and coordinates over all of them."""
+
+    spec: ParameterSpec
+    tensors: int
+
+    @property
+    def coordinates(self) -> int:
+        """Stored numbers over all tensors of the pattern, exact."""
+        return self.tensors * self.spec.coordinates
+
+    def document(self) -> dict[str, Any]:
+        """The row for JSON; counts beyond 2^53 are text."""
+        return {
+            "pattern": self.spec.name,
+            "role": self.spec.role,
+            "fill": self.spec.fill,
+            "tensors": self.tensors,
+            "shape": [json_integer(size) for size in self.spec.shape],
+            "coordinates": json_integer(self.coordinates),
+        }
+
+
+def plan_document(subject: DecoderConfig | PlanRequest, context: int | None = None) -> dict[str, Any]:
+    """The `plan` document of a config, or of a request that carries more than a config.
+
+    `context` is the number of positions a row of the residual stream is counted for; the config's own unless given.
+    Raises `ConfigError`.
+    """
+    request = subject
+    if isinstance(request, DecoderConfig):
+        request = PlanRequest(config=request, context=context)
+    elif context is not None:
+        request = PlanRequest(config=request.config, context=context, extra=request.extra, assumed=request.assumed)
+    config, rows = request.config, role_rows(request)
+    parameters = sum(row.coordinates for row in rows)
+    return {
+        "schema": SCHEMA,
+        "version": __version__,
+        "config": config.document(),
+        "context": request.row_positions,
+        "assumed": dict(request.assumed),
+        "tied": config.tied,
+        "parameters": json_integer(parameters),
+        "parameter_tensors": json_integer(sum(row.tensors for row in rows)),
+        "by_role": [row.document() for row in rows],
+        "formula": formula(rows),
+        "factor": depth_factor(config.blocks),
+        "residual_states": json_integer(config.additions + 1),
+        "bytes": byte_counts(parameters, residual_coordinates(request)),
+        "bytes_meaning": dict(BYTES_MEANING),
+        "executed": False,
+    }
+
+
+def role_rows(request: PlanRequest) -> tuple[RoleRow, ...]:
+    """One row a name pattern, in draw order; the extra block parameters follow the block's own."""
+    parts = layout(request.config)
+    blocks = request.config.blocks
+    return (
+        *(RoleRow(spec, 1) for spec in parts.stem),
+        *(RoleRow(spec, blocks) for spec in parts.block_template + request.extra),
+        *(RoleRow(spec, 1) for spec in parts.tail),
+    )
+
+
+def parameter_count(request: PlanRequest) -> int:
+    """Stored coordinates of the whole decoder, exact."""
+    return sum(row.coordinates for row in role_rows(request))
+
+
+def residual_coordinates(request: PlanRequest) -> int:
+    """Numbers in all residual states of one row: (2L + 1) x context x width."""
+    return (request.config.additions + 1) * request.row_positions * request.config.width
+
+
+def byte_counts(parameters: int, residual: int) -> dict[str, dict[str, int | str]]:
+    """Bytes by dtype for `parameters` stored numbers and `residual` numbers of residual state."""
+    moments = ADAM_MOMENTS * DTYPE_BYTES["float32"] * parameters
+    return {
+        dtype: {
+            "weights": json_integer(size * parameters),
+            "gradients": json_integer(size * parameters),
+            "adam_moments_float32": json_integer(moments),
+            "residual_stream": json_integer(size * residual),
+        }
+        for dtype, size in DTYPE_BYTES.items()
+    }
+
+
+def formula(rows: Iterable[RoleRow]) -> str:
+    """The parameter count written out with its numbers: outside + blocks × (one block) = total."""
+    rows = tuple(rows)
+    in_blocks = [row for row in rows if "{b}" in row.spec.name]
+    first = rows.index(in_blocks[0])
+    before, after = rows[:first], rows[first + len(in_blocks) :]
+    block = f"{in_blocks[0].tensors}×({_sum_of_products(in_blocks)})"
+    terms = [part for part in (_sum_of_products(before), block, _sum_of_products(after)) if part]
+    return f"{' + '.join(terms)} = {sum(row.coordinates for row in rows)}"
+
+
+def _sum_of_products(rows: Iterable[RoleRow]) -> str:
+    """Equal shapes are written once with their number in front."""
+    shapes = Counter(row.spec.shape for row in rows)
+    return " + ".join("×".join(map(str, (number, *shape) if number > 1 else shape)) for shape, number in shapes.items())
