@@ -9,10 +9,10 @@ from pages.common import history, links, navigation, panels, settings, sidebar, 
 # Before the menu: a browser that has no picture for its tab by then asks a foreign host for that of the page's symbol.
 st.set_page_config(page_icon=Path(__file__).with_name("icon.svg"), layout="wide")
 asked = links.asked()
-page, entry = navigation.menu(navigation.available())
+page, entry = navigation.menu()
 st.set_page_config(page_title=f"{entry.title} · Depthscope")
 if (restored := st.session_state.pop(settings.NEXT_PAGE, None)) is not None and restored.name != entry.name:
-    st.switch_page(navigation.ROOT / restored.script, query_params=settings.query_parameters(restored.all_controls))
+    st.switch_page(restored.script, query_params=settings.query_parameters(restored.all_controls))
 tours.draw(entry)
 with panels.refusals():
     sidebar.draw(entry)

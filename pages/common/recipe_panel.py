@@ -10,8 +10,8 @@ import streamlit as st
 from core.decoder.recipes import recipe
 from core.errors import DepthscopeError, RecipeError
 from core.health.request import ObserveRequest
-from pages.common import cached_recipes
 from pages.common.panels import CAREFUL, escaped
+from pages.recipes import cached as cached_recipes
 
 
 def checked_names(typed: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -117,7 +117,7 @@ def restore_upload() -> None:
 def restore(data: bytes) -> None:
     """Set every control of the manifest's page as it was; nothing is set unless everything is valid."""
     manifest = read_manifest(data)
-    entry = navigation.entry_named(manifest.page)
+    entry = navigation.ENTRIES.get(manifest.page)
     if entry is None:
         raise StorageError(f"The manifest is of the page {shown(manifest.page)}, which this app does not have.")
     values = checked(manifest.saved.setting, entry.all_controls)

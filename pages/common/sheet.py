@@ -122,8 +122,7 @@ class Sheet:
         `contents` gives everything where the page shows only a part of it at a time; else it is what the sheet holds.
         """
         self._let_figures_be_drawn()
-        entry = navigation.entry_named(self.page)
-        assert entry is not None
+        entry = navigation.ENTRIES[self.page]
         # Taken now: the session may have moved on when the click comes.
         controls = entry.all_controls
         export = Export(

@@ -15,7 +15,9 @@ from core.errors import LabError, shown
 from core.lab.tours import TOURS, Step, tour
 from pages.common import navigation, panels, settings
 from pages.common.control import assign
-from pages.controls import norm_lab, residual_paths, signal_lab
+from pages.norm_lab import controls as norm_lab
+from pages.residual_paths import controls as residual_paths
+from pages.signal_lab import controls as signal_lab
 
 # Session entry: (name, position) of the stop, None after the end of a tour.
 PLACE = "tour place"
@@ -53,7 +55,7 @@ def go(name: str, position: int) -> None:
     step = tour(name).step(position)
     assign(setting(step))
     st.session_state[PLACE] = (name, position)
-    st.session_state[settings.NEXT_PAGE] = navigation.entry_named(step.page)
+    st.session_state[settings.NEXT_PAGE] = navigation.ENTRIES[step.page]
 
 
 def setting(step: Step) -> dict[str, Any]:
@@ -61,9 +63,7 @@ def setting(step: Step) -> dict[str, Any]:
     if step.page in LABS:
         given = {name: value for name, value in step.parameters.items() if name != "experiment"}
         return LABS[step.page].setting(step.parameters["experiment"], given)
-    entry = navigation.entry_named(step.page)
-    assert entry is not None
-    values = {control.name: control.default for control in entry.all_controls}
+    values = {control.name: control.default for control in navigation.ENTRIES[step.page].all_controls}
     for name, text in step.parameters.items():
         values[name] = type(values[name])(text)
     return values

@@ -16,8 +16,10 @@ from typing import Any
 from urllib.parse import urlencode
 
 from pages.common.control import Control
-from pages.controls import norm_lab, residual_paths, signal_lab
-from pages.controls.lab import Bench, LabPage
+from pages.common.lab_controls import Bench, LabPage
+from pages.norm_lab import controls as norm_lab
+from pages.residual_paths import controls as residual_paths
+from pages.signal_lab import controls as signal_lab
 from tests.browser.harness import Visitor, browser, running_server, server_processor_seconds, visit
 
 PAGES = (signal_lab.PAGE, norm_lab.PAGE, residual_paths.PAGE)

@@ -14,7 +14,7 @@ import pytest
 from core.sweep.grid import SweepGrid
 from core.sweep.interactive import InteractiveSweep
 from core.sweep.store import Store
-from pages.views.depth_sweep import VIEWS
+from pages.depth_sweep.tabs import VIEWS
 from tests.benchmarks.sweep_page_latency import LIMIT, cancelled, run_long
 from tests.browser.conftest import Visit
 from tests.browser.harness import BACKGROUNDS, Visitor

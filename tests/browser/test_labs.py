@@ -16,8 +16,10 @@ from core.lab.tours import TOURS
 from core.views.export import csv_text
 from core.views.lab.catalogue import VIEWS
 from pages.common import navigation
-from pages.controls import norm_lab, residual_paths, signal_lab
-from pages.controls.lab import LabPage
+from pages.common.lab_controls import LabPage
+from pages.norm_lab import controls as norm_lab
+from pages.residual_paths import controls as residual_paths
+from pages.signal_lab import controls as signal_lab
 from tests.browser.conftest import Visit
 from tests.browser.harness import Visitor
 
@@ -174,8 +176,7 @@ def test_a_tour_is_walked_and_every_stops_link_opens_the_same(visitor: Visit, na
 
 def arrive(tab: Visitor, step: Any, index: int) -> None:
     """Wait until the stop and its page stand there."""
-    entry = navigation.entry_named(step.page)
-    assert entry is not None
+    entry = navigation.ENTRIES[step.page]
     tab.page.locator(".st-key-tour", has_text=f"stop {index + 1} of ").wait_for()
     tab.page.get_by_role("heading", level=1, name=entry.title, exact=True).wait_for()
     tab.settle()

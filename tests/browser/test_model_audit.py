@@ -17,7 +17,7 @@ from core.audit.target import family_task
 from core.views.audit_report import gate_file
 from core.views.audit_tables import matrix_table
 from core.views.export import csv_text
-from pages.views.audit_result import VIEWS
+from pages.model_audit.tabs import VIEWS
 from tests.audit.families import GPT2
 from tests.browser.conftest import Visit, assert_clean_log
 from tests.browser.harness import BACKGROUNDS, Visitor, running_server, visit

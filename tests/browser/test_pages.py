@@ -26,7 +26,7 @@ from pages.common import navigation
 from tests.browser.conftest import Visit
 from tests.browser.harness import BACKGROUNDS
 
-PAGES = [(entry.name, entry.title) for entry in navigation.available()]
+PAGES = [(entry.name, entry.title) for entry in navigation.ENTRIES.values()]
 NARROW = {"width": 390, "height": 844}
 pytestmark = pytest.mark.heavy
 

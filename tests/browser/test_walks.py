@@ -36,7 +36,7 @@ from tests.browser.conftest import Visit, assert_clean_log
 from tests.browser.harness import Visitor, running_server, visit
 
 pytestmark = pytest.mark.heavy
-PAGES = [(entry.name, entry.title) for entry in navigation.available()]
+PAGES = [(entry.name, entry.title) for entry in navigation.ENTRIES.values()]
 # A sweep and an audit show nothing before they have run; their own tests look at what they give then.
 AFTER_A_RUN = {"depth_sweep", "model_audit"}
 

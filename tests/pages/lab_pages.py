@@ -10,14 +10,14 @@ from core.lab.experiments import experiment
 from core.lab.options import Options
 from core.views.lab.catalogue import VIEWS
 from pages.common.control import Control
-from pages.controls.lab import Bench, LabPage
+from pages.common.lab_controls import Bench, LabPage
 from tests.pages.conftest import APP, ROOT
 from tests.pages.support import assert_no_trace, figures, sentences
 
 
 def opened(page: LabPage, name: str, **parameters: str) -> AppTest:
     """The page at an experiment, with more query parameters, as a link opens it in a new session."""
-    return straight(f"pages/learn/{page.name}.py", **{page.selector.name: page.bench(name).label, **parameters})
+    return straight(f"pages/{page.name}/{page.name}.py", **{page.selector.name: page.bench(name).label, **parameters})
 
 
 def straight(script: str, **parameters: str) -> AppTest:

@@ -10,8 +10,10 @@ import streamlit as st
 from core.errors import DepthscopeError
 from core.lab.experiments import EXPERIMENTS
 from pages.common.control import Control
-from pages.controls import norm_lab, residual_paths, signal_lab
-from pages.controls.lab import Bench, LabPage
+from pages.common.lab_controls import Bench, LabPage
+from pages.norm_lab import controls as norm_lab
+from pages.residual_paths import controls as residual_paths
+from pages.signal_lab import controls as signal_lab
 from tests.pages.lab_pages import ends
 
 PAGES = (signal_lab.PAGE, norm_lab.PAGE, residual_paths.PAGE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pages.controls.norm_lab import PAGE
+from pages.norm_lab.controls import PAGE
 from tests.pages.lab_pages import assert_shows, linked, opened, other_value
 from tests.pages.support import assert_no_trace, figures, sentences
 

@@ -16,12 +16,12 @@ from core.recipes.card import card
 from core.recipes.combinations import combination_report
 from core.recipes.difference import difference_table
 from core.recipes.drift import VARIANTS
-from pages.controls import recipes as controls
-from pages.views.recipes import VIEWS
+from pages.recipes import controls
+from pages.recipes.tabs import VIEWS
 from tests.pages.conftest import ROOT, Open
 from tests.pages.support import assert_no_trace, figures, sentences
 
-PAGE = str(ROOT / "pages" / "explore" / "recipes.py")
+PAGE = str(ROOT / "pages" / "recipes" / "recipes.py")
 FEW = {"compare": ["unscaled", "gpt2"], "compare_seeds": "3"}
 
 
@@ -262,7 +262,7 @@ def test_every_recipe_can_be_chosen() -> None:
 
 
 def test_a_sweep_goes_on_slice_by_slice_until_it_is_complete(open_app: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pages.views.recipe_shown.SLICE_SECONDS", 0.0)
+    monkeypatch.setattr("pages.recipes.shown.SLICE_SECONDS", 0.0)
     app = opened(open_app, **FEW, compare_depths="1,2,3,5", compare_view="Against depth")
     assert_no_trace(app)
     assert all(len(values) == 4 for name, values in lines(figures(app)[0]).items() if name in FEW["compare"])

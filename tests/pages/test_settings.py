@@ -92,8 +92,7 @@ def test_a_restored_manifest_sets_every_control_exactly(session: Session) -> Non
     setting = {"blocks": 9, "seed64": "18446744073709551615", "recipe": "gpt2", "band_upper": 50.0, "arms": "recipe"}
     pin = SavedSetting(setting={"blocks": 2}, name="two")
     settings.restore(manifest(setting, pins=(pin,)))
-    entry = navigation.entry_named("residual_health")
-    assert entry is not None
+    entry = navigation.ENTRIES["residual_health"]
     assert {name: session[name] for name in setting} == setting
     for control in entry.all_controls:
         assert session[control.name] == setting.get(control.name, control.default)
@@ -111,8 +110,7 @@ def test_an_uploaded_batch_travels_in_the_manifest(session: Session) -> None:
     settings.restore(manifest({"batch": "uploaded"}, batch=document))
     batch = controls.chosen_batch({"batch": "uploaded"})
     assert batch.document() == document
-    entry = navigation.entry_named("residual_health")
-    assert entry is not None
+    entry = navigation.ENTRIES["residual_health"]
     assert settings.saved(entry.all_controls).batch == document
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from core.views.lab.published import published_table
-from pages.controls.lab import Bench
-from pages.controls.signal_lab import PAGE
+from pages.common.lab_controls import Bench
+from pages.signal_lab.controls import PAGE
 from tests.pages.lab_pages import assert_shows, linked, opened, other_value
 from tests.pages.support import assert_no_trace, figures, sentences
 

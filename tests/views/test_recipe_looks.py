@@ -43,7 +43,7 @@ from core.views.tables import (
     token_table,
 )
 from core.views.token_figures import token_figure
-from pages.controls.recipes import COMPARED
+from pages.recipes.controls import COMPARED
 
 NAMES = [known.name for known in RECIPES]
 SHOWN = ("gpt2", "lns", CONTROL, "depth-scaled", "lns+gpt2")

@@ -1,0 +1,125 @@
+"""What a page of experiments shows: one experiment at a time, its words and formulas, controls, pictures and tables."""
+
+from __future__ import annotations
+
+import re
+
+import pandas as pd
+import streamlit as st
+
+from core.lab.options import Options
+from core.lab.result import Result
+from core.views.lab.catalogue import VIEWS
+from core.views.lab.published import published_table
+from core.views.lab.view import LabView, formats, readable, summary_table, summary_view
+from pages.common import allowance, cached, panels, tours
+from pages.common.control import assign
+from pages.common.lab_controls import Bench, LabPage
+from pages.common.sheet import Sheet
+from pages.signal_lab import unit_player
+
+ENTRIES = 64
+
+
+def show(page: LabPage, about: str) -> None:
+    """Draw the whole page; only the chosen experiment is computed."""
+    st.title(page.title)
+    st.markdown(about)
+    tours.offer()
+    page.selector.draw(label_visibility="collapsed")
+    bench = page.chosen
+    name, view, sheet = bench.experiment.name, VIEWS[bench.experiment.name], Sheet(page.name, page.title)
+    st.subheader(bench.experiment.title)
+    st.markdown(view.text)
+    for formula in view.formulas:
+        panels.formula(formula)
+    draw_presets(bench)
+    beside, wide = st.columns([1, 2.6], gap="medium")
+    with beside:
+        draw_controls(bench)
+        player = unit_player.draw(bench) if name == unit_player.EXPERIMENT else None
+    with panels.refusals():
+        with wide, panels.refusals():
+            options = bench.options()
+            result = run(bench, options)
+            seen = result if player is None else player(result)
+            draw_result(sheet, view, name, view.subject(options), seen, told=seen is result)
+        if sheet.builders:
+            draw_tables(sheet, view, bench, options, seen)
+            paragraphs = [_unmarked(view.text), view.subject(options), view.reading(result), *result.notes]
+            record = {"experiment": name, "options": options.document()}
+            sheet.exports(paragraphs=paragraphs, record=record)
+
+
+def draw_presets(bench: Bench) -> None:
+    """A button a preset: the experiment's own controls at their defaults but for what it sets."""
+    with st.container(horizontal=True, gap="xsmall", vertical_alignment="center", key="lab-presets"):
+        for index, (title, given) in enumerate(bench.experiment.presets.items()):
+            st.button(title, key=f"lab-preset-{index}", on_click=assign, args=(bench.setting(given),))
+
+
+def draw_controls(bench: Bench) -> None:
+    """Every control that counts now, the rarer ones in a fold."""
+    folded = [field for field in bench.fields if field.more]
+    for field in bench.fields:
+        # Asked in turn: a control has its link's value once it is drawn, and others wait for it.
+        if field not in folded and bench.counts(field):
+            bench.controls[field.option].draw()
+    folded = [field for field in folded if bench.counts(field)]
+    if folded:
+        with st.expander("More"):
+            for field in folded:
+                bench.controls[field.option].draw()
+
+
+def run(bench: Bench, options: Options) -> Result:
+    """The experiment's result, computed once for its options."""
+    if bench.experiment.needs_torch(options):
+        cached.start_engine()
+    with st.spinner("Running the experiment…", show_time=True):
+        return _result(bench.experiment.name, options)
+
+
+@st.cache_data(max_entries=ENTRIES, show_spinner=False)
+def _result(name: str, options: Options) -> Result:
+    from core.lab.experiments import experiment
+
+    with allowance.charged():
+        return experiment(name).run(options)
+
+
+def draw_result(sheet: Sheet, view: LabView, name: str, subject: str, result: Result, *, told: bool) -> None:
+    """The reading in a sentence, then every picture."""
+    if told:
+        st.info(panels.escaped(view.reading(result)), icon=":material/straighten:")
+    for file, picture in view.pictures(result, subject).items():
+        sheet.figure(file, picture, alt=picture.alt, undrawn=picture.undrawn)
+
+
+def draw_tables(sheet: Sheet, view: LabView, bench: Bench, options: Options, result: Result) -> None:
+    """Published figures beside these, every table, all scalars, and the premises."""
+    name = bench.experiment.name
+    published = published_table(name, options, result)
+    if published is not None:
+        _table(
+            sheet,
+            f"{name}-as-printed",
+            "The published figures beside what is computed here.",
+            published,
+            readable(published),
+        )
+    for key, shown in view.tables.items():
+        table = result.tables[key]
+        _table(sheet, f"{name}-{key.replace('_', '-')}", shown.alt, table, shown.of(table))
+    _table(sheet, f"{name}-summary", "Every number of the experiment.", summary_table(result), summary_view(result))
+    for note in result.notes:
+        st.caption(panels.escaped(_unmarked(note)))
+
+
+def _table(sheet: Sheet, name: str, alt: str, table: pd.DataFrame, view: pd.DataFrame) -> None:
+    st.markdown(f"**{alt}**")
+    sheet.table(name, table, view=view, alt=alt, formats=formats(view))
+
+
+def _unmarked(text: str) -> str:
+    return re.sub(r"[*`]", "", text)

@@ -1,0 +1,26 @@
+"""Controls of the page Survey alone. The filter's text is typed, so it is in the manifest and not in the link."""
+
+from __future__ import annotations
+
+from core.audit.conformance.kinds import MEANING
+from core.audit.survey_table import STATES
+from core.views.survey_tables import EVERY, NOT_JUDGED, ORDERS
+from pages.common.control import Control
+from pages.depth_sweep.controls import Among
+
+TEXT = Control(
+    name="survey_text", label="Find", kind="text", default="", linked=False, placeholder="gemma, Falcon",
+    help="Part of a family's or a class's name, of a rule or of a reason.",
+)  # fmt: skip
+STATE = Control(name="survey_state", label="State", kind="choice", default=EVERY, options=(EVERY, *STATES), width=180)
+KIND = Control(
+    name="survey_kind", label="Kind of finding", kind="choice", default=EVERY, options=(EVERY, *MEANING, NOT_JUDGED),
+    width=240,
+)  # fmt: skip
+ORDER = Control(
+    name="survey_order", label="Order", kind="choice", default="family", options=tuple(ORDERS), width=260,
+    help="A click on a column's head sorts by it too.",
+)  # fmt: skip
+FAMILY = Among(name="survey_family", label="Family", kind="choice", default="", width=260)
+
+CONTROLS: tuple[Control, ...] = (TEXT, STATE, KIND, ORDER, FAMILY)
