@@ -8,7 +8,7 @@ from typing import Any
 import streamlit as st
 
 from core.health.band import DEFAULT_BAND
-from pages.common.control import Control, assign
+from pages.common.widgets import Control, assign
 
 LOWER = Control(
     name="lower", label="Lower limit", kind="number", default=DEFAULT_BAND.lower, lower=1e-12, upper=1e12, format="%g"

@@ -1,40 +1,41 @@
 """Long work as a process of its own, one at a time on the whole server, that can be cancelled at once.
 
 A single forward cannot be interrupted from outside, a process can; it uses one core, and its memory goes when it ends.
-A long observation runs `python -m core observe`, so the result is what the command line prints.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 import os
+import pickle
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Hashable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
 import streamlit as st
 
-from core.decoder.config import Budget
 from core.errors import BudgetError, DepthscopeError
 from core.health.estimate import check_memory, estimate
 from core.health.request import ObserveRequest
-from pages.common.cached import ObservationKey
+from pages.common import cached, panels
 
 LOGGER = logging.getLogger("depthscope.pages")
 ROOT = Path(__file__).resolve().parents[2]
 # Work up to here is done in the page's own run; anything larger waits for a click.
 INLINE_SECONDS, INLINE_BYTES = 0.5, 2**28
 LONGEST_SECONDS = 300
-JOB, RESULTS = "job", "job results"
+START_SECONDS, POLL_SECONDS = 3.0, 0.5
+# Session entries: the job, documents of finished ones by what was asked, and why none was started.
+JOB, RESULTS, REFUSAL = "job", "job results", "long run refusal"
 KEPT_RESULTS = 4
 _SLOT = threading.Lock()
+Document = dict[str, Any]
 
 
 def is_long(request: ObserveRequest) -> bool:
@@ -48,7 +49,7 @@ class Work(Protocol):
 
     stage: str | None
 
-    def result(self) -> dict[str, Any]:
+    def result(self) -> Document:
         """Wait for the document; raises a `DepthscopeError` where there will be none."""
 
     def end(self) -> None:
@@ -68,7 +69,7 @@ class Job:
     stages: Mapping[str, tuple[str, float]] = field(default_factory=dict)
     started: float = field(default_factory=time.monotonic)
     cancelled: bool = False
-    document: dict[str, Any] | None = None
+    document: Document | None = None
     refusal: str | None = None
     _stage: tuple[str, float] = ("", 0.0)
 
@@ -134,95 +135,101 @@ def begin(
 
 
 class Observing:
-    """An observation by the command line's own verb."""
+    """An observation in a process of its own, from its start on."""
 
     stage: str | None = None
 
     def __init__(self, request: ObserveRequest) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="depthscope-")
-        place = Path(self._folder.name)
-        (place / "batch.json").write_text(json.dumps(request.batch.document()))
-        with open(place / "out.json", "wb") as out, open(place / "err.txt", "wb") as err:
-            self._process = subprocess.Popen(
-                command(request, place / "batch.json"), cwd=ROOT, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
-                env={**os.environ, "OMP_NUM_THREADS": "1"},
-            )  # fmt: skip
+        self._request = pickle.dumps(request)
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "pages.common.observing"], cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"},
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        )  # fmt: skip
 
-    def result(self) -> dict[str, Any]:
-        """The document that it printed; raises `BudgetError` with its refusal, or where it printed none."""
-        try:
-            try:
-                self._process.wait(timeout=LONGEST_SECONDS)
-            except subprocess.TimeoutExpired:
-                self.end()
-                self._process.wait()
-            place = Path(self._folder.name)
-            if self._process.returncode == 0:
-                document: dict[str, Any] = json.loads((place / "out.json").read_text())
-                return document
-            said = (place / "err.txt").read_text(errors="replace").strip().splitlines()
-            refused = self._process.returncode == 2 and said
-            raise BudgetError(said[-1] if refused else "The run ended without a result; choose a smaller decoder.")
-        finally:
-            self._folder.cleanup()
+    def result(self) -> Document:
+        """The document; raises `BudgetError` with the core's refusal, or where the process ended without an answer."""
+        with suppress(subprocess.TimeoutExpired):
+            output, _ = self._process.communicate(self._request, timeout=LONGEST_SECONDS)
+        self.end()
+        if self._process.wait() != 0:
+            raise BudgetError("The run ended without a result; choose a smaller decoder.")
+        answer: Document | str = pickle.loads(output)
+        if isinstance(answer, str):
+            raise BudgetError(answer)
+        return answer
 
     def end(self) -> None:
         """End it now."""
         self._process.kill()
 
 
-def start(request: ObserveRequest) -> None:
-    """Callback of Run it: start the job; raises `BudgetError` where another one runs or memory is short."""
-    cost = check_memory(request)
-    begin(ObservationKey.of(request), cost.seconds + START_SECONDS, lambda: Observing(request))
+def running() -> Job | None:
+    """The session's job, whichever page's."""
+    found: Job | None = st.session_state.get(JOB)
+    return found
 
 
-START_SECONDS = 3.0
-
-
-def command(request: ObserveRequest, batch: Path) -> list[str]:
-    """The command line of a request, its batch in a file; raises `BudgetError` for a limit that no option sets."""
-    config, budget = request.config, request.budget
-    if budget.max_blocks != Budget().max_blocks:
-        raise BudgetError(
-            f"A long run takes at most {Budget().max_blocks:,} blocks; leave the limit of blocks at that."
-        )
-    options: dict[str, object] = {
-        "blocks": config.blocks, "width": config.width, "heads": config.heads, "kv-heads": config.kv_heads,
-        "head-dim": config.head_dim, "ff-width": config.ff_width, "vocabulary": config.vocabulary,
-        "positions": config.positions, "norm": config.norm, "mlp": config.mlp, "rope-base": config.rope_base,
-        "rms-epsilon": config.rms_epsilon, "seed": request.seed, "recipe": request.recipe, "dtype": request.dtype,
-        "device": request.device, "band": f"{request.band.lower!r},{request.band.upper!r}", "batch": batch,
-        "max-parameters": budget.max_parameters, "max-positions": budget.max_positions,
-        "base-std": request.distribution.std, "truncate": request.distribution.cut,
-        "embedding-std": request.distribution.embedding_std,
-    }  # fmt: skip
-    words = [word for name, value in options.items() if value is not None for word in (f"--{name}", str(value))]
-    words += ["--learned-positions"] if config.position_encoding == "learned" else []
-    words += [] if config.tied else ["--untied"]
-    words += ["--bias"] if config.bias else []
-    return [sys.executable, "-m", "core", "observe", *words, "--json"]
-
-
-def result(request: ObserveRequest) -> dict[str, Any] | None:
-    """The document of a finished job of this session for this request."""
-    return kept(ObservationKey.of(request))
-
-
-def kept(key: Hashable) -> dict[str, Any] | None:
+def kept(key: Hashable) -> Document | None:
     """The document of a finished job of this session."""
-    found = st.session_state.get(RESULTS, {}).get(key)
-    assert found is None or isinstance(found, dict)
+    found: Document | None = st.session_state.get(RESULTS, {}).get(key)
     return found
 
 
 def collect() -> Job | None:
     """The session's running job; a finished one's document is kept and the job handed over once more."""
-    job = st.session_state.get(JOB)
-    if job is None or not job.ended:
-        return job if isinstance(job, Job) else None
-    if job.document is not None:
-        others = dict(list(st.session_state.get(RESULTS, {}).items())[-(KEPT_RESULTS - 1) :])
-        st.session_state[RESULTS] = {**others, job.key: job.document}
-    st.session_state[JOB] = None
-    return job if isinstance(job, Job) else None
+    job = running()
+    if job is not None and job.ended:
+        if job.document is not None:
+            others = dict(list(st.session_state.get(RESULTS, {}).items())[-(KEPT_RESULTS - 1) :])
+            st.session_state[RESULTS] = {**others, job.key: job.document}
+        st.session_state[JOB] = None
+    return job
+
+
+def document(request: ObserveRequest) -> Document | None:
+    """The document of any request: at once where it is small, by the panel of a long run where it is not.
+
+    None while it is not there; raises the request's refusal before the tensor engine is waited for.
+    """
+    request.check()
+    if not is_long(request):
+        cached.start_engine()
+        return cached.observation(request)
+    ended = collect()
+    if (found := kept(request)) is not None:
+        return found
+    refusal = st.session_state.pop(REFUSAL, None if ended is None else ended.refusal)
+    if refusal is not None:
+        panels.refusal(refusal)
+    if (job := running()) is not None:
+        progress(job)
+    else:
+        _offer(request)
+    return None
+
+
+def _offer(request: ObserveRequest) -> None:
+    cost = estimate(request)
+    st.info(
+        f"Nothing was run yet. This decoder needs about {cost.seconds + START_SECONDS:.0f} s of one core and "
+        f"{cost.total_bytes / 2**30:.2f} GiB of memory, estimated from its sizes within a factor of two.",
+        icon=":material/hourglass_empty:",
+    )
+    st.button("Run it", key="run-it", type="primary", on_click=_start, args=(request,))
+
+
+def _start(request: ObserveRequest) -> None:
+    try:
+        begin(request, check_memory(request).seconds + START_SECONDS, lambda: Observing(request))
+    except DepthscopeError as error:
+        st.session_state[REFUSAL] = str(error)
+
+
+@st.fragment(run_every=POLL_SECONDS)
+def progress(job: Job) -> None:
+    """How far a job is, with Cancel; the page runs again when it has ended."""
+    if job.ended:
+        st.rerun()
+    share, words = job.progress()
+    st.progress(share, text=words)
+    st.button("Cancel", key="cancel-run", on_click=job.cancel)

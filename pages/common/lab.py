@@ -13,12 +13,10 @@ from core.views.lab.catalogue import VIEWS
 from core.views.lab.published import published_table
 from core.views.lab.view import LabView, formats, readable, summary_table, summary_view
 from pages.common import allowance, cached, panels, tours
-from pages.common.control import assign
 from pages.common.lab_controls import Bench, LabPage
-from pages.common.sheet import Sheet
+from pages.common.outputs import Sheet
+from pages.common.widgets import assign
 from pages.signal_lab import unit_player
-
-ENTRIES = 64
 
 
 def show(page: LabPage, about: str) -> None:
@@ -80,7 +78,7 @@ def run(bench: Bench, options: Options) -> Result:
         return _result(bench.experiment.name, options)
 
 
-@st.cache_data(max_entries=ENTRIES, show_spinner=False)
+@cached.kept()
 def _result(name: str, options: Options) -> Result:
     from core.lab.experiments import experiment
 
@@ -101,13 +99,8 @@ def draw_tables(sheet: Sheet, view: LabView, bench: Bench, options: Options, res
     name = bench.experiment.name
     published = published_table(name, options, result)
     if published is not None:
-        _table(
-            sheet,
-            f"{name}-as-printed",
-            "The published figures beside what is computed here.",
-            published,
-            readable(published),
-        )
+        alt = "The published figures beside what is computed here."
+        _table(sheet, f"{name}-as-printed", alt, published, readable(published))
     for key, shown in view.tables.items():
         table = result.tables[key]
         _table(sheet, f"{name}-{key.replace('_', '-')}", shown.alt, table, shown.of(table))

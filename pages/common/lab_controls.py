@@ -13,7 +13,7 @@ from typing import Any
 from core.lab.experiment import Experiment
 from core.lab.experiments import experiment
 from core.lab.options import Option, Options, typed
-from pages.common.control import Control, Kind
+from pages.common.widgets import NUMBERS, Control, Kind
 
 # Streamlit's whole numbers end here; the command line takes any 64-bit seed.
 LARGEST_SEED = 2**53 - 1
@@ -72,7 +72,8 @@ class Bench:
         for field in self.fields:
             control = self.controls[field.option]
             if field.option in given:
-                found[control.name] = _value(control, getattr(options, field.option))
+                value = getattr(options, field.option)
+                found[control.name] = typed(value) if control.kind == "text" else value
             elif everything or not field.shared:
                 found[control.name] = control.default
         return found
@@ -133,20 +134,19 @@ def _bench(prefix: str, name: str, label: str, fields: tuple[Field, ...]) -> Ben
 
 def _control(name: str, field: Field, option: Option, default: Any) -> Control:
     kind = field.kind or _kind(option)
-    common: dict[str, Any] = {"name": name, "label": field.label, "kind": kind, "help": option.help}
+    found: dict[str, Any] = {"name": name, "label": field.label, "kind": kind, "help": option.help, "default": default}
     if kind == "text":
-        return Control(**common, default=typed(default), linked=option.kind != "text", placeholder=_placeholder(option))
-    if kind in ("choice", "segments"):
-        return Control(**common, default=default, options=option.choices)
-    if kind == "toggle":
-        return Control(**common, default=default)
-    whole = option.kind in ("whole", "seed")
-    number: Callable[[float], Any] = int if whole else float
-    lower, upper = (0, LARGEST_SEED) if option.kind == "seed" else (option.low, option.high)
-    step = number(field.step) if field.step is not None else (1 if whole else None)
-    form = None if whole or kind == "slider" else "%.6g"
-    limits = {"lower": number(lower), "upper": number(upper), "step": step, "format": form}
-    return Control(**common, default=number(default), **limits)
+        placeholder = option.help if option.optional else None
+        found |= {"default": typed(default), "linked": option.kind != "text", "placeholder": placeholder}
+    elif kind in NUMBERS:
+        whole = option.kind in ("whole", "seed")
+        number: Callable[[float], Any] = int if whole else float
+        lower, upper = (0, LARGEST_SEED) if option.kind == "seed" else (option.low, option.high)
+        step = number(field.step) if field.step is not None else (1 if whole else None)
+        form = None if whole or kind == "slider" else "%.6g"
+        found |= {"default": number(default), "lower": number(lower), "upper": number(upper), "step": step}
+        found["format"] = form
+    return Control(**found, options=option.choices)
 
 
 def _kind(option: Option) -> Kind:
@@ -159,12 +159,3 @@ def _kind(option: Option) -> Kind:
     if option.kind == "whole" and option.high - option.low <= SLIDER_REACH:
         return "slider"
     return "number" if option.kind == "number" else "whole"
-
-
-def _placeholder(option: Option) -> str | None:
-    return option.help if option.optional else None
-
-
-def _value(control: Control, value: Any) -> Any:
-    """An option's value as its control holds it."""
-    return typed(value) if control.kind == "text" else value

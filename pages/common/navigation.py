@@ -14,8 +14,8 @@ from pathlib import Path
 import streamlit as st
 
 from pages.bands import controls as bands
-from pages.common import controls as shared
-from pages.common.control import Control
+from pages.common import decoder_controls as shared
+from pages.common.widgets import Control
 from pages.depth_sweep import controls as depth_sweep
 from pages.initialization import controls as initialization
 from pages.laptop_plan import controls as laptop_plan

@@ -19,8 +19,8 @@ from core.views.manifest import Export, manifest_text
 from core.views.style import Theme
 from pages.common import navigation, settings
 from pages.common.chart import chart
-from pages.common.control import Control
 from pages.common.panels import escaped, theme
+from pages.common.widgets import Control
 
 SIX_DECIMALS = "%.6f"
 # Seconds in which a browser has a changed figure alone to draw. Tables and buttons that reach it meanwhile go first
@@ -46,7 +46,7 @@ class Sheet:
     tables: dict[str, pd.DataFrame] = field(default_factory=dict)
     builders: dict[str, Builder] = field(default_factory=dict)
     _changed: int = 0
-    _after_figures: list[Callable[[], None]] = field(default_factory=list)
+    _without_files: list[tuple[DeltaGenerator, str, Builder]] = field(default_factory=list)
 
     def figure(
         self,
@@ -71,7 +71,7 @@ class Sheet:
             shown, more = list(undrawn[:8]), max(0, len(undrawn) - 8)
             st.caption(escaped(f"Not drawn on this axis: {'; '.join(shown)}{f'; and {more} more' if more else ''}."))
         place = st.container(horizontal=True, gap="xsmall", key=f"files-of-{name}")
-        self._after_figures.append(partial(self._figure_files, place, name, builder))
+        self._without_files.append((place, name, builder))
 
     def table(
         self,
@@ -150,18 +150,11 @@ class Sheet:
     def _let_figures_be_drawn(self) -> None:
         """Before anything stands below the figures, a moment in which a browser has nothing to do but draw them."""
         time.sleep(FIGURE_ALONE * self._changed)
-        self._changed = 0
-        for draw in self._after_figures:
-            draw()
-        self._after_figures.clear()
-
-    def _figure_files(self, place: DeltaGenerator, name: str, builder: Builder) -> None:
-        title = name.replace("-", " ")
-        with place:
-            self._download(f"{name}.html", "text/html", lambda: figure_html(title, builder(theme="light")).encode())
-            self._download(
-                f"{name}.figure.json", "application/json", lambda: figure_json(builder(theme="light")).encode()
-            )
+        for place, name, builder in self._without_files:
+            with place:
+                self._download(f"{name}.html", "text/html", partial(_html, name, builder))
+                self._download(f"{name}.figure.json", "application/json", partial(_json, builder))
+        self._changed, self._without_files = 0, []
 
     @property
     def _prefix(self) -> str:
@@ -178,6 +171,14 @@ class Sheet:
             file, data=data, file_name=name, mime=mime, on_click="ignore", key=f"download-{file}",
             icon=":material/download:", type=kind,
         )  # fmt: skip
+
+
+def _html(name: str, builder: Builder) -> bytes:
+    return figure_html(name.replace("-", " "), builder(theme="light")).encode()
+
+
+def _json(builder: Builder) -> bytes:
+    return figure_json(builder(theme="light")).encode()
 
 
 def columns(table: pd.DataFrame, formats: Mapping[str, str] | None = None) -> dict[str, Any]:

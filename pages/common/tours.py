@@ -6,7 +6,6 @@ these two alone sets the controls too; where a link also carries controls of the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import streamlit as st
@@ -14,7 +13,7 @@ import streamlit as st
 from core.errors import LabError, shown
 from core.lab.tours import TOURS, Step, tour
 from pages.common import navigation, panels, settings
-from pages.common.control import assign
+from pages.common.widgets import assign, defaults_of
 from pages.norm_lab import controls as norm_lab
 from pages.residual_paths import controls as residual_paths
 from pages.signal_lab import controls as signal_lab
@@ -63,7 +62,7 @@ def setting(step: Step) -> dict[str, Any]:
     if step.page in LABS:
         given = {name: value for name, value in step.parameters.items() if name != "experiment"}
         return LABS[step.page].setting(step.parameters["experiment"], given)
-    values = {control.name: control.default for control in navigation.ENTRIES[step.page].all_controls}
+    values = defaults_of(navigation.ENTRIES[step.page].all_controls)
     for name, text in step.parameters.items():
         values[name] = type(values[name])(text)
     return values
@@ -90,12 +89,12 @@ def _arrive(entry: navigation.Entry) -> None:
 
 
 def _keep_in_link(place: tuple[str, int] | None) -> None:
-    wanted: Mapping[str, str | list[str]] = {} if place is None else link(*place)
+    wanted = {} if place is None else link(*place)
     for key in (NAME, STOP):
-        if key in wanted and st.query_params.get(key) != wanted[key]:
+        if key not in wanted:
+            st.query_params.pop(key, None)
+        elif st.query_params.get(key) != wanted[key]:
             st.query_params[key] = wanted[key]
-        elif key not in wanted and key in st.query_params:
-            del st.query_params[key]
 
 
 def _draw_stop(entry: navigation.Entry, name: str, position: int) -> None:

@@ -11,15 +11,14 @@ from core.decoder.batch import chapter_batch
 from core.errors import DepthscopeError
 from core.sweep.grid import Setting, SweepGrid
 from core.views.sweep_tables import address_table, series_table
-from pages.common import controls as shared
+from pages.common import decoder_controls as shared
 from pages.common import navigation, settings
-from pages.common.control import assign
+from pages.common.widgets import assign
 from pages.depth_sweep import controls
 
 TARGET = "residual_health"
 MOST_POINTS = 4096
 MOST_SEEDS = 256
-_SHARED = {control.name: control for control in shared.DECODER}
 
 
 def drawn_seeds(grid: SweepGrid) -> list[str]:
@@ -42,7 +41,7 @@ def open_cell(grid: SweepGrid, series: str, blocks: int, seed: str, axes: Sequen
         st.session_state[settings.REFUSAL] = f"Residual health cannot show that cell. {error}"
         return
     if values["batch"] == "uploaded":
-        shared.keep_batch(setting.batch)
+        st.session_state[shared.UPLOADED] = setting.batch
     assign(values)
     st.session_state[settings.NEXT_PAGE] = navigation.ENTRIES[TARGET]
 
@@ -50,8 +49,8 @@ def open_cell(grid: SweepGrid, series: str, blocks: int, seed: str, axes: Sequen
 def picker(grid: SweepGrid, series: str, axes: Sequence[str]) -> None:
     """Depth and seed of a cell, and the button that opens it: a click on a heat map for those who use no mouse."""
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom", key="sweep-picker"):
-        blocks = int(controls.DEPTH.draw_among([str(depth) for depth in grid.blocks]))
-        seed = controls.SEED.draw_among([str(seed) for seed in grid.seeds])
+        blocks = int(controls.DEPTH.draw([str(depth) for depth in grid.blocks]))
+        seed = controls.SEED.draw([str(seed) for seed in grid.seeds])
         st.button(
             "Open on Residual health", key="open-cell", icon=":material/monitor_heart:", on_click=open_cell,
             args=(grid, series, blocks, seed, axes),
@@ -67,17 +66,16 @@ def cell_of(grid: SweepGrid, series: str, blocks: int, axes: Sequence[str]) -> t
 
 def control_values(grid: SweepGrid, setting: Setting, made_by: str, seed: str) -> dict[str, Any]:
     """Values of the shared controls that show this cell; raises `DepthscopeError` where a control cannot."""
-    number, slider = int(seed), _SHARED["seed"]
-    fits = number <= int(slider.upper or 0)
+    fits = int(seed) <= int(shared.SEED.upper or 0)
     values: Mapping[str, Any] = {
         "blocks": setting.config.blocks,
         **{control.name: getattr(setting.config, control.name) for control in shared.SIZES},
         "recipe": made_by,
-        "seed": number if fits else slider.default,
+        "seed": int(seed) if fits else shared.SEED.default,
         "seed64": "" if fits else seed,
         "dtype": setting.dtype,
         "band_lower": grid.band.lower,
         "band_upper": grid.band.upper,
-        "batch": "chapter" if setting.batch.digest() == chapter_batch().digest() else "uploaded",
+        "batch": "chapter" if setting.batch == chapter_batch() else "uploaded",
     }
-    return {name: _SHARED[name].checked(value) for name, value in values.items()}
+    return {control.name: control.checked(values[control.name]) for control in shared.DECODER if control.name in values}

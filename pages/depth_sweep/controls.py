@@ -9,23 +9,11 @@ from core.decoder.config import DTYPE_NAMES
 from core.decoder.recipes import DEFAULT
 from core.sweep.request import INPUTS, SweepRequest
 from core.views.sweep_tables import STATISTICS
-from pages.common.control import Control
-from pages.recipes.controls import NAMES, OneOf, SeveralRecipes
+from pages.common.decoder_controls import band_limits
+from pages.common.widgets import Control
+from pages.recipes.controls import NAMES
 
 FORM = SweepRequest()
-
-
-class Among(OneOf):
-    """One of the entries that the present sweep has; empty stands for the first, or the one `place` counts to."""
-
-    def checked(self, value: object) -> Any:
-        """Text from a file; what the sweep does not have is taken for the first entry."""
-        return Control.checked(self, value) if self.options else str(value)
-
-    @property
-    def rule(self) -> str:
-        """What a link may ask for."""
-        return "one of the entries of this sweep"
 
 
 def _list(name: str, label: str, help: str | None = None, placeholder: str | None = None) -> Control:
@@ -38,8 +26,8 @@ def _list(name: str, label: str, help: str | None = None, placeholder: str | Non
 
 BLOCKS = _list("blocks", "Depths L, blocks", "Complete decoder blocks, separated by commas.")
 SEEDS = _list("seeds", "Seeds", "Single seeds and ranges, separated by commas; a range such as 0:32 leaves 32 out.")
-RECIPES = SeveralRecipes(
-    name="sweep_recipes", label="Recipes", kind="choice", options=NAMES, default=(DEFAULT,),
+RECIPES = Control(
+    name="sweep_recipes", label="Recipes", kind="recipes", options=NAMES, default=(DEFAULT,),
     placeholder="Choose recipes, or type a combination such as lns+gpt2",
     help="Each stands beside the unscaled control of the same base draw.",
 )  # fmt: skip
@@ -62,28 +50,23 @@ TEXT = Control(
     help="Where the input is text: UTF-8 bytes plus 10, led by id 0, ending in target 1. It is not in the link.",
 )  # fmt: skip
 DTYPE = _list("dtype", "Floating types", f"{', '.join(DTYPE_NAMES)}; several are swept side by side.")
-BAND_LOWER = Control(
-    name="sweep_band_lower", label="Band from", kind="number", default=FORM.band_lower, lower=1e-12, upper=1e12,
-    format="%g", help="The band judges ratios; changing it computes nothing again.",
-)  # fmt: skip
-BAND_UPPER = Control(
-    name="sweep_band_upper", label="Band to", kind="number", default=FORM.band_upper, lower=1e-12, upper=1e12,
-    format="%g",
-)  # fmt: skip
+BAND_LOWER, BAND_UPPER = band_limits(
+    "sweep_band_lower", "sweep_band_upper", help="The band judges ratios; changing it computes nothing again."
+)
 
 STATISTIC = Control(
     name="sweep_statistic", label="Ratio", kind="segments", default="largest", options=tuple(STATISTICS),
     help="Over all sites, or at the far end: the last site's activation, and the input's adjoint.",
 )  # fmt: skip
 SPREAD = Control(name="sweep_spread", label="Spread of seeds", kind="toggle", default=True)
-SERIES = Among(name="sweep_series", label="Series", kind="choice", default="")
-DEPTH = Among(name="sweep_depth", label="Depth L, blocks", kind="choice", default="", place=10**6)
-SEED = Among(name="sweep_seed", label="Seed", kind="choice", default="")
+SERIES = Control(name="sweep_series", label="Series", kind="among", default="")
+DEPTH = Control(name="sweep_depth", label="Depth L, blocks", kind="among", default="", place=10**6)
+SEED = Control(name="sweep_seed", label="Seed", kind="among", default="")
 
 AXES = (
     BLOCKS, SEEDS, RECIPES, *SIZES, INPUT, LENGTHS, ROWS, TEXT, DTYPE, BAND_LOWER, BAND_UPPER,
 )  # fmt: skip
-CONTROLS: tuple[Control, ...] = (*AXES, STATISTIC, SPREAD, SERIES, DEPTH, SEED)
+CONTROLS = (*AXES, STATISTIC, SPREAD, SERIES, DEPTH, SEED)
 
 
 def request_of(values: Mapping[str, Any]) -> SweepRequest:

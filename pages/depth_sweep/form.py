@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
 from dataclasses import replace
 
 import streamlit as st
 
+from core.command.sweep import default_store
 from core.errors import BudgetError
 from core.health.request import ObserveRequest
+from core.sweep.grid import SweepGrid
 from core.sweep.interactive import InteractiveSweep
 from core.sweep.request import SweepRequest
+from core.sweep.store import Store
 from core.views.sweep_words import allowance_sentence, cost_figures, pace_sentence, setting_sentence
 from pages.common import cached, panels, recipe_panel
-from pages.common.control import Control, values_of
+from pages.common.sweeps import ALLOWANCE, session_sweep
+from pages.common.widgets import draw_beside, values_of
 from pages.depth_sweep import controls
 
+# Session entry: what was asked for last, with its sweep.
+SWEEP = "sweep"
 TICK_SECONDS = 0.05
 ESTIMATED = "Estimated from the sizes alone, within a factor of about two. Nothing was run yet."
 GOES_ON = "What has finished is stored and shown below; only the missing cells are computed."
@@ -24,20 +30,35 @@ GOES_ON = "What has finished is stored and shown below; only the missing cells a
 def form() -> SweepRequest:
     """Draw the form; the sweep that it asks for, with names of recipes as the core writes them."""
     with st.form("sweep-form"):
-        _row((controls.BLOCKS, controls.SEEDS))
+        draw_beside((controls.BLOCKS, controls.SEEDS))
         controls.RECIPES.draw()
         with st.expander("Sizes"):
-            _row(controls.SIZES[:3])
-            _row(controls.SIZES[3:])
+            draw_beside(controls.SIZES[:3])
+            draw_beside(controls.SIZES[3:])
         with st.expander("Input, floating type and band"):
-            _row((controls.INPUT, controls.LENGTHS, controls.ROWS, controls.TEXT))
-            _row((controls.DTYPE, controls.BAND_LOWER, controls.BAND_UPPER))
+            draw_beside((controls.INPUT, controls.LENGTHS, controls.ROWS, controls.TEXT))
+            draw_beside((controls.DTYPE, controls.BAND_LOWER, controls.BAND_UPPER))
         st.form_submit_button("Set and estimate", key="sweep-set", icon=":material/straighten:")
     names, refused = recipe_panel.checked_names(controls.RECIPES.value)
     for sentence in refused:
         panels.refusal(sentence)
     request = controls.request_of(values_of(controls.AXES))
     return replace(request, recipes=tuple(names))
+
+
+def sweep_of(request: SweepRequest) -> InteractiveSweep:
+    """The session's sweep of `request`, on the store that the command line uses too. Raises its refusal.
+
+    Finished cells lie in the user's own cache folder, or where the variable DEPTHSCOPE_STORE said when the server was
+    started; neither a page nor a link can say it.
+    """
+
+    def new() -> tuple[SweepGrid, Store]:
+        grid = request.grid(most_seeds=ALLOWANCE.cells)
+        ALLOWANCE.check(grid)
+        return grid, Store.open(default_store(os.environ))
+
+    return session_sweep(SWEEP, request, new)
 
 
 def too_large(refusal: BudgetError, request: SweepRequest) -> None:
@@ -61,8 +82,7 @@ def state(sweep: InteractiveSweep, request: SweepRequest) -> None:
     if sweep.running:
         _progress(sweep)
     elif sweep.complete:
-        pace = sweep.pace
-        panels.outcome(f"Complete: {pace_sentence(pace)}, {sweep.refused:,} refused.", good=True)
+        panels.outcome(f"Complete: {pace_sentence(sweep.pace)}, {sweep.refused:,} refused.", good=True)
     else:
         _offer(sweep)
     with st.expander("The same sweep on the command line, and what this page grants"):
@@ -114,9 +134,3 @@ def _progress(sweep: InteractiveSweep) -> None:
     pace = sweep.pace
     st.progress(pace.share, text=panels.escaped(pace_sentence(pace)))
     st.button("Cancel", key="sweep-cancel", icon=":material/stop:", on_click=sweep.cancel)
-
-
-def _row(drawn: Sequence[Control]) -> None:
-    for column, control in zip(st.columns(len(drawn)), drawn, strict=True):
-        with column:
-            control.draw()

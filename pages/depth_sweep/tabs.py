@@ -13,9 +13,7 @@ from core.sweep.interactive import InteractiveSweep
 from core.sweep.output import PARQUET, ROWS, SUMMARY
 from core.views.lines import described, hidden_points
 from core.views.recipe_figures import share_figure
-from core.views.recipe_tables import SHARE_TITLE, growth_view
-from core.views.recipe_words import derived_sentences
-from core.views.row_figures import GROWTH_TITLES, growth_figure
+from core.views.recipe_tables import SHARE_TITLE
 from core.views.sweep_figures import (
     TITLES,
     difference_figure,
@@ -41,8 +39,9 @@ from core.views.sweep_tables import (
     stem,
 )
 from pages.common import panels
-from pages.common.control import Control
-from pages.common.sheet import Sheet
+from pages.common.outputs import Sheet
+from pages.common.site_figures import draw_growth
+from pages.common.widgets import beside, draw_row
 from pages.depth_sweep import cell as sweep_cell
 from pages.depth_sweep import controls
 
@@ -86,17 +85,16 @@ class Shown:
 
 def against_depth(shown: Shown) -> None:
     """Quantile ribbons of both ratios against depth."""
-    _options(controls.STATISTIC, controls.SPREAD)
+    draw_row(controls.STATISTIC, controls.SPREAD, key="sweep-options")
     band, spread = shown.sweep.grid.band, bool(controls.SPREAD.value)
-    for column, quantity in zip(st.columns(2), shown.quantities, strict=True):
-        with column:
-            rows = shown.summary[shown.summary["quantity"] == quantity]
-            shown.sheet.figure(
-                stem(quantity),
-                partial(ribbon_figure, shown.summary, band, quantity, order=shown.order, spread=spread),
-                alt=described(rows, "blocks", f"{TITLES[quantity][0]} against depth, medians over seeds"),
-                undrawn=hidden_points(rows),
-            )
+    for quantity in beside(shown.quantities):
+        rows = shown.summary[shown.summary["quantity"] == quantity]
+        shown.sheet.figure(
+            stem(quantity),
+            partial(ribbon_figure, shown.summary, band, quantity, order=shown.order, spread=spread),
+            alt=described(rows, "blocks", f"{TITLES[quantity][0]} against depth, medians over seeds"),
+            undrawn=hidden_points(rows),
+        )
     shown.sheet.table(
         "summary", shown.sweep.table("summary"), view=quantile_view(shown.summary, shown.quantities),
         alt="Quantiles over seeds, one row a series, depth and ratio.", formats={SHARE_TITLE: PERCENT},
@@ -105,23 +103,19 @@ def against_depth(shown: Shown) -> None:
 
 def depth_by_seed(shown: Shown) -> None:
     """Heat maps of both ratios of one series, and the way from a cell to its residual sites."""
-    with st.container(horizontal=True, gap="medium", vertical_alignment="bottom", key="sweep-options"):
-        controls.STATISTIC.draw()
-        name = controls.SERIES.draw_among(shown.order)
+    _, name = draw_row(controls.STATISTIC, controls.SERIES, key="sweep-options", among=shown.order)
     cells = shown.cells[shown.cells["recipe"] == name]
     drawn = sweep_cell.drawn_seeds(shown.sweep.grid)
     if len(drawn) < len(shown.sweep.grid.seeds):
         st.caption(f"The first {len(drawn)} of {len(shown.sweep.grid.seeds):,} seeds; the tables have all of them.")
-    for column, quantity in zip(st.columns(2), shown.quantities, strict=True):
-        with column:
-            heat = heat_table(cells[cells["seed"].isin(drawn)], quantity, shown.sweep.grid.band)
-            file = f"heat-{stem(quantity)}"
-            shown.sheet.figure(
-                file,
-                partial(heat_figure, heat, shown.sweep.grid.band),
-                alt=heat_sentence(heat, quantity),
-                select=partial(sweep_cell.open_clicked, shown.sweep.grid, shown.axes),
-            )
+    for quantity in beside(shown.quantities):
+        heat = heat_table(cells[cells["seed"].isin(drawn)], quantity, shown.sweep.grid.band)
+        shown.sheet.figure(
+            f"heat-{stem(quantity)}",
+            partial(heat_figure, heat, shown.sweep.grid.band),
+            alt=heat_sentence(heat, quantity),
+            select=partial(sweep_cell.open_clicked, shown.sweep.grid, shown.axes),
+        )
     st.caption("A click on a cell opens that decoder on Residual health. So does the choice below.")
     sweep_cell.picker(shown.sweep.grid, name, shown.axes)
     shown.sheet.table(
@@ -132,19 +126,17 @@ def depth_by_seed(shown: Shown) -> None:
 
 def one_depth(shown: Shown) -> None:
     """How the seeds of one depth are spread."""
-    with st.container(horizontal=True, gap="medium", vertical_alignment="bottom", key="sweep-options"):
-        controls.STATISTIC.draw()
-        blocks = int(controls.DEPTH.draw_among([str(depth) for depth in shown.sweep.grid.blocks]))
+    depths = list(map(str, shown.sweep.grid.blocks))
+    blocks = int(draw_row(controls.STATISTIC, controls.DEPTH, key="sweep-options", among=depths)[1])
     tables = []
-    for column, quantity in zip(st.columns(2), shown.quantities, strict=True):
-        with column:
-            tables.append(distribution_table(shown.cells, blocks, quantity))
-            seen = tables[-1]
-            shown.sheet.figure(
-                f"spread-{stem(quantity)}",
-                partial(distribution_figure, seen, quantity, shown.sweep.grid.band, order=shown.order),
-                alt=f"{TITLES[quantity][0]} over seeds at {blocks} blocks, a histogram a series; the table has it.",
-            )
+    for quantity in beside(shown.quantities):
+        seen = distribution_table(shown.cells, blocks, quantity)
+        tables.append(seen)
+        shown.sheet.figure(
+            f"spread-{stem(quantity)}",
+            partial(distribution_figure, seen, quantity, shown.sweep.grid.band, order=shown.order),
+            alt=f"{TITLES[quantity][0]} over seeds at {blocks} blocks, a histogram a series; the table has it.",
+        )
     here = shown.summary[shown.summary["blocks"] == blocks]
     shown.sheet.table(
         "one-depth", here, view=quantile_view(here, shown.quantities), formats={SHARE_TITLE: PERCENT},
@@ -176,41 +168,25 @@ def within_band(shown: Shown) -> None:
 def growth(shown: Shown) -> None:
     """Growth exponents: fits with intervals, derived laws as such."""
     table = series_table(shown.sweep.table("growth"), shown.axes)
-    st.markdown(
-        "A **fit** is the slope of log ratio against log depth by least squares over seeds and depths, with the middle "
-        "95 % of a bootstrap over seeds. A **derived** law is arithmetic on the recipe: it fits nothing and knows "
-        "nothing of this grid."
-    )
-    for column, quantity in zip(st.columns(2), GROWTH_TITLES, strict=True):
-        with column:
-            shown.sheet.figure(
-                f"growth-{stem(quantity)}",
-                partial(growth_figure, table, quantity, order=shown.order),
-                alt=f"{GROWTH_TITLES[quantity]}: fits with intervals, and derived laws; the table has them.",
-            )
-    shown.sheet.table(
-        "growth", shown.sweep.table("growth"), view=growth_view(table), alt="Fitted and derived exponents by series."
-    )
-    st.caption("  \n".join(map(panels.escaped, derived_sentences(table))))
+    draw_growth(shown.sheet, table, shown.sweep.table("growth"), shown.order)
 
 
 def differences(shown: Shown) -> None:
     """Each recipe minus the control of the same seed."""
-    _options(controls.STATISTIC, controls.SPREAD)
+    draw_row(controls.STATISTIC, controls.SPREAD, key="sweep-options")
     table = difference_table(shown.sweep.table("summary"))
     named = series_table(table, shown.axes)
     if not len(named):
-        st.info("Only the control itself has finished or was asked for; there is nothing to pair.", icon=panels.NOTE)
+        panels.notice("Only the control itself has finished or was asked for; there is nothing to pair.")
         return
-    for column, quantity in zip(st.columns(2), shown.quantities, strict=True):
-        with column:
-            shown.sheet.figure(
-                f"paired-{stem(quantity)}",
-                partial(difference_figure, named, quantity, order=shown.order, spread=bool(controls.SPREAD.value)),
-                alt=described(
-                    named[named["quantity"] == quantity], "blocks", f"{TITLES[quantity][0]}, recipe minus control"
-                ),
-            )
+    for quantity in beside(shown.quantities):
+        shown.sheet.figure(
+            f"paired-{stem(quantity)}",
+            partial(difference_figure, named, quantity, order=shown.order, spread=bool(controls.SPREAD.value)),
+            alt=described(
+                named[named["quantity"] == quantity], "blocks", f"{TITLES[quantity][0]}, recipe minus control"
+            ),
+        )
     shown.sheet.table(
         "differences", table, view=quantile_view(named, shown.quantities),
         alt="Quantiles of the paired differences, one row a series, depth and ratio.",
@@ -247,13 +223,7 @@ def refusal_notice(shown: Shown) -> None:
         panels.notice(f"Refused: {rows['cells'].sum():,} cells of {recipes} at L = {depths}. {reason}")
 
 
-def _options(*wanted: Control) -> None:
-    with st.container(horizontal=True, gap="medium", vertical_alignment="bottom", key="sweep-options"):
-        for one in wanted:
-            one.draw()
-
-
-VIEWS: Mapping[str, Callable[[Shown], None]] = {
+TABS: Mapping[str, Callable[[Shown], None]] = {
     "Against depth": against_depth,
     "Depth by seed": depth_by_seed,
     "One depth": one_depth,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from core.decoder.recipes import DEFAULT
-from pages.common.control import Control
-from pages.common.controls import RUNNABLE
+from pages.common.decoder_controls import RUNNABLE
+from pages.common.widgets import Control
 
 FAN_IN = Control(name="fan_in", label="Fan in", kind="whole", default=64, lower=1, upper=4096, step=1)
 FAN_OUT = Control(name="fan_out", label="Fan out", kind="whole", default=64, lower=1, upper=4096, step=1)

@@ -8,7 +8,7 @@ from typing import Any
 from core.decoder.config import DecoderConfig
 from core.lab.plan_request import PlanRequest
 from core.lab.presets import LAPTOP, PRESETS
-from pages.common.control import Control
+from pages.common.widgets import Control
 
 PLAN = PRESETS[LAPTOP].request.config
 OWN, UPLOADED = "own sizes", "uploaded config.json"

@@ -17,12 +17,13 @@ from core.lab.model_config import read_model_config
 from core.lab.plan import plan_document
 from core.lab.plan_request import PlanRequest
 from core.lab.presets import PRESETS
-from core.views.figures import RATIO_TITLES, alternative_text, ratio_figure
 from core.views.lab_figures import role_figure
 from core.views.lab_tables import byte_table, plan_run_rows, role_table
 from core.views.tables import site_table
-from pages.common import long_run, panels
-from pages.common.sheet import Sheet
+from pages.common import jobs, panels
+from pages.common.outputs import Sheet
+from pages.common.site_figures import draw_ratios
+from pages.common.widgets import beside, values_of
 from pages.laptop_plan.controls import CONTROLS, FAMILIES, MODEL, OWN, SIZES, TOKENS, UPLOADED, own_request
 
 FILE = "uploaded config"
@@ -38,11 +39,10 @@ def keep_file() -> None:
 def chosen_request(model: str) -> PlanRequest:
     """The plan that the controls describe; raises a `DepthscopeError`."""
     if model == OWN:
-        for column, part in zip(st.columns(2), (SIZES, FAMILIES), strict=True):
-            with column:
-                for control in part:
-                    control.draw()
-        return own_request({control.name: control.value for control in CONTROLS})
+        for part in beside((SIZES, FAMILIES)):
+            for control in part:
+                control.draw()
+        return own_request(values_of(CONTROLS))
     if model == UPLOADED:
         st.file_uploader("config.json", type=["json"], key="config_file", max_upload_size=1, on_change=keep_file)
         if st.session_state.get(FILE) is None:
@@ -69,8 +69,7 @@ def run(config: DecoderConfig) -> None:
         dtype="float32",
         batch=Batch.from_rows(*rows),
     )
-    request.check()
-    document = long_run.document(request)
+    document = jobs.document(request)
     if document is not None:
         show(document)
 
@@ -79,12 +78,7 @@ def show(document: dict[str, Any]) -> None:
     """What the run found."""
     panels.verdict(diagnose(document), comparison(document))
     sites = site_table(document)
-    for column, quantity in zip(st.columns(2), RATIO_TITLES, strict=True):
-        with column:
-            sheet.figure(
-                f"run-{quantity}-ratio", partial(ratio_figure, sites, quantity=quantity),
-                alt=alternative_text(sites, f"{quantity}_ratio", RATIO_TITLES[quantity]),
-            )  # fmt: skip
+    draw_ratios(sheet, sites, prefix="run-")
     sheet.table("run-sites", sites, alt="Every site of both arms.")
 
 
@@ -93,31 +87,29 @@ st.markdown(
     "Exact parameters and bytes of a decoder, tensor by tensor. No array of the model is allocated, whatever its size."
 )
 
+sheet = Sheet("laptop_plan", "Laptop plan")
+request = chosen_request(MODEL.draw())
+plan = plan_document(request)
+st.metric("Parameters", f"{int(plan['parameters']):,}")
+st.markdown("Outside the blocks + blocks × (one block) + tail = total:")
+panels.formula(plan["formula"].replace("×", r"\times "))
+st.caption(
+    f"Depth factor 1/sqrt({request.config.blocks}) = {plan['factor']:.9f}; {plan['residual_states']} residual "
+    f"states of {plan['context']} positions and {request.config.width} features; not executed."
+)
+if plan["assumed"]:
+    assumed = ", ".join(f"{name} = {value}" for name, value in plan["assumed"].items())
+    panels.notice(f"Left out of the file and taken at the family's own default: {assumed}.")
+roles, sizes = role_table(plan), byte_table(plan)
+sheet.figure("roles", partial(role_figure, roles), alt="Coordinates of every tensor as bars.")
+sheet.table(
+    "roles", roles, alt="Tensors, shapes and coordinates by name.", formats={"coordinates": "%,d", "share": "%.4f"}
+)
+st.subheader("Bytes")
+sheet.table("bytes", sizes, alt="Bytes by floating type.", formats=dict.fromkeys(sizes.columns[1:], "%,d"))
+st.caption(
+    ". ".join(f"{part.replace('_', ' ').capitalize()}: {words}" for part, words in plan["bytes_meaning"].items()) + "."
+)
 with panels.refusals():
-    sheet = Sheet("laptop_plan", "Laptop plan")
-    request = chosen_request(MODEL.draw())
-    plan = plan_document(request)
-    st.metric("Parameters", f"{int(plan['parameters']):,}")
-    st.markdown("Outside the blocks + blocks × (one block) + tail = total:")
-    panels.formula(plan["formula"].replace("×", r"\times "))
-    st.caption(
-        f"Depth factor 1/sqrt({request.config.blocks}) = {plan['factor']:.9f}; {plan['residual_states']} residual "
-        f"states of {plan['context']} positions and {request.config.width} features; not executed."
-    )
-    if plan["assumed"]:
-        assumed = ", ".join(f"{name} = {value}" for name, value in plan["assumed"].items())
-        panels.notice(f"Left out of the file and taken at the family's own default: {assumed}.")
-    roles, sizes = role_table(plan), byte_table(plan)
-    sheet.figure("roles", partial(role_figure, roles), alt="Coordinates of every tensor as bars.")
-    sheet.table(
-        "roles", roles, alt="Tensors, shapes and coordinates by name.", formats={"coordinates": "%,d", "share": "%.4f"}
-    )
-    st.subheader("Bytes")
-    sheet.table("bytes", sizes, alt="Bytes by floating type.", formats=dict.fromkeys(sizes.columns[1:], "%,d"))
-    st.caption(
-        ". ".join(f"{part.replace('_', ' ').capitalize()}: {words}" for part, words in plan["bytes_meaning"].items())
-        + "."
-    )
-    with panels.refusals():
-        run(request.config)
-    sheet.exports(record={"config": plan["config"], "tied": plan["tied"]})
+    run(request.config)
+sheet.exports(record={"config": plan["config"], "tied": plan["tied"]})

@@ -6,8 +6,8 @@ that came with a model.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -17,7 +17,7 @@ from core.audit.isolation import Child
 from core.audit.request import STAGES, AuditRequest, require_library
 from core.audit.target import family_task, path_task
 from core.errors import AuditError, DepthscopeError
-from pages.common import allowance, job, panels
+from pages.common import allowance, jobs, panels
 from pages.model_audit import uploads
 
 MAX_PARAMETERS = 2**27
@@ -56,21 +56,15 @@ class Wanted:
 
 def collect() -> None:
     """Keep the document of an audit that has ended, or the sentence why there is none; once a run, before the form."""
-    ended = job.collect()
+    ended = jobs.collect()
     if ended is None or not ended.ended:
         return
     if isinstance(ended.work, Child):
         allowance.charge(ended.work.seconds, LEDGER)
-    if ended.refusal is not None:
-        st.session_state[REFUSAL] = _of_upload(ended.key, ended.refusal)
-
-
-def _of_upload(asked: object, refusal: str) -> str:
-    """A refusal with the name of the upload that was audited, where it was one and is there still."""
     upload = uploads.room().upload
-    if not isinstance(asked, Wanted) or upload is None or upload.digest != asked.digest:
-        return refusal
-    return panels.of_file(upload.name, AuditError(refusal))
+    if ended.refusal is not None and upload and upload.digest == getattr(ended.key, "digest", None):
+        ended.refusal = panels.of_file(upload.name, AuditError(ended.refusal))
+    st.session_state[REFUSAL] = ended.refusal
 
 
 def start(wanted: Wanted) -> None:
@@ -81,16 +75,7 @@ def start(wanted: Wanted) -> None:
         wanted.request.check()
         task = wanted.request.task(wanted.model())
         allowance.check(LEDGER, "press Audit again")
-        job.begin(wanted, EXPECTED_SECONDS, lambda: _child(task), STAGES)
+        child = partial(Child, task, memory=DEFAULT_MEMORY, seconds=DEFAULT_SECONDS, threads=1)
+        jobs.begin(wanted, EXPECTED_SECONDS, child, STAGES)
     except DepthscopeError as error:
         st.session_state[REFUSAL] = str(error)
-
-
-def _child(task: Mapping[str, Any]) -> Child:
-    return Child(task, memory=DEFAULT_MEMORY, seconds=DEFAULT_SECONDS, threads=1)
-
-
-def running() -> job.Job | None:
-    """The session's job, an audit or another page's."""
-    found = st.session_state.get(job.JOB)
-    return found if isinstance(found, job.Job) else None

@@ -8,43 +8,13 @@ with `shrink=true` is a model of the visitor's own: the file is not in the link,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal
-
-import streamlit as st
-
 from core.audit.conformance.request import AUTO, checkable
 from core.audit.request import DTYPES, WIDTHS
 from core.audit.survey_table import shipped_survey
 from core.decoder.recipes import RECIPES
-from core.errors import ConfigError, shown
-from pages.common.control import Control
+from pages.common.widgets import Control
 
 FROM_FAMILY, UPLOADED = "family", "uploaded"
-
-
-@dataclass(frozen=True, kw_only=True)
-class FamilyChoice(Control):
-    """One of the surveyed families, none at first; typing finds it."""
-
-    def draw(self, *, disabled: bool = False, label_visibility: Literal["visible", "collapsed"] = "visible") -> Any:
-        """Draw the widget; the family chosen, or None."""
-        self._enter_link()
-        return st.selectbox(
-            self.label, self.options, None, key=self.name, help=self.help, placeholder=self.placeholder,
-            disabled=disabled, label_visibility=label_visibility, persist_state="session", bind="query-params",
-        )  # fmt: skip
-
-    def checked(self, value: object) -> Any:
-        """A family from a file, or none; raises `ConfigError`."""
-        if value is not None and value not in self.options:
-            raise ConfigError(f"{self.name} is {shown(value)}; it must be a family of the survey.")
-        return value
-
-    @property
-    def rule(self) -> str:
-        """What a link may ask for."""
-        return "one of the families of the survey"
 
 
 FAMILIES = tuple(str(row["family"]) for row in shipped_survey()[0])
@@ -52,8 +22,9 @@ MODEL = Control(
     name="model", label="Model", kind="segments", default=FROM_FAMILY, options=(FROM_FAMILY, UPLOADED),
     help="A family of the transformers library with fresh weights, or a config.json or zipped folder of your own.",
 )  # fmt: skip
-FAMILY = FamilyChoice(
+FAMILY = Control(
     name="family", label="Family", kind="choice", default=None, options=FAMILIES,
+    takes="one of the families of the survey",
     placeholder=f"Choose one of {len(FAMILIES)}, or type",
     help="The model types that the transformers library maps to a causal language model, built small.",
 )  # fmt: skip
@@ -84,4 +55,4 @@ SHRINK = Control(
     help="Keep the depth of an uploaded model and make its widths small; its weights are then drawn anew.",
 )  # fmt: skip
 
-CONTROLS: tuple[Control, ...] = (MODEL, FAMILY, BLOCKS, WIDTH, RULE, SIGMA, SEED, DTYPE, SHRINK)
+CONTROLS = (MODEL, FAMILY, BLOCKS, WIDTH, RULE, SIGMA, SEED, DTYPE, SHRINK)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from core.audit.request import AuditRequest, parsed_sigma
-from pages.common import long_run, panels
-from pages.common.control import Control, assign
+from pages.common import jobs, panels
+from pages.common.widgets import assign, beside, defaults_of, draw_beside
 from pages.model_audit import audits, controls, uploads
 from pages.model_audit.audits import Wanted
 
@@ -38,10 +38,9 @@ def form() -> tuple[Wanted | None, DeltaGenerator]:
         chosen = controls.MODEL.draw(label_visibility="collapsed")
         if chosen == controls.UPLOADED:
             _upload()
-            _row((controls.RULE, controls.SIGMA, controls.SEED, controls.DTYPE))
         else:
-            _row((controls.FAMILY, controls.BLOCKS, controls.WIDTH), (2.2, 1, 1))
-            _row((controls.RULE, controls.SIGMA, controls.SEED, controls.DTYPE))
+            draw_beside((controls.FAMILY, controls.BLOCKS, controls.WIDTH), (2.2, 1, 1))
+        draw_beside((controls.RULE, controls.SIGMA, controls.SEED, controls.DTYPE))
         place = st.container(horizontal=True, gap="medium", vertical_alignment="center", key="audit-run-row")
         wanted = None
         with panels.refusals():
@@ -54,7 +53,7 @@ def run_row(place: DeltaGenerator, wanted: Wanted | None) -> None:
     with place:
         st.button(
             "Audit", key=RUN, type="primary", icon=":material/search:", on_click=audits.start, args=(wanted,),
-            disabled=wanted is None or audits.running() is not None,
+            disabled=wanted is None or jobs.running() is not None,
         )  # fmt: skip
         st.caption(audits.LIMITS, width="stretch")
 
@@ -63,10 +62,10 @@ def state(wanted: Wanted, document: Mapping[str, Any] | None) -> None:
     """Why the last audit was refused, or how far the present one is, or that none was run."""
     if (sentence := st.session_state.pop(audits.REFUSAL, None)) is not None:
         panels.refusal(page_words(sentence))
-    elif (running := audits.running()) is not None:
+    elif (running := jobs.running()) is not None:
         if running.key != wanted:
             panels.notice("Another long run of this session is under way; cancel it, or wait for its end.")
-        long_run.progress(running)
+        jobs.progress(running)
     elif document is None:
         st.info(
             "Press Audit to run this one. Results of this session are kept by their settings.", icon=":material/search:"
@@ -75,9 +74,9 @@ def state(wanted: Wanted, document: Mapping[str, Any] | None) -> None:
 
 def empty(sentence: str) -> None:
     """What the page does, and models to begin with."""
-    st.info(panels.escaped(sentence), icon=":material/waving_hand:")
-    for column, (title, text) in zip(st.columns(len(STEPS)), STEPS.items(), strict=True):
-        with column, st.container(border=True, height="stretch"):
+    panels.notice(sentence)
+    for title, text in beside(STEPS.items()):
+        with st.container(border=True, height="stretch"):
             st.markdown(f"**{title}**")
             st.markdown(text)
     st.markdown("**Begin with one of these**")
@@ -107,15 +106,13 @@ def _wanted(chosen: str) -> Wanted | None:
         dtype=controls.DTYPE.value, max_parameters=audits.MAX_PARAMETERS,
     )  # fmt: skip
     request.check()
-    if chosen == controls.UPLOADED:
-        upload = uploads.room().upload
-        if upload is None:
-            return None
+    upload, family = uploads.room().upload, controls.FAMILY.value
+    if chosen == controls.UPLOADED and upload is not None:
         return Wanted(request=request, digest=upload.digest, shrink=bool(controls.SHRINK.value))
-    family = controls.FAMILY.value
-    if family is None:
-        return None
-    return Wanted(request=request, family=family, blocks=controls.BLOCKS.value, width=int(controls.WIDTH.value))
+    if chosen == controls.FROM_FAMILY and family is not None:
+        blocks, width = controls.BLOCKS.value, int(controls.WIDTH.value)
+        return Wanted(request=request, family=family, blocks=blocks, width=width)
+    return None
 
 
 def _upload() -> None:
@@ -141,14 +138,7 @@ def _upload() -> None:
 
 
 def _example(values: Mapping[str, Any]) -> None:
-    defaults = {control.name: control.default for control in controls.CONTROLS}
-    assign({**defaults, **values})
+    assign({**defaults_of(controls.CONTROLS), **values})
     wanted = _wanted(controls.FROM_FAMILY)
     if wanted is not None:
         audits.start(wanted)
-
-
-def _row(drawn: Sequence[Control], widths: Sequence[float] | None = None) -> None:
-    for column, control in zip(st.columns(widths or len(drawn)), drawn, strict=True):
-        with column:
-            control.draw()

@@ -22,24 +22,18 @@ from core.views.audit_tables import (
     matrix_view,
     undrawn_ratios,
 )
-from core.views.figures import (
-    CONTRIBUTION_TITLES,
-    RATIO_TITLES,
-    RMS_TITLES,
-    alternative_text,
-    contribution_figure,
-    ratio_figure,
-    undrawn,
-)
 from core.views.lines import described
 from core.views.report import outsized_sentence
 from core.views.tables import site_view, token_view
-from core.views.token_figures import token_figure
 from pages.common import panels
-from pages.common.sheet import Sheet
+from pages.common.outputs import Sheet
+from pages.common.site_figures import draw_contributions, draw_ratios, draw_tokens
 from pages.model_audit.form import page_words
 
 SIGNS = {"error": panels.FAULT, "warning": panels.CAREFUL, "info": panels.NOTE}
+# The box of an identity's verdict, and of the severity of a judged initialization.
+IDENTITY_BOXES = {"proved": "good", "partial": "careful", "failed": "fault"}
+SEVERITY_BOXES = {"error": "fault", "warning": "careful", "info": "good"}
 # Names up to which the list is open, and up to which it is shown without scrolling.
 FEW_NAMES, SHOWN_NAMES = 4, 12
 
@@ -74,25 +68,16 @@ def verdicts(document: Mapping[str, Any]) -> None:
             st.metric(label, value, width="content")
     left, right = st.columns(2)
     with left:
-        box, icon = {
-            "proved": (st.success, panels.GOOD),
-            "partial": (st.warning, panels.CAREFUL),
-            "failed": (st.error, panels.FAULT),
-        }[identity["verdict"]]
-        _box(box, icon, words.IDENTITY_TITLES[identity["verdict"]], words.identity_sentence(document))
+        verdict = identity["verdict"]
+        _box(IDENTITY_BOXES[verdict], words.IDENTITY_TITLES[verdict], words.identity_sentence(document))
     with right:
-        title, sentence = words.conformance_title(document), words.base_sentence(document)
         if model["trained"]:
-            _box(st.info, ":material/school:", "Trained weights", words.TRAINED)
+            _box("note", "Trained weights", words.TRAINED)
+        elif document["conformance"]["verdict"] == "no-rule-declared":
+            _box("note", words.conformance_title(document), words.base_sentence(document))
         else:
-            box, icon = {
-                "error": (st.error, panels.FAULT),
-                "warning": (st.warning, panels.CAREFUL),
-                "info": (st.success, panels.GOOD),
-            }[words.conformance_severity(document)]
-            if document["conformance"]["verdict"] == "no-rule-declared":
-                box, icon = st.info, panels.NOTE
-            _box(box, icon, title, sentence)
+            kind = SEVERITY_BOXES[words.conformance_severity(document)]
+            _box(kind, words.conformance_title(document), words.base_sentence(document))
     for note in (*model["notes"], *document["conformance"]["notes"]):
         st.caption(f"{panels.NOTE} {panels.escaped(note)}")
 
@@ -150,17 +135,10 @@ def health(shown: Shown) -> None:
     if not _observed(shown):
         return
     document, sites = shown.document, shown.tables["sites"]
-    good = document["health"]["within_band"]
+    kind = "good" if document["health"]["within_band"] else "careful"
     sentence = " ".join([*words.health_sentences(document), words.twin_sentence(document)])
-    box, icon = (st.success, panels.GOOD) if good else (st.warning, panels.CAREFUL)
-    _box(box, icon, words.health_title(document), sentence)
-    for column, quantity in zip(st.columns(2), RATIO_TITLES, strict=True):
-        with column:
-            shown.sheet.figure(
-                f"{quantity}-ratio", partial(ratio_figure, sites, quantity=quantity),
-                alt=alternative_text(sites, f"{quantity}_ratio", RATIO_TITLES[quantity]),
-                undrawn=undrawn(sites, f"{quantity}_ratio"),
-            )  # fmt: skip
+    _box(kind, words.health_title(document), sentence)
+    draw_ratios(shown.sheet, sites)
     shown.sheet.table(
         "sites", sites, view=site_view(sites, SUFFIXES), alt="Ratios and band of every site, model and twin."
     )
@@ -174,14 +152,8 @@ def absolute(shown: Shown) -> None:
     panels.notice(words.reduction_sentence(shown.document))
     tokens = shown.tables["tokens"]
     if (outsized := outsized_sentence(tokens)) is not None:
-        st.warning(panels.escaped(outsized), icon=panels.CAREFUL)
-    for column, quantity in zip(st.columns(2), RMS_TITLES, strict=True):
-        rows = tokens[tokens["quantity"] == quantity]
-        with column:
-            shown.sheet.figure(
-                f"{quantity}-rms", partial(token_figure, tokens, quantity),
-                alt=alternative_text(rows, "rms", RMS_TITLES[quantity]), undrawn=undrawn(rows, "rms"),
-            )  # fmt: skip
+        panels.outcome(outsized, good=False)
+    draw_tokens(shown.sheet, tokens)
     view = token_view(tokens)
     formats = {name: "%.6g" for name in view.columns if name.startswith(("A ", "G "))}
     shown.sheet.table(
@@ -194,12 +166,7 @@ def contributions(shown: Shown) -> None:
     if not _observed(shown):
         return
     table = shown.tables["contributions"]
-    for column, name in zip(st.columns(2), ("contribution_to_stream", "contribution_rms"), strict=True):
-        with column:
-            shown.sheet.figure(
-                name.replace("_", "-"), partial(contribution_figure, table, name),
-                alt=alternative_text(table, name, CONTRIBUTION_TITLES[name][0]), undrawn=undrawn(table, name),
-            )  # fmt: skip
+    draw_contributions(shown.sheet, table)
     view = table.drop(columns=["blocks", "block"])
     shown.sheet.table("contributions", table, view=view, alt="RMS, ratio and cosine of every contribution.")
 
@@ -215,8 +182,8 @@ def gate_files(shown: Shown) -> None:
     )
 
 
-def _box(box: Callable[..., Any], icon: str, title: str, sentence: str) -> None:
-    box(f"**{panels.escaped(title)}**  \n{panels.escaped(page_words(sentence))}", icon=icon)
+def _box(kind: str, title: str, sentence: str) -> None:
+    panels.box(kind, page_words(sentence), title)
 
 
 def _finding(finding: Mapping[str, Any]) -> None:
@@ -238,7 +205,7 @@ def _finding(finding: Mapping[str, Any]) -> None:
 def _profile(shown: Shown) -> None:
     profile = shown.tables["profile"]
     if not len(profile):
-        st.info("No writer's scale was judged, so there is no profile over the blocks.", icon=panels.NOTE)
+        panels.notice("No writer's scale was judged, so there is no profile over the blocks.")
         return
     rule = shown.document["conformance"]["rule"]
     rows = profile.assign(recipe=profile["group"])
@@ -268,7 +235,7 @@ def _arms(shown: Shown) -> None:
     st.caption(panels.escaped(words.reduction_sentence(shown.document)))
 
 
-VIEWS: Mapping[str, Callable[[Shown], None]] = {
+TABS: Mapping[str, Callable[[Shown], None]] = {
     "Findings": findings,
     "Writers and readers": matrices,
     "Additions": additions,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from core.decoder.fixtures import FIXTURES
-from pages.common.control import Control
+from pages.common.widgets import Control
 
 FIXTURE = Control(name="fixture", label="Fixture", kind="segments", default="narrow-8", options=tuple(FIXTURES))
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import streamlit as st
 
 from core.decoder.fixtures import FIXTURES
 from core.health.request import ObserveRequest
-from core.views.figures import RATIO_TITLES, alternative_text, ratio_figure
 from core.views.manifest import record_of
 from core.views.published import agreement_sentence, compared_table
 from core.views.tables import site_table
 from pages.common import cached, navigation, panels, settings
-from pages.common.sheet import Sheet
+from pages.common.outputs import Sheet
+from pages.common.site_figures import draw_ratios
 from pages.published_fixtures.controls import FIXTURE
 
 st.title("Published fixtures")
@@ -22,31 +20,25 @@ st.markdown(
     "now and compared, number by number, with the six decimals that were published."
 )
 
-with panels.refusals():
-    sheet = Sheet("published_fixtures", "Published fixtures")
-    documents = {name: cached.observation(ObserveRequest(config=config)) for name, config in FIXTURES.items()}
-    compared = compared_table(documents)
-    panels.outcome(agreement_sentence(compared), good=bool((compared["agrees"] == "yes").all()))
-    name = FIXTURE.draw()
-    sites = site_table(documents[name])
-    for column, quantity in zip(st.columns(2), RATIO_TITLES, strict=True):
-        with column:
-            sheet.figure(
-                f"{name}-{quantity}-ratio",
-                partial(ratio_figure, sites, quantity=quantity),
-                alt=alternative_text(sites, f"{quantity}_ratio", RATIO_TITLES[quantity]),
-            )
-    st.page_link(
-        navigation.ENTRIES["residual_health"].script, label=f"Open {name} in Residual health",
-        icon=":material/monitor_heart:", query_params=settings.preset_query(f"Fixture {name}"),
-    )  # fmt: skip
-    st.subheader("Every published value")
-    sheet.table(
-        "compared", compared, view=compared[compared["fixture"] == name],
-        alt=f"Published and computed values of {name}.", formats={"computed": "%.12f"},
-    )  # fmt: skip
-    st.caption("The file holds all four fixtures; the table shows the one chosen above.")
-    sheet.exports(
-        record={name: record_of(document) for name, document in documents.items()},
-        paragraphs=[agreement_sentence(compared)],
-    )
+sheet = Sheet("published_fixtures", "Published fixtures")
+cached.start_engine()
+documents = {name: cached.observation(ObserveRequest(config=config)) for name, config in FIXTURES.items()}
+compared = compared_table(documents)
+panels.outcome(agreement_sentence(compared), good=bool((compared["agrees"] == "yes").all()))
+name = FIXTURE.draw()
+sites = site_table(documents[name])
+draw_ratios(sheet, sites, prefix=f"{name}-")
+st.page_link(
+    navigation.ENTRIES["residual_health"].script, label=f"Open {name} in Residual health",
+    icon=":material/monitor_heart:", query_params=settings.preset_query(f"Fixture {name}"),
+)  # fmt: skip
+st.subheader("Every published value")
+sheet.table(
+    "compared", compared, view=compared[compared["fixture"] == name],
+    alt=f"Published and computed values of {name}.", formats={"computed": "%.12f"},
+)  # fmt: skip
+st.caption("The file holds all four fixtures; the table shows the one chosen above.")
+sheet.exports(
+    record={name: record_of(document) for name, document in documents.items()},
+    paragraphs=[agreement_sentence(compared)],
+)

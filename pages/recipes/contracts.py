@@ -15,9 +15,9 @@ from core.views.recipe_tables import difference_view, drift_view, law_table, law
 from core.views.recipe_words import card_sections, file_name
 from core.views.row_figures import drift_figure
 from pages.common import panels
-from pages.recipes import cached as cached_recipes
-from pages.recipes import controls
-from pages.recipes.shown import Shown, show_graph
+from pages.common.widgets import beside, draw_row
+from pages.recipes import comparison, controls
+from pages.recipes.comparison import Shown, show_graph
 
 EVIDENCE_COLORS: dict[str, Literal["green", "blue", "orange"]] = {
     "paper": "green",
@@ -63,8 +63,7 @@ def difference(shown: Shown) -> None:
     if len(shown.names) < 2:
         st.info("Choose two recipes above to see what changes between them.", icon=":material/science:")
         return
-    with st.container(horizontal=True, gap="medium", key="difference-options"):
-        first, second = (one.draw_among(shown.names) for one in (controls.FIRST, controls.SECOND))
+    first, second = draw_row(controls.FIRST, controls.SECOND, key="difference-options", among=shown.names)
     table = difference_table(first, second, shown.request.config, shown.request.distribution)
     if not len(table):
         panels.notice(f"{first} and {second} differ in nothing at these sizes.")
@@ -86,14 +85,13 @@ def drift(shown: Shown) -> None:
         "The same name in another code base is often another recipe. Every entry was read in the code named; its law "
         "is observed here beside the declared one, on the same base draws of this decoder."
     )
-    table = cached_recipes.drift(shown.request)
-    for column, quantity in zip(st.columns(2), RATIO_TITLES, strict=True):
-        with column:
-            shown.sheet.figure(
-                f"drift-{quantity}",
-                partial(drift_figure, table, quantity),
-                alt=f"Largest {quantity} ratio as declared and as in the code, a row a code base; the table has them.",
-            )
+    table = comparison.drift(shown.request)
+    for quantity in beside(RATIO_TITLES):
+        shown.sheet.figure(
+            f"drift-{quantity}",
+            partial(drift_figure, table, quantity),
+            alt=f"Largest {quantity} ratio as declared and as in the code, a row a code base; the table has them.",
+        )
     shown.sheet.table("drift", table, view=drift_view(table), alt="Factors and ratios beside the declared ones.")
     for column, row in zip(cycle(st.columns(2)), table.to_dict("records"), strict=False):
         with column, st.container(border=True):

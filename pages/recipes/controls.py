@@ -2,92 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
-
-import streamlit as st
-
 from core.decoder.recipe_type import JOINT
-from core.decoder.recipes import RECIPES, recipe
-from core.errors import RecipeError, shown
+from core.decoder.recipes import RECIPES
 from core.recipes.request import MAX_RECIPES
-from pages.common.control import Control
+from pages.common.widgets import Control
 
 NAMES = tuple(known.name for known in RECIPES)
 MEASURES = ("contribution / stream", "cosine", "contribution RMS", "raw RMS")
-
-
-@dataclass(frozen=True, kw_only=True)
-class SeveralRecipes(Control):
-    """A choice of up to six recipes; a combination is typed with a plus sign between its parts."""
-
-    def draw(self, *, disabled: bool = False, label_visibility: Literal["visible", "collapsed"] = "visible") -> Any:
-        """Draw the widget; names as they were chosen or typed, not yet checked."""
-        chosen = st.multiselect(
-            self.label, self.options, list(self.default), key=self.name, help=self.help, disabled=disabled,
-            max_selections=MAX_RECIPES, accept_new_options=True, persist_state="session", bind="query-params",
-            placeholder=self.placeholder, label_visibility=label_visibility, select_all=False,
-            wrap=True,
-        )  # fmt: skip
-        return tuple(chosen)
-
-    @property
-    def value(self) -> tuple[str, ...]:
-        """The names now."""
-        value = st.session_state.get(self.name)
-        return tuple(self.default if value is None else value)
-
-    def checked(self, value: object) -> Any:
-        """Names from a file; raises `RecipeError`."""
-        if not isinstance(value, list | tuple) or len(value) > MAX_RECIPES:
-            raise RecipeError(f"{self.name} is {shown(value)}; it must be a list of at most {MAX_RECIPES} recipes.")
-        return [recipe(str(name)).name for name in value]
-
-    @property
-    def rule(self) -> str:
-        """What a link may ask for."""
-        return f"a list of at most {MAX_RECIPES} recipes"
-
-
-@dataclass(frozen=True, kw_only=True)
-class OneOf(Control):
-    """One of the recipes that the page shows now; empty stands for the first, or the one that `place` counts to."""
-
-    place: int = 0
-
-    def draw_among(self, options: Sequence[str]) -> str:
-        """Draw the widget with the recipes of this run; the name chosen."""
-        if st.session_state.get(self.name) not in (None, *options):
-            del st.session_state[self.name]
-        first = min(self.place, len(options) - 1)
-        return str(
-            st.selectbox(
-                self.label,
-                options,
-                first,
-                key=self.name,
-                help=self.help,
-                persist_state="session",
-                bind="query-params",
-                width=self.width or "stretch",
-            )
-        )
-
-    def checked(self, value: object) -> Any:
-        """A name from a file; raises `RecipeError`."""
-        if value == self.default:
-            return value
-        return recipe(str(value)).name
-
-    @property
-    def rule(self) -> str:
-        """What a link may ask for."""
-        return "one of the recipes that are compared"
-
-
-COMPARED = SeveralRecipes(
-    name="compare", label="Recipes compared", kind="choice", options=NAMES,
+COMPARED = Control(
+    name="compare", label="Recipes compared", kind="recipes", options=NAMES,
     default=("unscaled", "depth-scaled", "gpt2", "peri-norm", "deepnorm", "completep"),
     placeholder="Choose recipes, or type a combination such as lns+gpt2",
     help=f"Up to {MAX_RECIPES}. Type two names with a {JOINT} between them, such as lns{JOINT}gpt2, and press Enter to "
@@ -108,11 +31,11 @@ SPREAD = Control(
 MEASURE = Control(
     name="compare_measure", label="Measure", kind="segments", default=MEASURES[0], options=MEASURES,
 )  # fmt: skip
-FOCUS = OneOf(
-    name="compare_focus", label="Recipe looked into", kind="choice", default="", width=240,
+FOCUS = Control(
+    name="compare_focus", label="Recipe looked into", kind="among", default="", width=240,
     help="The recipe that this view is about.",
 )  # fmt: skip
-FIRST = OneOf(name="compare_from", label="From", kind="choice", default="", width=240)
-SECOND = OneOf(name="compare_to", label="To", kind="choice", default="", place=1, width=240)
+FIRST = Control(name="compare_from", label="From", kind="among", default="", width=240)
+SECOND = Control(name="compare_to", label="To", kind="among", default="", place=1, width=240)
 
-CONTROLS: tuple[Control, ...] = (COMPARED, SEEDS, DEPTHS, SPREAD, MEASURE, FOCUS, FIRST, SECOND)
+CONTROLS = (COMPARED, SEEDS, DEPTHS, SPREAD, MEASURE, FOCUS, FIRST, SECOND)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from core.health.reference import REFERENCES
-from pages.common.control import Control
+from pages.common.widgets import Control
 
 BOTH, RECIPE_ONLY, CONTROL_ONLY = "both arms", "recipe", "control"
 LOGARITHMIC, LINEAR = "logarithmic", "linear"

@@ -10,16 +10,11 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from core.decoder.recipes import recipe
 from core.health.request import ObserveRequest
-from core.recipes.drawing import drawing
-from core.views.block_figure import block_figure, block_text, writer_table, writer_view
+from core.views.block_figure import writer_view
 from core.views.figures import (
     RATIO_TITLES,
-    RMS_TITLES,
     alternative_text,
-    contribution_figure,
-    ratio_figure,
     site_figure,
     undrawn,
 )
@@ -37,10 +32,10 @@ from core.views.tables import (
     token_view,
     trial_table,
 )
-from core.views.token_figures import token_figure
-from pages.common import cached, job, panels, settings
-from pages.common.control import assign
-from pages.common.sheet import Sheet
+from pages.common import cached, jobs, panels, settings
+from pages.common.outputs import Sheet
+from pages.common.site_figures import draw_block, draw_contributions, draw_ratios, draw_tokens
+from pages.common.widgets import assign, beside, draw_row
 from pages.residual_health import controls
 
 
@@ -72,15 +67,7 @@ def chosen_arms(table: pd.DataFrame) -> pd.DataFrame:
 def ratios(shown: Shown) -> None:
     """Both ratios beside the band, the arms and every site."""
     _figure_options()
-    sites = chosen_arms(shown.sites)
-    for column, quantity in zip(st.columns(2), RATIO_TITLES, strict=True):
-        with column:
-            shown.sheet.figure(
-                f"{quantity}-ratio",
-                partial(ratio_figure, sites, shown.request.band, quantity, log=shown.log),
-                alt=alternative_text(sites, f"{quantity}_ratio", RATIO_TITLES[quantity]),
-                undrawn=undrawn(sites, f"{quantity}_ratio", log=shown.log),
-            )
+    draw_ratios(shown.sheet, chosen_arms(shown.sites), shown.request.band, log=shown.log)
     st.subheader("Sites")
     shown.sheet.table(
         "sites", shown.sites, view=site_view(shown.sites), alt="Ratios and band of every site, both arms."
@@ -93,24 +80,16 @@ def ratios(shown: Shown) -> None:
 
 def absolute(shown: Shown) -> None:
     """Absolute RMS of states and adjoints, with what they depend on."""
-    st.info(panels.escaped(reduction_sentence(shown.document)), icon=panels.NOTE)
+    panels.notice(reduction_sentence(shown.document))
     tokens = token_table(shown.document)
     if (outsized := outsized_sentence(tokens)) is not None:
-        st.warning(panels.escaped(outsized), icon=panels.CAREFUL)
+        panels.outcome(outsized, good=False)
     st.markdown(
         "A site's RMS is over all its valid tokens, so one outsized token can make it; the dotted median and the strip "
         "are of every token's own RMS."
     )
     _figure_options()
-    rows = chosen_arms(tokens)
-    for column, quantity in zip(st.columns(2), RMS_TITLES, strict=True):
-        with column:
-            shown.sheet.figure(
-                f"{quantity}-rms",
-                partial(token_figure, rows, quantity, log=shown.log),
-                alt=alternative_text(rows[rows["quantity"] == quantity], "rms", RMS_TITLES[quantity]),
-                undrawn=undrawn(rows[rows["quantity"] == quantity], "rms", log=shown.log),
-            )
+    draw_tokens(shown.sheet, chosen_arms(tokens), log=shown.log)
     view = token_view(tokens)
     shown.sheet.table("tokens", tokens, view=view, alt="Absolute RMS of every site and of its tokens, both arms.")
 
@@ -123,14 +102,7 @@ def contributions(shown: Shown) -> None:
     )
     _figure_options()
     table = chosen_arms(contribution_table(shown.document))
-    for column, name in zip(st.columns(2), ("contribution_to_stream", "contribution_rms"), strict=True):
-        with column:
-            shown.sheet.figure(
-                name.replace("_", "-"),
-                partial(contribution_figure, table, name, log=shown.log),
-                alt=alternative_text(table, name, name.replace("_", " ").capitalize()),
-                undrawn=undrawn(table, name, log=shown.log),
-            )
+    draw_contributions(shown.sheet, table, log=shown.log)
     view = contribution_view(table)
     shown.sheet.table("contributions", table, view=view, alt="RMS, ratio and cosine of every contribution.")
     st.caption(
@@ -146,24 +118,15 @@ def reference_site(shown: Shown) -> None:
     )
     reference = controls.REFERENCE.draw()
     _figure_options()
-    table = chosen_arms(reference_table(shown.document, reference))
-    for column, quantity in zip(st.columns(2), RATIO_TITLES, strict=True):
-        name = f"{quantity}_to_reference"
-        with column:
-            shown.sheet.figure(
-                name.replace("_", "-"),
-                partial(
-                    site_figure,
-                    table,
-                    name,
-                    title=f"{quantity.capitalize()} RMS relative to the {reference}",
-                    y_title=f"ratio to the {reference}",
-                    log=shown.log,
-                ),
-                alt=alternative_text(table, name, f"{quantity.capitalize()} RMS relative to the {reference}"),
-                undrawn=undrawn(table, name, log=shown.log),
-            )
     everything = reference_table(shown.document, reference)
+    table = chosen_arms(everything)
+    for quantity in beside(RATIO_TITLES):
+        name, title = f"{quantity}_to_reference", f"{quantity.capitalize()} RMS relative to the {reference}"
+        shown.sheet.figure(
+            name.replace("_", "-"),
+            partial(site_figure, table, name, title=title, y_title=f"ratio to the {reference}", log=shown.log),
+            alt=alternative_text(table, name, title), undrawn=undrawn(table, name, log=shown.log),
+        )  # fmt: skip
     view = reference_view(everything, shown.sites)
     shown.sheet.table("references", everything, view=view, alt="RMS relative to the reference, beside the ratio.")
 
@@ -172,16 +135,11 @@ def block(shown: Shown) -> None:
     """One block as it is wired, with its sites, writers and factors."""
     config = shown.request.config
     wanted = min(int(controls.BLOCK.draw()), config.blocks - 1)
-    nodes, edges = drawing(recipe(shown.request.recipe).graph(config), wanted)
-    writers = writer_table(config, shown.request.recipe, wanted, shown.request.distribution)
-    title = f"Block {wanted} of {config.blocks}, {shown.request.recipe}"
+    name = shown.request.recipe
+    title = f"Block {wanted} of {config.blocks}, {name}"
     picture, words = st.columns(2)
     with picture:
-        shown.sheet.figure(
-            "block",
-            partial(block_figure, nodes, edges, writers, title=title),
-            alt=f"{title}. {block_text(nodes)}",
-        )
+        writers = draw_block(shown.sheet, "block", config, name, wanted, shown.request.distribution, title)
     with words:
         st.markdown(
             "The thick line is the residual stream, read from top to bottom. Each branch reads it, and its writer, the "
@@ -195,24 +153,15 @@ def block(shown: Shown) -> None:
 
 def mend_it(shown: Shown) -> None:
     """The first recipe of the same topology that brings every ratio into the band."""
-    if job.is_long(shown.request):
+    if jobs.is_long(shown.request):
         panels.notice("Recipes are tried one after another on small decoders only; choose smaller sizes to try them.")
         return
     mending = cached.mending(shown.request)
-    found = mending.found
-    if mending.before.within:
-        st.success(panels.escaped(mending.sentence), icon=panels.GOOD)
-    elif found is None:
-        st.warning(panels.escaped(mending.sentence), icon=panels.CAREFUL)
-    else:
-        st.success(panels.escaped(mending.sentence), icon=":material/healing:")
-        st.button(
-            f"Apply {found.recipe}",
-            key="apply-recipe",
-            type="primary",
-            on_click=assign,
-            args=({"recipe": found.recipe},),
-        )
+    found = None if mending.before.within else mending.found
+    panels.outcome(mending.sentence, good=mending.before.within or found is not None)
+    if found is not None:
+        values = {"recipe": found.recipe}
+        st.button(f"Apply {found.recipe}", key="apply-recipe", type="primary", on_click=assign, args=(values,))
     shown.sheet.table("mending", trial_table(mending), alt="Recipes of the same topology with their largest ratios.")
 
 
@@ -231,20 +180,13 @@ def pinned(shown: Shown) -> None:
             st.button(f"Unpin {one.name}", key=f"unpin-{index}", on_click=settings.unpin, args=(index,))
         with panels.refusals():
             request = settings.request_of(one)
-            found = job.result(request) if job.is_long(request) else cached.observation(request)
+            found = jobs.kept(request) if jobs.is_long(request) else cached.observation(request)
             if found is None:
                 panels.notice(f"{one.name} is a long run without a result yet; set it and press Run it first.")
             else:
                 tables[one.name] = site_table(found)
     overlay = overlay_table(tables)
-    for column, quantity in zip(st.columns(2), RATIO_TITLES, strict=True):
-        with column:
-            shown.sheet.figure(
-                f"pinned-{quantity}-ratio",
-                partial(ratio_figure, overlay, shown.request.band, quantity, log=shown.log),
-                alt=alternative_text(overlay, f"{quantity}_ratio", f"{RATIO_TITLES[quantity]} of every pin"),
-                undrawn=undrawn(overlay, f"{quantity}_ratio", log=shown.log),
-            )
+    draw_ratios(shown.sheet, overlay, shown.request.band, log=shown.log, prefix="pinned-", of=" of every pin")
     differences = difference_table(overlay)
     shown.sheet.table(
         "differences", differences, alt="Ratios of every pinned setting, site by site, and their quotients."
@@ -253,12 +195,10 @@ def pinned(shown: Shown) -> None:
 
 
 def _figure_options() -> None:
-    with st.container(horizontal=True, gap="medium", key="figure-options"):
-        controls.ARMS.draw()
-        controls.SCALE.draw()
+    draw_row(controls.ARMS, controls.SCALE, key="figure-options")
 
 
-VIEWS: Mapping[str, Callable[[Shown], None]] = {
+TABS: Mapping[str, Callable[[Shown], None]] = {
     "Ratios": ratios,
     "Absolute RMS": absolute,
     "Contributions": contributions,

@@ -9,8 +9,8 @@ import streamlit as st
 
 from core.lab.result import Result
 from core.views.lab.signal_units import taken
-from pages.common.control import reset
 from pages.common.lab_controls import Bench
+from pages.common.widgets import reset
 
 EXPERIMENT = "sigmoid-unit"
 # Session entries: how many steps are shown (all where it is missing), and when the next one is due while playing.

@@ -5,8 +5,7 @@ from __future__ import annotations
 from core.audit.conformance.kinds import MEANING
 from core.audit.survey_table import STATES
 from core.views.survey_tables import EVERY, NOT_JUDGED, ORDERS
-from pages.common.control import Control
-from pages.depth_sweep.controls import Among
+from pages.common.widgets import Control
 
 TEXT = Control(
     name="survey_text", label="Find", kind="text", default="", linked=False, placeholder="gemma, Falcon",
@@ -21,6 +20,6 @@ ORDER = Control(
     name="survey_order", label="Order", kind="choice", default="family", options=tuple(ORDERS), width=260,
     help="A click on a column's head sorts by it too.",
 )  # fmt: skip
-FAMILY = Among(name="survey_family", label="Family", kind="choice", default="", width=260)
+FAMILY = Control(name="survey_family", label="Family", kind="among", default="", width=260)
 
-CONTROLS: tuple[Control, ...] = (TEXT, STATE, KIND, ORDER, FAMILY)
+CONTROLS = (TEXT, STATE, KIND, ORDER, FAMILY)

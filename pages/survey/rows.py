@@ -9,7 +9,7 @@ from typing import Any
 import streamlit as st
 
 from pages.common import navigation, settings
-from pages.common.control import assign, reset
+from pages.common.widgets import assign, reset
 from pages.survey import controls
 
 TARGET, FAMILY = "model_audit", "family"
@@ -24,7 +24,7 @@ def picker(rows: Sequence[Mapping[str, Any]]) -> None:
     """A family and the button that opens it: a row of the table for those who use no mouse."""
     entry = navigation.ENTRIES[TARGET]
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom", key="survey-picker"):
-        family = controls.FAMILY.draw_among([str(row["family"]) for row in rows])
+        family = controls.FAMILY.draw([str(row["family"]) for row in rows])
         st.button(f"Open on {entry.title}", key="open-family", icon=entry.symbol, on_click=open_family, args=(family,))
         st.caption("Or tick a row of the table.")
 

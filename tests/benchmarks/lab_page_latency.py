@@ -15,8 +15,8 @@ import statistics
 from typing import Any
 from urllib.parse import urlencode
 
-from pages.common.control import Control
 from pages.common.lab_controls import Bench, LabPage
+from pages.common.widgets import Control
 from pages.norm_lab import controls as norm_lab
 from pages.residual_paths import controls as residual_paths
 from pages.signal_lab import controls as signal_lab

@@ -9,8 +9,8 @@ from streamlit.testing.v1 import AppTest
 from core.lab.experiments import experiment
 from core.lab.options import Options
 from core.views.lab.catalogue import VIEWS
-from pages.common.control import Control
 from pages.common.lab_controls import Bench, LabPage
+from pages.common.widgets import Control
 from tests.pages.conftest import APP, ROOT
 from tests.pages.support import assert_no_trace, figures, sentences
 

@@ -14,8 +14,7 @@ from core.sweep.interactive import InteractiveSweep
 from core.sweep.run import SweepRun
 from core.sweep.store import Store
 from core.views.sweep_tables import quantile_view, series_table
-from pages.common import sweeps
-from pages.depth_sweep import controls
+from pages.depth_sweep import controls, form
 from tests.pages.conftest import Open
 from tests.pages.support import assert_no_trace, figures, sentences
 
@@ -164,7 +163,7 @@ def test_a_link_sets_every_axis_of_the_grid(open_app: Open) -> None:
     assert set(link) == {control.name for control in controls.AXES if control.linked}
     app = open_app(PAGE, **link)
     assert_no_trace(app)
-    grid = app.session_state[sweeps.KEPT][1].grid
+    grid = app.session_state[form.SWEEP][1].grid
     assert (grid.blocks, grid.seeds, grid.recipes) == ((2, 3), (7, 2**64 - 1), ("gpt2",))
     size = DecoderConfig(blocks=1, width=8, heads=2, kv_heads=1, ff_width=12, vocabulary=300, positions=9)
     assert grid.sizes[0] == size

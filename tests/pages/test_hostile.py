@@ -126,12 +126,12 @@ def test_a_config_that_hurts_is_one_sentence(open_app: Open, data: bytes, words:
 
 
 def test_nesting_and_size_are_refused_before_anything_is_built() -> None:
-    from pages.common import controls
+    from pages.common import decoder_controls
 
     data = b"[" * (MEBIBYTE - 10)
     tracemalloc.start()
     try:
-        controls.keep_batch(data)
+        decoder_controls.keep_batch(data)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

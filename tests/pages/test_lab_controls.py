@@ -9,8 +9,8 @@ import streamlit as st
 
 from core.errors import DepthscopeError
 from core.lab.experiments import EXPERIMENTS
-from pages.common.control import Control
 from pages.common.lab_controls import Bench, LabPage
+from pages.common.widgets import Control
 from pages.norm_lab import controls as norm_lab
 from pages.residual_paths import controls as residual_paths
 from pages.signal_lab import controls as signal_lab

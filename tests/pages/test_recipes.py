@@ -17,7 +17,7 @@ from core.recipes.combinations import combination_report
 from core.recipes.difference import difference_table
 from core.recipes.drift import VARIANTS
 from pages.recipes import controls
-from pages.recipes.tabs import VIEWS
+from pages.recipes.tabs import TABS
 from tests.pages.conftest import ROOT, Open
 from tests.pages.support import assert_no_trace, figures, sentences
 
@@ -89,7 +89,7 @@ def test_a_combination_shows_its_computed_warnings(open_app: Open) -> None:
 
 
 def test_warnings_stand_in_every_view(open_app: Open) -> None:
-    for view in VIEWS:
+    for view in TABS:
         app = opened(open_app, compare=["t-fixup", "gpt2"], compare_seeds="2", compare_depths="1,2", compare_view=view)
         assert_no_trace(app)
         assert sentences(app, "warning")[0].startswith("**t-fixup** T-Fixup sets encoder-decoder weights")
@@ -262,7 +262,7 @@ def test_every_recipe_can_be_chosen() -> None:
 
 
 def test_a_sweep_goes_on_slice_by_slice_until_it_is_complete(open_app: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pages.recipes.shown.SLICE_SECONDS", 0.0)
+    monkeypatch.setattr("pages.recipes.comparison.SLICE_SECONDS", 0.0)
     app = opened(open_app, **FEW, compare_depths="1,2,3,5", compare_view="Against depth")
     assert_no_trace(app)
     assert all(len(values) == 4 for name, values in lines(figures(app)[0]).items() if name in FEW["compare"])

@@ -1,23 +1,26 @@
-"""The command of a long run asks the command line for the very request that the page has, in every field."""
+"""A page's answers belong to the very request that was asked, in every field, in a cache as in a process of its own."""
 
 from __future__ import annotations
 
-import json
+import hashlib
 from dataclasses import fields, replace
-from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from streamlit.runtime.caching.cache_type import CacheType
+from streamlit.runtime.caching.hashing import update_hash
 
-from core.command import observe
 from core.decoder.base_draw import Distribution
 from core.decoder.batch import Batch
 from core.decoder.config import Budget, DecoderConfig
 from core.errors import BudgetError
 from core.health.band import Band
+from core.health.report import observe_document
 from core.health.request import ObserveRequest
-from pages.common.cached import ObservationKey
-from pages.common.job import command
+from core.recipes.request import comparison_of
+from pages.common.cached import BY_REQUEST
+from pages.common.jobs import Observing
 
 BASE = DecoderConfig(blocks=3, width=8, heads=2, kv_heads=2, positions=6)
 CONFIGS: dict[str, Any] = {
@@ -32,44 +35,19 @@ REQUESTS: dict[str, Any] = {
     "distribution": Distribution(0.0200000001, 2.5, 1.5e-5),
 }  # fmt: skip
 CASES = {
-    "defaults": ObserveRequest(),
     "base": ObserveRequest(config=BASE),
     **{name: ObserveRequest(config=replace(BASE, **{name: value})) for name, value in CONFIGS.items()},
     **{name: ObserveRequest(config=BASE, **{name: value}) for name, value in REQUESTS.items()},
-    "normal": ObserveRequest(distribution=Distribution(0.1 + 0.2)),
-    "everything": ObserveRequest(config=DecoderConfig(**{**CONFIGS, "kv_heads": 2}), **REQUESTS),
-    "epsilon": ObserveRequest(config=replace(BASE, rms_epsilon=5e-324, rope_base=1.7e308)),
+    "near": ObserveRequest(config=BASE, distribution=Distribution(0.02)),
+    "nearer": ObserveRequest(config=BASE, distribution=Distribution(0.0200000001)),
 }
 
 
-class AskedError(Exception):
-    """Carries what the command line understood."""
-
-
-def parsed(request: ObserveRequest, place: Path, monkeypatch: pytest.MonkeyPatch) -> ObserveRequest:
-    """The request that the real verb makes of the command."""
-
-    def asked(understood: ObserveRequest, *_: object, **__: object) -> Any:
-        raise AskedError(understood)
-
-    monkeypatch.setattr(observe, "_observed", asked)
-    batch = place / "batch.json"
-    batch.write_text(json.dumps(request.batch.document()))
-    _, module, name, verb, *options = command(request, batch)
-    assert (module, name, verb, options[-1]) == ("-m", "core", "observe", "--json")
-    with pytest.raises(AskedError) as found:
-        observe.command.main(options, standalone_mode=False)
-    (understood,) = found.value.args
-    assert isinstance(understood, ObserveRequest)
-    return understood
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_the_command_line_understands_the_request(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    request = CASES[case]
-    understood = parsed(request, tmp_path, monkeypatch)
-    assert replace(understood, batch=request.batch) == request
-    assert understood.batch.document() == request.batch.document()
+def cache_key(request: object) -> bytes:
+    """What the pages' caches know a request by."""
+    state = hashlib.sha256()
+    update_hash(request, state, CacheType.DATA, cache_key, BY_REQUEST)
+    return state.digest()
 
 
 def test_every_field_is_tried() -> None:
@@ -78,14 +56,44 @@ def test_every_field_is_tried() -> None:
     assert all(getattr(CASES[name].config, name) != getattr(BASE, name) for name in CONFIGS)
 
 
-def test_a_limit_that_no_option_sets_is_refused_in_words(tmp_path: Path) -> None:
-    assert {field.name for field in fields(Budget)} == {"max_parameters", "max_positions", "max_blocks"}
-    with pytest.raises(BudgetError, match="at most 4,096 blocks"):
-        command(ObserveRequest(budget=Budget(max_blocks=5)), tmp_path / "batch.json")
+def test_answers_are_kept_apart_by_all_that_decides_them() -> None:
+    assert len(set(CASES.values())) == len(CASES)
+    assert len({cache_key(request) for request in CASES.values()}) == len(CASES)
+    compared = [comparison_of(request, ("unscaled",), 2) for name, request in CASES.items() if name != "recipe"]
+    assert len({cache_key(request) for request in compared}) == len(compared)
 
 
-def test_results_are_kept_apart_by_all_that_decides_them() -> None:
-    keys = {ObservationKey.of(request) for name, request in CASES.items() if name != "budget"}
-    assert len(keys) == len(CASES) - 1
-    near = ObserveRequest(distribution=Distribution(0.02)), ObserveRequest(distribution=Distribution(0.0200000001))
-    assert ObservationKey.of(near[0]) != ObservationKey.of(near[1])
+def test_equal_requests_share_an_answer() -> None:
+    again = {
+        name: replace(request, batch=Batch.from_document(request.batch.document())) for name, request in CASES.items()
+    }
+    assert again == CASES
+    assert all(cache_key(again[name]) == cache_key(CASES[name]) for name in CASES)
+
+
+@pytest.mark.parametrize("place", [0, 2**19, 2**20 - 1])
+def test_a_large_batch_that_differs_in_one_token_is_another(place: int) -> None:
+    ids = np.zeros((1, 2**20), dtype=np.int64)
+    other = ids.copy()
+    other[0, place] = 1
+    arrays = {"targets": ids, "valid": ids == 0, "present": ids == 0, "segments": ids, "positions": ids}
+    first, second = (ObserveRequest(batch=Batch(inputs=inputs, **arrays)) for inputs in (ids, other))
+    assert first != second
+    assert cache_key(first) != cache_key(second)
+
+
+def test_a_process_of_its_own_answers_with_the_core_s_document() -> None:
+    request = CASES["batch"]
+    assert Observing(request).result() == observe_document(request)
+
+
+def test_a_refusal_in_the_process_comes_back_in_its_own_words() -> None:
+    with pytest.raises(BudgetError, match=r"The recipe .* is unknown"):
+        Observing(replace(CASES["base"], recipe="no recipe")).result()
+
+
+def test_a_process_that_was_ended_has_no_answer() -> None:
+    work = Observing(CASES["base"])
+    work.end()
+    with pytest.raises(BudgetError, match="without a result"):
+        work.result()

@@ -11,7 +11,7 @@ from core.health.report import observe_document
 from core.health.request import ObserveRequest
 from core.views.manifest import SavedSetting
 from core.views.tables import site_table, site_view
-from pages.common import job, settings
+from pages.common import jobs, settings
 from tests.pages.conftest import Open
 from tests.pages.support import assert_no_trace, figures, sentences
 
@@ -148,7 +148,7 @@ def test_no_module_of_a_page_imports_torch_before_the_first_observation() -> Non
     import sys
 
     code = (
-        "import sys; import pages.common.controls, pages.common.panels, pages.common.cached, core.views.report; "
+        "import sys; import pages.common.decoder_controls, pages.common.cached, core.views.report; "
         "sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
@@ -163,7 +163,7 @@ def test_the_gpt2_small_preset_runs_to_its_end_on_request(open_app: Open) -> Non
     assert sentences(app, "info")[0].startswith("Nothing was run yet.")
     app.button(key="run-it").click().run()
     assert app.button(key="cancel-run").label == "Cancel"
-    deadline = time.monotonic() + job.LONGEST_SECONDS
+    deadline = time.monotonic() + jobs.LONGEST_SECONDS
     while not figures(app) and time.monotonic() < deadline:
         time.sleep(1)
         app.run()

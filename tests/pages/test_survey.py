@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 from core.audit.survey_table import shipped_survey
 from core.views.survey_tables import NOT_JUDGED, survey_view
 from pages.common import navigation
-from pages.common.control import Control
+from pages.common.widgets import Control
 from pages.survey import rows as survey_rows
 from tests.pages.conftest import ROOT, Open
 from tests.pages.support import assert_no_trace, figures, sentences

@@ -14,7 +14,7 @@ from streamlit.testing.v1 import AppTest
 
 from core.audit import tasks, worker
 from core.errors import AuditError, ModelFileError, shown
-from pages.common import job
+from pages.common import jobs
 from pages.model_audit import audits
 from tests.pages.conftest import Open
 from tests.pages.support import assert_no_trace, sentences
@@ -135,8 +135,8 @@ def test_what_the_child_refuses_is_called_by_the_uploads_name(open_app: Open, mo
     monkeypatch.setattr(audits, "Child", Refusing)
     app = audit_page(open_app, "my own model.json", CONFIG)
     # The one job of the server may still be another test's.
-    assert job._SLOT.acquire(timeout=60)
-    job._SLOT.release()
+    assert jobs._SLOT.acquire(timeout=60)
+    jobs._SLOT.release()
     app.button(key="audit-run").click().run()
     while not sentences(app):
         app.run()

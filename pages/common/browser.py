@@ -1,4 +1,4 @@
-"""One entry of the browser's history for each page, so that Back leads to the page before, as it was.
+"""What is put on every page for the browser: one entry of its history for each page, and ink that reads well.
 
 Streamlit adds an entry whenever the server changes the address: at a preset, at a tour's stop, and at every switch of
 the page, where the parameters that the new page does not have are dropped. Back would lead to the same page again.
@@ -7,6 +7,9 @@ the page, where the parameters that the new page does not have are dropped. Back
 from __future__ import annotations
 
 import streamlit as st
+
+from core.views.style import PALETTES
+from pages.common.panels import theme
 
 # A change of the address that stays on the path replaces the entry. On the way to another page the server changes the
 # address of the page that is left too, which gets back what it had when the visitor acted.
@@ -28,6 +31,13 @@ if (!history.onePerPage) {
 """
 
 
-def one_entry_per_page() -> None:
-    """Install the script, once for each tab; to be drawn where nothing stands below it."""
+# What has the theme's primary colour as its ground. No single colour reads well both as the ground of white text and as
+# text on the dark page, so there the ink changes instead.
+FILLED = ('button[kind^="primary"]:not(:disabled) *', '[data-testid="stMultiSelect"] [data-tag] *')
+
+
+def prepare() -> None:
+    """Install the script, once for each tab, and the style; to be drawn where nothing stands below it."""
     st.html(SCRIPT, unsafe_allow_javascript=True)
+    if theme() == "dark":
+        st.html(f"<style>{', '.join(FILLED)} {{ color: {PALETTES['dark'].paper} !important; }}</style>")
