@@ -118,8 +118,8 @@ def test_an_uploaded_batch_travels_in_the_manifest(session: Session) -> None:
     ("data", "sentence"),
     [
         (manifest({"blocks": 10**9}), "blocks is 1000000000; it must lie between 1 and 128."),
-        (manifest({"blocks": "8"}), "blocks is '8'; it must be a whole number."),
-        (manifest({"blocks": True}), "blocks is true; it must be a whole number."),
+        (manifest({"blocks": "8"}), "blocks is '8'; it must be a whole number from 1 to 128."),
+        (manifest({"blocks": True}), "blocks is true; it must be a whole number from 1 to 128."),
         (manifest({"recipe": "<img src=x>"}), "The recipe '<img' is unknown; all are listed"),
         (manifest({"heads": 3}), "width 4 is not a multiple of heads 3"),
         (manifest({"seed64": "-1"}), "outside 0 to 2^64 - 1"),
