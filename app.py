@@ -19,7 +19,7 @@ async def lifespan(_: st.App) -> AsyncIterator[None]:
 
     Side by side they would wait for one another, and the visitor for both.
     """
-    for module in ("pages.common.navigation", "pages.views.residual_health"):
+    for module in ("pages.common.navigation", "pages.residual_health.tabs"):
         import_module(module)
     engine.load_beside()
     yield

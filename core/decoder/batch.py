@@ -142,11 +142,17 @@ class Batch:
         }
 
     def digest(self) -> str:
-        """SHA-256 over the padded arrays; the identity of a batch in caches and stores."""
+        """SHA-256 over the padded arrays; the identity of a batch in caches, stores and comparisons."""
         state = hashlib.sha256(repr(self.inputs.shape).encode())
         for array in (self.inputs, self.targets, self.valid, self.present, self.segments):
             state.update(array.tobytes())
         return state.hexdigest()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Batch) and self.digest() == other.digest()
+
+    def __hash__(self) -> int:
+        return hash(self.digest())
 
 
 def chapter_batch() -> Batch:

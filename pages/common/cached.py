@@ -1,20 +1,17 @@
-"""Cached calls of the core. Keys are frozen dataclasses; caches are bounded and hold documents, never arrays.
-
-Torch is imported at the first observation, where it is not there yet.
-"""
+"""Cached calls of the core: `kept` remembers the answers to frozen requests, bounded, documents and tables alone."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+import dataclasses
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import streamlit as st
 
-from core.decoder.base_draw import Distribution
-from core.decoder.config import DecoderConfig
+from core.compare.request import ComparisonRequest
+from core.decoder.batch import Batch
 from core.export.html import MODEBAR
 from core.figures.chart import blank_figure
-from core.health.band import Band
 from core.health.request import ObserveRequest
 from pages.common import allowance, engine, panels
 from pages.common.chart import chart
@@ -23,61 +20,41 @@ if TYPE_CHECKING:
     from core.health.mend import Mending
 
 Document = dict[str, Any]
+F = TypeVar("F", bound=Callable[..., Any])
 ENTRIES = 64
 
 
-@dataclass(frozen=True, kw_only=True)
-class ObservationKey:
-    """What decides an observation, comparable by value; a batch stands by its digest."""
-
-    config: DecoderConfig
-    seed: str
-    recipe: str
-    dtype: str
-    device: str
-    band: Band
-    batch: str
-    distribution: Distribution
-
-    @classmethod
-    def of(cls, request: ObserveRequest) -> ObservationKey:
-        """The key of a request."""
-        return cls(
-            config=request.config,
-            seed=str(request.seed),
-            recipe=request.recipe,
-            dtype=request.dtype,
-            device=request.device,
-            band=request.band,
-            batch=request.batch.digest(),
-            distribution=request.distribution,
-        )
+def identity(request: ObserveRequest | ComparisonRequest) -> list[Any]:
+    """Every field of a request, its batch by digest: of large arrays Streamlit would look at a sample alone."""
+    values = [getattr(request, field.name) for field in dataclasses.fields(request)]
+    return [value.digest() if isinstance(value, Batch) else value for value in values]
 
 
+BY_REQUEST: Any = {ObserveRequest: identity, ComparisonRequest: identity}
+
+
+def kept(words: str | bool = False, entries: int = ENTRIES) -> Callable[[F], F]:
+    """Remember the last `entries` answers of a function of frozen requests; `words` are shown while it computes."""
+    remember: Any = st.cache_data(max_entries=entries, show_spinner=words, hash_funcs=BY_REQUEST)
+    return remember  # type: ignore[no-any-return]
+
+
+@kept()
 def observation(request: ObserveRequest) -> Document:
-    """The observe document of a request, computed once; raises the request's refusal before torch is imported."""
-    request.check()
-    start_engine()
-    return _observation(ObservationKey.of(request), request)
+    """The observe document of a request, computed once."""
+    from core.health.report import observe_document
+
+    with allowance.charged():
+        return observe_document(request)
 
 
+@kept("Trying the recipes of the same topology…")
 def mending(request: ObserveRequest) -> Mending:
     """What brings the request's decoder into the band, tried once; raises the request's refusal."""
-    request.check()
-    start_engine()
-    with st.spinner("Trying the recipes of the same topology…"):
-        return _mending(ObservationKey.of(request), request)
+    from core.health.mend import mend
 
-
-@st.cache_data(max_entries=16, show_spinner=False)
-def initialization(fan_in: int, fan_out: int, seed: str, layers: int) -> Document:
-    """The init document of a matrix, with the expected propagation over `layers`; raises its refusal."""
-    from core.decoder.xavier import xavier_scale
-    from core.lab.initializer import expected_propagation, init_document
-    from core.numerals import checked_seed
-
-    document = init_document(fan_in, fan_out, checked_seed(seed))
-    return {**document, "expected_propagation": expected_propagation(xavier_scale(fan_in, fan_out), layers)}
+    with allowance.charged():
+        return mend(request)
 
 
 def start_engine() -> None:
@@ -99,21 +76,3 @@ def start_engine() -> None:
             )
         engine.load()
     place.empty()
-
-
-@st.cache_data(max_entries=ENTRIES, show_spinner=False)
-def _observation(key: ObservationKey, _request: ObserveRequest) -> Document:
-    del key
-    from core.health.report import observe_document
-
-    with allowance.charged():
-        return observe_document(_request)
-
-
-@st.cache_data(max_entries=ENTRIES, show_spinner=False)
-def _mending(key: ObservationKey, _request: ObserveRequest) -> Mending:
-    del key
-    from core.health.mend import mend
-
-    with allowance.charged():
-        return mend(_request)

@@ -4,20 +4,20 @@ from pathlib import Path
 
 import streamlit as st
 
-from pages.common import history, links, navigation, panels, settings, sidebar, tours
+from pages.common import browser, navigation, panels, settings, sidebar, tours, widgets
 
 # Before the menu: a browser that has no picture for its tab by then asks a foreign host for that of the page's symbol.
 st.set_page_config(page_icon=Path(__file__).with_name("icon.svg"), layout="wide")
-asked = links.asked()
-page, entry = navigation.menu(navigation.available())
+asked = widgets.asked()
+page, entry = navigation.menu()
 st.set_page_config(page_title=f"{entry.title} · Depthscope")
 if (restored := st.session_state.pop(settings.NEXT_PAGE, None)) is not None and restored.name != entry.name:
-    st.switch_page(navigation.ROOT / restored.script, query_params=settings.query_parameters(restored.all_controls))
+    st.switch_page(restored.script, query_params=settings.query_parameters(restored.all_controls))
 tours.draw(entry)
 with panels.refusals():
     sidebar.draw(entry)
 with st.sidebar:
-    history.one_entry_per_page()
+    browser.prepare()
 if (sentence := st.session_state.pop(settings.REFUSAL, None)) is not None:
     panels.refusal(sentence)
 place = st.container()
@@ -25,5 +25,5 @@ with panels.refusals():
     page.run()
 # A page's own controls are drawn by now, so what the link could not set is known.
 with place:
-    for sentence in links.notices(asked, entry.all_controls):
+    for sentence in widgets.notices(asked, entry.all_controls):
         panels.notice(sentence)

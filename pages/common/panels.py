@@ -16,6 +16,13 @@ from core.health.diagnosis import Diagnosis
 # What leads a box, so that its colour is never alone.
 GOOD, CAREFUL, FAULT = ":material/check_circle:", ":material/warning:", ":material/error:"
 REFUSED, NOTE = ":material/block:", ":material/info:"
+BOXES = {
+    "good": (st.success, GOOD),
+    "careful": (st.warning, CAREFUL),
+    "fault": (st.error, FAULT),
+    "refused": (st.error, REFUSED),
+    "note": (st.info, NOTE),
+}
 LOGGER = logging.getLogger("depthscope.pages")
 UNEXPECTED = "This page met an unexpected fault and the server's log has it; change a control or reload the page."
 
@@ -39,22 +46,25 @@ def refusals() -> Iterator[None]:
         refusal(UNEXPECTED)
 
 
+def box(kind: str, sentence: str, title: str = "") -> None:
+    """A sentence in a box under its title, led by the icon of its kind; markup in either is shown as typed."""
+    draw, icon = BOXES[kind]
+    draw(f"**{escaped(title)}**  \n{escaped(sentence)}" if title else escaped(sentence), icon=icon)
+
+
 def refusal(sentence: str) -> None:
-    """One sentence in a box; markup in it is shown as typed."""
-    st.error(escaped(sentence), icon=REFUSED)
+    """One sentence that says why something is not done."""
+    box("refused", sentence)
 
 
 def notice(sentence: str) -> None:
     """One sentence that says what was done otherwise than asked."""
-    st.info(escaped(sentence), icon=NOTE)
+    box("note", sentence)
 
 
 def outcome(sentence: str, *, good: bool) -> None:
-    """One sentence that something holds, or that it does not; the icon says which."""
-    if good:
-        st.success(escaped(sentence), icon=GOOD)
-    else:
-        st.warning(escaped(sentence), icon=CAREFUL)
+    """One sentence that something holds, or that it does not."""
+    box("good" if good else "careful", sentence)
 
 
 def formula(tex: str) -> None:
@@ -80,8 +90,5 @@ def escaped(text: str) -> str:
 def verdict(diagnosis: Diagnosis, beside: str = "") -> None:
     """The verdict in words; the icon says it too, so colour is never alone."""
     lines = [f"**{escaped(diagnosis.headline)}**", *map(escaped, diagnosis.sentences), escaped(beside)]
-    text = " ".join(line for line in lines if line)
-    if diagnosis.within:
-        st.success(text, icon=GOOD)
-    else:
-        st.warning(text, icon=CAREFUL)
+    draw, icon = BOXES["good" if diagnosis.within else "careful"]
+    draw(" ".join(line for line in lines if line), icon=icon)

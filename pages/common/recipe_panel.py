@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from core.errors import DepthscopeError, RecipeError
+from core.compare.request import ComparisonRequest, comparison_of
+from core.errors import BudgetError, DepthscopeError, RecipeError
 from core.health.request import ObserveRequest
 from core.recipes.catalogue import recipe
-from pages.common import cached_recipes
+from core.sweep.grid import SweepGrid
+from core.sweep.plan import SweepPlan
+from pages.common import cached
 from pages.common.panels import CAREFUL, escaped
+
+if TYPE_CHECKING:
+    from core.compare.combinations import CombinationReport
+
+# A page that answers to nothing for longer than this is no page.
+PATIENCE_SECONDS = 30.0
 
 
 def checked_names(typed: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -42,7 +52,7 @@ def warn(request: ObserveRequest, names: Sequence[str]) -> None:
         if not (recipe(name).parts or recipe(name).refusal):
             continue
         try:
-            report = cached_recipes.warnings(replace(request, recipe=name))
+            report = warnings(replace(request, recipe=name))
         except DepthscopeError as error:
             caution(name, str(error))
             continue
@@ -56,3 +66,42 @@ def warn(request: ObserveRequest, names: Sequence[str]) -> None:
 def caution(name: str, sentence: str) -> None:
     """A warning about one recipe, led by its name."""
     st.warning(f"**{escaped(name)}** {escaped(sentence.removeprefix(f'{name}: '))}", icon=CAREFUL)
+
+
+def warnings(request: ObserveRequest) -> CombinationReport:
+    """Effects and warnings of the request's recipe; only a combination is observed, with and without its parts."""
+    if recipe(request.recipe).refusal is None:
+        check_patience(comparison_of(request, (request.recipe,)), runs=1 + len(recipe(request.recipe).parts))
+    cached.start_engine()
+    return _report(request)
+
+
+@cached.kept()
+def _report(request: ObserveRequest) -> CombinationReport:
+    from core.compare.combinations import combination_report
+
+    return combination_report(request)
+
+
+def check_patience(request: ComparisonRequest, runs: int = 1) -> None:
+    """Refuse what cannot run, what memory does not hold, and what would take longer than a page's patience.
+
+    `runs` says how many times the request is observed.
+    """
+    request.check()
+    plan = SweepPlan(grid_of(request, (request.config.blocks,)))
+    seconds = runs * sum(bundle.seconds for bundle in plan.bundles)
+    if seconds > PATIENCE_SECONDS:
+        raise BudgetError(
+            f"This comparison would take about {seconds:.0f} seconds, and a page may take {PATIENCE_SECONDS:.0f}; "
+            "choose fewer seeds or recipes or a smaller decoder, or use the sweep verb."
+        )
+
+
+def grid_of(request: ComparisonRequest, depths: Sequence[int]) -> SweepGrid:
+    """A comparison over depths as a sweep."""
+    return SweepGrid(
+        blocks=tuple(depths), seeds=request.seeds, recipes=request.recipes, sizes=(request.config,),
+        dtypes=(request.dtype,), batches=(request.batch,), device=request.device, distribution=request.distribution,
+        band=request.band, budget=request.budget,
+    )  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
 
@@ -14,9 +15,9 @@ from core.decoder.fixtures import FIXTURES
 from core.errors import DepthscopeError, StorageError, shown
 from core.export.manifest import MAX_PINS, SavedSetting, read_manifest
 from core.health.request import ObserveRequest
-from pages.common import controls as shared
+from pages.common import decoder_controls as shared
 from pages.common import navigation, panels
-from pages.common.control import Control, assign, linked, reset, values_of
+from pages.common.widgets import Control, assign, defaults_of, linked, reset, values_of
 
 PINS, REFUSAL, NEXT_PAGE = "pins", "restore refusal", "next page"
 PRESET = "preset"
@@ -49,7 +50,7 @@ def apply_preset() -> None:
 
 def preset_query(name: str) -> dict[str, str | list[str]]:
     """The query that a link to a preset carries."""
-    defaults = {control.name: control.default for control in shared.DECODER}
+    defaults = defaults_of(shared.DECODER)
     return {key: linked(value) for key, value in PRESETS[name].items() if value != defaults[key]}
 
 
@@ -88,36 +89,34 @@ def pins() -> list[SavedSetting]:
 
 def pin() -> None:
     """Callback of Pin: keep the decoder's setting; at most four."""
-    setting = saved(shared.DECODER)
-    kept = [one for one in pins() if (one.setting, one.batch) != (setting.setting, setting.batch)]
-    name = f"L {setting.setting['blocks']}, seed {setting.setting['seed64'] or setting.setting['seed']}, "
-    name += str(setting.setting["recipe"])
-    taken = {one.name for one in kept}
-    unique = next(label for n in range(1, 99) if (label := name if n == 1 else f"{name} ({n})") not in taken)
+    one = saved(shared.DECODER)
+    kept = [other for other in pins() if (other.setting, other.batch) != (one.setting, one.batch)]
+    name = f"L {one.setting['blocks']}, seed {one.setting['seed64'] or one.setting['seed']}, {one.setting['recipe']}"
+    names = [name, *(f"{name} ({count})" for count in range(2, MAX_PINS + 1))]
     if len(kept) < MAX_PINS:
-        st.session_state[PINS] = [*kept, SavedSetting(setting=setting.setting, batch=setting.batch, name=unique)]
+        unique = next(label for label in names if label not in {other.name for other in kept})
+        st.session_state[PINS] = [*kept, replace(one, name=unique)]
 
 
-def unpin(index: int | None = None) -> None:
-    """Callback: take one pin away, or all."""
-    st.session_state[PINS] = [] if index is None else [one for place, one in enumerate(pins()) if place != index]
+def unpin(index: int) -> None:
+    """Callback: take one pin away."""
+    st.session_state[PINS] = [one for place, one in enumerate(pins()) if place != index]
 
 
 def restore_upload() -> None:
     """Callback of the manifest's uploader: restore the page, or keep the sentence why not."""
     file = st.session_state.get("manifest_file")
-    if file is None:
-        return
-    try:
-        restore(file.getvalue())
-    except DepthscopeError as error:
-        st.session_state[REFUSAL] = panels.of_file(file.name, error)
+    if file is not None:
+        try:
+            restore(file.getvalue())
+        except DepthscopeError as error:
+            st.session_state[REFUSAL] = panels.of_file(file.name, error)
 
 
 def restore(data: bytes) -> None:
     """Set every control of the manifest's page as it was; nothing is set unless everything is valid."""
     manifest = read_manifest(data)
-    entry = navigation.entry_named(manifest.page)
+    entry = navigation.ENTRIES.get(manifest.page)
     if entry is None:
         raise StorageError(f"The manifest is of the page {shown(manifest.page)}, which this app does not have.")
     values = checked(manifest.saved.setting, entry.all_controls)
@@ -127,7 +126,7 @@ def restore(data: bytes) -> None:
     kept = [_checked_pin(one) for one in manifest.pins]
     assign(values)
     if batch is not None:
-        shared.keep_batch(batch)
+        st.session_state[shared.UPLOADED] = batch
     st.session_state[PINS] = kept
     st.session_state[NEXT_PAGE] = entry
     st.session_state[REFUSAL] = None
@@ -139,10 +138,7 @@ def checked(setting: Mapping[str, Any], controls: Iterable[Control]) -> dict[str
     for name in setting:
         if name not in by_name:
             raise StorageError(f"The manifest sets {shown(name)}, which its page does not have.")
-    return {
-        name: control.checked(setting[name]) if name in setting else control.default
-        for name, control in by_name.items()
-    }
+    return defaults_of(by_name.values()) | {name: by_name[name].checked(value) for name, value in setting.items()}
 
 
 def _checked_pin(setting: SavedSetting) -> SavedSetting:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import streamlit as st
 
 from core.export.manifest import MAX_PINS
-from pages.common import controls, settings
+from pages.common import decoder_controls, settings
 from pages.common.navigation import Entry
-from pages.common.sheet import IMAGE
+from pages.common.outputs import IMAGE
 
 
 def draw(entry: Entry) -> None:
@@ -21,16 +21,13 @@ def draw(entry: Entry) -> None:
         with st.container(horizontal=True, gap="small", key="setting-buttons"):
             st.button("Reset", key="reset", icon=":material/undo:", on_click=settings.reset_page, args=(entry,))
             if entry.decoder:
-                full = len(settings.pins()) >= MAX_PINS
+                count = len(settings.pins())
                 st.button(
-                    f"Pin ({len(settings.pins())}/{MAX_PINS})",
-                    key="pin",
-                    icon=":material/push_pin:",
-                    on_click=settings.pin,
-                    disabled=full,
-                )
+                    f"Pin ({count}/{MAX_PINS})", key="pin", icon=":material/push_pin:", on_click=settings.pin,
+                    disabled=count >= MAX_PINS,
+                )  # fmt: skip
         if entry.decoder:
-            controls.draw_decoder_controls(one_recipe=entry.one_recipe)
+            decoder_controls.draw(one_recipe=entry.one_recipe)
         with st.expander("Files"):
             IMAGE.draw()
             st.file_uploader(

@@ -6,7 +6,6 @@ these two alone sets the controls too; where a link also carries controls of the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import streamlit as st
@@ -14,8 +13,8 @@ import streamlit as st
 from core.errors import LabError, shown
 from core.lab.tours import TOURS, Step, tour
 from pages.common import navigation, panels, settings
-from pages.common.control import assign
-from pages.controls import lab
+from pages.common.lab_controls import PAGES
+from pages.common.widgets import assign, defaults_of
 
 # Session entry: (name, position) of the stop, None after the end of a tour.
 PLACE = "tour place"
@@ -52,17 +51,15 @@ def go(name: str, position: int) -> None:
     step = tour(name).step(position)
     assign(setting(step))
     st.session_state[PLACE] = (name, position)
-    st.session_state[settings.NEXT_PAGE] = navigation.entry_named(step.page)
+    st.session_state[settings.NEXT_PAGE] = navigation.ENTRIES[step.page]
 
 
 def setting(step: Step) -> dict[str, Any]:
     """The values of every control that a stop sets: what it names, and its experiment's or page's at their defaults."""
-    if step.page in lab.PAGES:
+    if step.page in PAGES:
         given = {name: value for name, value in step.parameters.items() if name != "experiment"}
-        return lab.PAGES[step.page].setting(step.parameters["experiment"], given)
-    entry = navigation.entry_named(step.page)
-    assert entry is not None
-    values = {control.name: control.default for control in entry.all_controls}
+        return PAGES[step.page].setting(step.parameters["experiment"], given)
+    values = defaults_of(navigation.ENTRIES[step.page].all_controls)
     for name, text in step.parameters.items():
         values[name] = type(values[name])(text)
     return values
@@ -89,12 +86,12 @@ def _arrive(entry: navigation.Entry) -> None:
 
 
 def _keep_in_link(place: tuple[str, int] | None) -> None:
-    wanted: Mapping[str, str | list[str]] = {} if place is None else link(*place)
+    wanted = {} if place is None else link(*place)
     for key in (NAME, STOP):
-        if key in wanted and st.query_params.get(key) != wanted[key]:
+        if key not in wanted:
+            st.query_params.pop(key, None)
+        elif st.query_params.get(key) != wanted[key]:
             st.query_params[key] = wanted[key]
-        elif key not in wanted and key in st.query_params:
-            del st.query_params[key]
 
 
 def _draw_stop(entry: navigation.Entry, name: str, position: int) -> None:

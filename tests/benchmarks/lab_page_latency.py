@@ -15,8 +15,8 @@ import statistics
 from typing import Any
 from urllib.parse import urlencode
 
-from pages.common.control import Control
-from pages.controls.lab import PAGES, Bench, LabPage
+from pages.common.lab_controls import PAGES, Bench, LabPage
+from pages.common.widgets import Control
 from tests.browser.harness import Visitor, browser, running_server, server_processor_seconds, visit
 
 LIMIT, WIDE_LIMIT = 250, 2000

@@ -14,7 +14,7 @@ import pytest
 from core.sweep.grid import SweepGrid
 from core.sweep.interactive import InteractiveSweep
 from core.sweep.store import Store
-from pages.views.depth_sweep import VIEWS
+from pages.depth_sweep.tabs import TABS
 from tests.benchmarks.sweep_page_latency import LIMIT, cancelled, run_long
 from tests.browser.conftest import Visit
 from tests.browser.harness import BACKGROUNDS, Visitor
@@ -110,7 +110,7 @@ def test_two_visitors_at_once_see_their_own_numbers(visitor: Visit) -> None:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_view_is_accessible_and_fits_a_narrow_screen(visitor: Visit, scheme: str) -> None:
     tab = run(opened(visitor(viewport=NARROW, color_scheme=scheme), SMALL))
-    for view in VIEWS:
+    for view in TABS:
         opened(tab, f"{SMALL}&sweep_view={view.replace(' ', '+')}")
         assert tab.page.get_by_role("tab", name=view).get_attribute("aria-selected") == "true"
         assert tab.overflowing() == [], view

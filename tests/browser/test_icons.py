@@ -28,12 +28,12 @@ EMOJI = r"() => document.body.innerText.match(/\p{Emoji_Presentation}|\uFE0F/gu)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_icon_of_every_page_is_a_symbol_of_the_bundled_font(visitor: Visit, scheme: str) -> None:
     tab = visitor(color_scheme=scheme)
-    for entry in navigation.available():
+    for entry in navigation.ENTRIES.values():
         tab.open(f"/{entry.name}", entry.title)
         tab.page.evaluate(LOADED)
         symbols = tab.page.evaluate(SYMBOLS)
         names = {one["name"] for one in symbols}
-        assert {other.icon for other in navigation.available()} <= names, entry.name
+        assert {other.icon for other in navigation.ENTRIES.values()} <= names, entry.name
         for one in symbols:
             assert "Material Symbols Rounded" in one["font"], (entry.name, one)
             assert one["loaded"], (entry.name, one)

@@ -15,7 +15,7 @@ from core.export.csv import csv_text
 from core.lab.experiments import experiment
 from core.lab.tours import TOURS
 from pages.common import navigation
-from pages.controls.lab import PAGES, LabPage
+from pages.common.lab_controls import PAGES, LabPage
 from tests.browser.conftest import Visit
 from tests.browser.harness import Visitor
 
@@ -174,8 +174,7 @@ def test_a_tour_is_walked_and_every_stops_link_opens_the_same(visitor: Visit, na
 
 def arrive(tab: Visitor, step: Any, index: int) -> None:
     """Wait until the stop and its page stand there."""
-    entry = navigation.entry_named(step.page)
-    assert entry is not None
+    entry = navigation.ENTRIES[step.page]
     tab.page.locator(".st-key-tour", has_text=f"stop {index + 1} of ").wait_for()
     tab.page.get_by_role("heading", level=1, name=entry.title, exact=True).wait_for()
     tab.settle()

@@ -17,7 +17,7 @@ from core.audit.target import family_task
 from core.export.audit import gate_file
 from core.export.csv import csv_text
 from core.tables.audit import matrix_table
-from pages.views.audit_result import VIEWS
+from pages.model_audit.tabs import TABS
 from tests.audit.families import GPT2
 from tests.browser.conftest import Visit, assert_clean_log
 from tests.browser.harness import BACKGROUNDS, Visitor, running_server, visit
@@ -126,7 +126,7 @@ def test_a_running_audit_can_be_cancelled(visitor: Visit) -> None:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_view_is_accessible_and_fits_a_narrow_screen(visitor: Visit, scheme: str) -> None:
     tab = audited(opened(visitor(viewport=NARROW, color_scheme=scheme), "family=nanochat&rule=gpt2"))
-    for view in VIEWS:
+    for view in TABS:
         tab.page.get_by_role("tab", name=view, exact=True).click()
         tab.settle()
         assert tab.overflowing() == [], view

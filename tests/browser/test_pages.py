@@ -26,7 +26,7 @@ from pages.common import navigation
 from tests.browser.conftest import Visit
 from tests.browser.harness import BACKGROUNDS
 
-PAGES = [(entry.name, entry.title) for entry in navigation.available()]
+PAGES = [(entry.name, entry.title) for entry in navigation.ENTRIES.values()]
 NARROW = {"width": 390, "height": 844}
 pytestmark = pytest.mark.heavy
 
@@ -145,12 +145,12 @@ def test_a_long_run_shows_progress_and_can_be_cancelled(visitor: Visit) -> None:
 
 def test_a_long_run_ends_in_the_numbers_of_the_command_line(visitor: Visit) -> None:
     tab = visitor()
-    tab.open("/laptop_plan?run_tokens=4", "Laptop plan")
+    tab.open("/laptop_plan?run_tokens=256", "Laptop plan")
     tab.page.locator(".st-key-run-it button").click()
     tab.page.locator(".st-key-download-run-sites-csv").wait_for(timeout=120_000)
     tab.settle()
     config = PRESETS[LAPTOP].request.config
-    batch = Batch.from_rows(*plan_run_rows(config, 4))
+    batch = Batch.from_rows(*plan_run_rows(config, 256))
     expected = observe_document(ObserveRequest(config=config, dtype="float32", batch=batch))
     rows = list(csv.DictReader(io.StringIO(tab.download("download-run-sites-csv").read_text())))
     ratios = [site["adjoint_ratio"] for site in expected["initialized"]["sites"]]

@@ -8,8 +8,6 @@ import io
 import pytest
 
 from core.audit.survey_table import SHIPPED
-from pages.common import navigation
-from pages.views.survey_rows import TARGET
 from tests.browser.conftest import Visit
 
 pytestmark = pytest.mark.heavy
@@ -37,7 +35,6 @@ def test_typing_leaves_the_families_that_match(visitor: Visit) -> None:
     assert "survey_text" not in tab.page.url
 
 
-@pytest.mark.skipif(navigation.entry_named(TARGET) is None, reason="The page Audit a model is not there yet.")
 def test_a_ticked_row_opens_its_family_in_the_same_tab(visitor: Visit) -> None:
     tab = visitor()
     tab.open("/survey?survey_state=failed", "Survey")

@@ -204,3 +204,10 @@ class TestRefusals:
     def test_documents(self, document: Any, sentence: str) -> None:
         with pytest.raises(BatchError, match=sentence):
             Batch.from_document(document)
+
+
+def test_batches_are_equal_by_what_they_hold() -> None:
+    assert batch_of(ROWS) == batch_of(ROWS)
+    assert hash(batch_of(ROWS)) == hash(batch_of(ROWS))
+    assert batch_of(ROWS) != batch_of(ROWS[::-1])
+    assert batch_of(ROWS) != batch_of(ROWS).document()

@@ -43,7 +43,7 @@ from core.tables.observe import (
 from core.tables.pins import overlay_table
 from core.tables.recipes import contribution_summary, profile_summary
 from core.tables.sweep import difference_table, distribution_table, series_names, series_table
-from pages.controls.recipes import COMPARED
+from pages.recipes.controls import COMPARED
 
 NAMES = [known.name for known in RECIPES]
 SHOWN = ("gpt2", "lns", CONTROL, "depth-scaled", "lns+gpt2")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from pages.common import sheet
+from pages.common import outputs
 
 ROOT = Path(__file__).resolve().parents[2]
 APP = ROOT / "pages" / "common" / "main.py"
@@ -27,7 +27,7 @@ def own_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def no_browser_to_wait_for() -> Iterator[None]:
     """Nobody draws figures here, so no run need leave a browser time to."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sheet, "FIGURE_ALONE", 0.0)
+        patch.setattr(outputs, "FIGURE_ALONE", 0.0)
         yield
 
 

@@ -8,8 +8,8 @@ from streamlit.testing.v1 import AppTest
 
 from core.lab.experiments import experiment
 from core.lab.options import Options
-from pages.common.control import Control
-from pages.controls.lab import Bench, LabPage
+from pages.common.lab_controls import Bench, LabPage
+from pages.common.widgets import Control
 from tests.pages.conftest import APP, ROOT
 from tests.pages.support import assert_no_trace, figures, sentences
 
@@ -17,7 +17,7 @@ from tests.pages.support import assert_no_trace, figures, sentences
 def opened(page: LabPage, name: str, **parameters: str) -> AppTest:
     """The page at an experiment, with more query parameters, as a link opens it in a new session."""
     return straight(
-        f"pages/learn/{page.name}.py", **{page.selector.name: page.bench(name).experiment.label, **parameters}
+        f"pages/{page.name}/{page.name}.py", **{page.selector.name: page.bench(name).experiment.label, **parameters}
     )
 
 

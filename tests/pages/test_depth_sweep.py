@@ -14,12 +14,11 @@ from core.sweep.interactive import InteractiveSweep
 from core.sweep.run import SweepRun
 from core.sweep.store import Store
 from core.tables.sweep import quantile_view, series_table
-from pages.common import sweeps
-from pages.controls import depth_sweep as controls
+from pages.depth_sweep import controls, form
 from tests.pages.conftest import Open
 from tests.pages.support import assert_no_trace, figures, sentences
 
-PAGE = "pages/explore/depth_sweep.py"
+PAGE = "pages/depth_sweep/depth_sweep.py"
 SMALL = {"sweep_blocks": "1,2,4", "sweep_seeds": "0:6"}
 GRID = SweepGrid(blocks=(1, 2, 4), seeds=tuple(range(6)))
 
@@ -164,7 +163,7 @@ def test_a_link_sets_every_axis_of_the_grid(open_app: Open) -> None:
     assert set(link) == {control.name for control in controls.AXES if control.linked}
     app = open_app(PAGE, **link)
     assert_no_trace(app)
-    grid = app.session_state[sweeps.KEPT][1].grid
+    grid = app.session_state[form.SWEEP][1].grid
     assert (grid.blocks, grid.seeds, grid.recipes) == ((2, 3), (7, 2**64 - 1), ("gpt2",))
     size = DecoderConfig(blocks=1, width=8, heads=2, kv_heads=1, ff_width=12, vocabulary=300, positions=9)
     assert grid.sizes[0] == size
@@ -276,7 +275,7 @@ def test_the_sweep_goes_on_where_it_stood_after_another_page(open_app: Open, mon
     one_pass_at_a_time(monkeypatch)
     app = press(open_app(PAGE, **SMALL), "sweep-run")
     root = Path(__file__).resolve().parents[2]
-    app.switch_page(str(root / "pages/explore/residual_health.py")).run()
+    app.switch_page(str(root / "pages/residual_health/residual_health.py")).run()
     app.switch_page(str(root / PAGE)).run()
     assert_no_trace(app)
     assert {metric.label: metric.value for metric in app.metric}["In the store"] == "12"

@@ -49,14 +49,14 @@ def assert_nothing_rendered(app: AppTest) -> None:
     assert TAG not in shown
 
 
-@pytest.mark.parametrize("entry", navigation.available(), ids=lambda entry: entry.name)
+@pytest.mark.parametrize("entry", navigation.ENTRIES.values(), ids=lambda entry: entry.name)
 def test_a_link_with_nonsense_for_every_control_is_told_and_nothing_breaks(
     open_app: Open, entry: navigation.Entry
 ) -> None:
     # A recipe may be typed, which a page without a browser cannot carry; the landing page's tests link hostile ones.
     controls = [control for control in entry.all_controls if control.linked and control.name != "recipe"]
     link = {control.name: LINKS[index % len(LINKS)] for index, control in enumerate(controls)}
-    app = open_app(entry.script, **link)
+    app = open_app(str(entry.script), **link)
     assert_no_trace(app)
     assert_nothing_rendered(app)
     assert [title.value for title in app.title] == [entry.title]
@@ -116,7 +116,7 @@ def test_a_manifest_that_hurts_is_one_sentence_and_the_page_stays(open_app: Open
     ids=["depth", "markup", "deep", "nan"],
 )
 def test_a_config_that_hurts_is_one_sentence(open_app: Open, data: bytes, words: str) -> None:
-    app = open_app("pages/learn/laptop_plan.py", model="uploaded config.json")
+    app = open_app("pages/laptop_plan/laptop_plan.py", model="uploaded config.json")
     app.file_uploader(key="config_file").set_value(("config.json", data, "application/json")).run()
     assert_no_trace(app)
     assert_nothing_rendered(app)
@@ -126,12 +126,12 @@ def test_a_config_that_hurts_is_one_sentence(open_app: Open, data: bytes, words:
 
 
 def test_nesting_and_size_are_refused_before_anything_is_built() -> None:
-    from pages.common import controls
+    from pages.common import decoder_controls
 
     data = b"[" * (MEBIBYTE - 10)
     tracemalloc.start()
     try:
-        controls.keep_batch(data)
+        decoder_controls.keep_batch(data)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

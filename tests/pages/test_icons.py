@@ -54,11 +54,11 @@ def test_no_page_writes_an_emoji_by_its_short_name() -> None:
 
 def test_every_symbol_is_one_that_streamlit_has() -> None:
     named = {name for path in TEXTS for name in MATERIAL.findall(path.read_text(encoding="utf-8")) if "{" not in name}
-    named |= {entry.icon for entry in navigation.ENTRIES}
+    named |= {entry.icon for entry in navigation.ENTRIES.values()}
     assert len(named) > 20
     assert named - set(ALL_MATERIAL_ICONS) == set()
 
 
 def test_every_page_has_a_symbol_of_its_own() -> None:
-    icons = [entry.icon for entry in navigation.ENTRIES]
+    icons = [entry.icon for entry in navigation.ENTRIES.values()]
     assert len(set(icons)) == len(icons)

@@ -9,8 +9,8 @@ import streamlit as st
 
 from core.errors import DepthscopeError
 from core.lab.experiments import EXPERIMENTS
-from pages.common.control import Control
-from pages.controls.lab import PAGES, Bench, LabPage
+from pages.common.lab_controls import PAGES, Bench, LabPage
+from pages.common.widgets import Control
 from tests.pages.lab_pages import ends
 
 BENCHES = [(page, bench) for page in PAGES.values() for bench in page.benches]

@@ -7,8 +7,8 @@ from streamlit.testing.v1 import AppTest
 
 from core.lab.initializer import init_document
 from core.tables.studies import moment_table
+from pages.bands.controls import edited_text
 from pages.common import navigation
-from pages.controls.bands import edited_text
 from tests.pages.conftest import Open
 from tests.pages.support import assert_no_trace, figures, sentences
 
@@ -16,7 +16,7 @@ LEARN = ("published_fixtures", "initialization", "laptop_plan", "bands", "method
 
 
 def script(name: str) -> str:
-    return f"pages/learn/{name}.py"
+    return f"pages/{name}/{name}.py"
 
 
 def frames(app: AppTest, column: str) -> list[dict[str, list[object]]]:
@@ -28,8 +28,7 @@ def frames(app: AppTest, column: str) -> list[dict[str, list[object]]]:
 def test_every_page_opens_with_its_title_and_exports(open_app: Open, name: str) -> None:
     app = open_app(script(name))
     assert_no_trace(app)
-    entry = navigation.entry_named(name)
-    assert entry is not None
+    entry = navigation.ENTRIES[name]
     assert [title.value for title in app.title] == [entry.title]
     assert not app.error
     assert "Export" in [header.value for header in app.subheader]
@@ -114,8 +113,7 @@ def test_practice_links_set_controls_that_their_pages_have(open_app: Open) -> No
     from core.tables.guide import PRACTICE
 
     for question in PRACTICE:
-        entry = navigation.entry_named(question.page)
-        assert entry is not None
+        entry = navigation.ENTRIES[question.page]
         controls = {control.name: control for control in entry.all_controls}
         for name, value in question.query.items():
             if name != "view":

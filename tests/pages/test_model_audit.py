@@ -25,14 +25,14 @@ from core.audit.run import audit
 from core.audit.target import family_task
 from core.audit.tasks import build_target
 from core.errors import BuildError
-from pages.common import allowance, audits, uploads
-from pages.controls import model_audit as controls
+from pages.common import allowance
+from pages.model_audit import audits, controls, uploads
 from tests.audit.families import GPT2
 from tests.pages.conftest import Open
 from tests.pages.support import assert_no_trace, figures, sentences
 
 pytestmark = pytest.mark.filterwarnings("ignore")
-PAGE = "pages/audit/model_audit.py"
+PAGE = "pages/model_audit/model_audit.py"
 CONFIG = json.dumps({"model_type": "gpt2", **GPT2}).encode()
 Document = dict[str, Any]
 

@@ -16,12 +16,12 @@ from core.health.report import observe_document
 from core.health.request import ObserveRequest
 from core.recipes.catalogue import RECIPES
 from core.recipes.variants import VARIANTS
-from pages.controls import recipes as controls
-from pages.views.recipes import VIEWS
+from pages.recipes import controls
+from pages.recipes.tabs import TABS
 from tests.pages.conftest import ROOT, Open
 from tests.pages.support import assert_no_trace, figures, sentences
 
-PAGE = str(ROOT / "pages" / "explore" / "recipes.py")
+PAGE = str(ROOT / "pages" / "recipes" / "recipes.py")
 FEW = {"compare": ["unscaled", "gpt2"], "compare_seeds": "3"}
 
 
@@ -89,7 +89,7 @@ def test_a_combination_shows_its_computed_warnings(open_app: Open) -> None:
 
 
 def test_warnings_stand_in_every_view(open_app: Open) -> None:
-    for view in VIEWS:
+    for view in TABS:
         app = opened(open_app, compare=["t-fixup", "gpt2"], compare_seeds="2", compare_depths="1,2", compare_view=view)
         assert_no_trace(app)
         assert sentences(app, "warning")[0].startswith("**t-fixup** T-Fixup sets encoder-decoder weights")
@@ -189,7 +189,7 @@ def test_depths_that_cannot_run_are_one_sentence(open_app: Open, depths: str, se
 
 @pytest.mark.parametrize("view", ["Profiles", "Contributions", "Theory", "Against depth", "Drift"])
 def test_a_decoder_that_would_hold_the_page_up_is_refused_with_its_cost(open_app: Open, view: str) -> None:
-    app = opened(open_app, compare_view=view, compare_depths="4,8", compare_seeds="256")
+    app = opened(open_app, compare_view=view, compare_depths="16,32", compare_seeds="256")
     for name, value in (("width", 512), ("heads", 8), ("kv_heads", 8), ("ff_width", 2048)):
         app.number_input(key=name).set_value(value)
     app.run()
@@ -262,7 +262,7 @@ def test_every_recipe_can_be_chosen() -> None:
 
 
 def test_a_sweep_goes_on_slice_by_slice_until_it_is_complete(open_app: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pages.views.recipe_shown.SLICE_SECONDS", 0.0)
+    monkeypatch.setattr("pages.recipes.comparison.SLICE_SECONDS", 0.0)
     app = opened(open_app, **FEW, compare_depths="1,2,3,5", compare_view="Against depth")
     assert_no_trace(app)
     assert all(len(values) == 4 for name, values in lines(figures(app)[0]).items() if name in FEW["compare"])

@@ -11,7 +11,7 @@ from core.export.manifest import SavedSetting
 from core.health.report import observe_document
 from core.health.request import ObserveRequest
 from core.tables.observe import site_table, site_view
-from pages.common import job, settings
+from pages.common import jobs, settings
 from tests.pages.conftest import Open
 from tests.pages.support import assert_no_trace, figures, sentences
 
@@ -89,7 +89,10 @@ def test_a_link_sets_every_shared_control(open_app: Open) -> None:
         ({"seed64": "18446744073709551616"}, "outside 0 to 2^64 - 1"),
         ({"seed64": "![x](http://example.invalid/a.png)"}, "is not a whole number"),
         ({"recipe": "deepscalelm", "blocks": "1"}, "needs at least 2 blocks"),
-        ({"recipe": "<script>alert(1)</script>"}, "The recipe '<script>alert(1)</script>' is unknown; choose one of"),
+        (
+            {"recipe": "<script>alert(1)</script>"},
+            "The recipe '<script>alert(1)</script>' is unknown; all are listed by",
+        ),
         ({"recipe": "peri-norm+post-norm"}, "both change the graph"),
         ({"width": "16384", "ff_width": "65536", "blocks": "128"}, "pass the budget"),
         ({"band_lower": "10", "band_upper": "1"}, "lower limit 10 is above its upper limit 1"),
@@ -148,7 +151,7 @@ def test_no_module_of_a_page_imports_torch_before_the_first_observation() -> Non
     import sys
 
     code = (
-        "import sys; import pages.common.controls, pages.common.panels, pages.common.cached, core.export.observe; "
+        "import sys; import pages.common.decoder_controls, pages.common.cached, core.export.observe; "
         "sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
@@ -163,7 +166,7 @@ def test_the_gpt2_small_preset_runs_to_its_end_on_request(open_app: Open) -> Non
     assert sentences(app, "info")[0].startswith("Nothing was run yet.")
     app.button(key="run-it").click().run()
     assert app.button(key="cancel-run").label == "Cancel"
-    deadline = time.monotonic() + job.LONGEST_SECONDS
+    deadline = time.monotonic() + jobs.LONGEST_SECONDS
     while not figures(app) and time.monotonic() < deadline:
         time.sleep(1)
         app.run()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pages.controls.lab import PAGES
+from pages.common.lab_controls import PAGES
 from tests.pages.lab_pages import assert_shows, linked, opened, other_value
 from tests.pages.support import assert_no_trace, figures, sentences
 

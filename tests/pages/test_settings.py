@@ -11,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 from core.decoder.batch import Batch
 from core.errors import DepthscopeError
 from core.export.manifest import Export, SavedSetting, manifest_text
-from pages.common import controls, navigation, settings
+from pages.common import decoder_controls, navigation, settings
 from tests.pages.conftest import Open
 from tests.pages.support import assert_no_trace, figures, sentences
 
@@ -24,10 +24,10 @@ def title(app: AppTest) -> str:
 
 @pytest.mark.parametrize("name", list(settings.PRESETS))
 def test_every_preset_is_a_setting_that_its_controls_can_take(name: str) -> None:
-    by_name = {control.name: control for control in controls.DECODER}
+    by_name = {control.name: control for control in decoder_controls.DECODER}
     preset = settings.PRESETS[name]
     assert {key: by_name[key].checked(value) for key, value in preset.items()} == dict(preset)
-    controls.request_of(preset).check()
+    decoder_controls.request_of(preset).check()
 
 
 def test_presets_replace_the_setting_and_reset_restores_the_default(open_app: Open) -> None:
@@ -92,8 +92,7 @@ def test_a_restored_manifest_sets_every_control_exactly(session: Session) -> Non
     setting = {"blocks": 9, "seed64": "18446744073709551615", "recipe": "gpt2", "band_upper": 50.0, "arms": "recipe"}
     pin = SavedSetting(setting={"blocks": 2}, name="two")
     settings.restore(manifest(setting, pins=(pin,)))
-    entry = navigation.entry_named("residual_health")
-    assert entry is not None
+    entry = navigation.ENTRIES["residual_health"]
     assert {name: session[name] for name in setting} == setting
     for control in entry.all_controls:
         assert session[control.name] == setting.get(control.name, control.default)
@@ -109,10 +108,9 @@ def test_a_restored_manifest_sets_every_control_exactly(session: Session) -> Non
 def test_an_uploaded_batch_travels_in_the_manifest(session: Session) -> None:
     document = Batch.from_document(BATCH).document()
     settings.restore(manifest({"batch": "uploaded"}, batch=document))
-    batch = controls.chosen_batch({"batch": "uploaded"})
+    batch = decoder_controls.chosen_batch({"batch": "uploaded"})
     assert batch.document() == document
-    entry = navigation.entry_named("residual_health")
-    assert entry is not None
+    entry = navigation.ENTRIES["residual_health"]
     assert settings.saved(entry.all_controls).batch == document
 
 
@@ -120,8 +118,8 @@ def test_an_uploaded_batch_travels_in_the_manifest(session: Session) -> None:
     ("data", "sentence"),
     [
         (manifest({"blocks": 10**9}), "blocks is 1000000000; it must lie between 1 and 128."),
-        (manifest({"blocks": "8"}), "blocks is '8'; it must be a whole number."),
-        (manifest({"blocks": True}), "blocks is true; it must be a whole number."),
+        (manifest({"blocks": "8"}), "blocks is '8'; it must be a whole number from 1 to 128."),
+        (manifest({"blocks": True}), "blocks is true; it must be a whole number from 1 to 128."),
         (manifest({"recipe": "<img src=x>"}), "The recipe '<img' is unknown; all are listed"),
         (manifest({"heads": 3}), "width 4 is not a multiple of heads 3"),
         (manifest({"seed64": "-1"}), "outside 0 to 2^64 - 1"),
@@ -154,8 +152,8 @@ def test_uploads_that_are_no_batch_are_one_sentence(session: Session) -> None:
         (json.dumps({"inputs": [[1]]}).encode(), "lacks the key targets"),
         (json.dumps({"inputs": [[1]], "targets": [[1]], "x": 1}).encode(), "unknown key 'x'"),
     ):
-        controls.keep_batch(data)
+        decoder_controls.keep_batch(data)
         with pytest.raises(DepthscopeError, match=sentence):
-            controls.chosen_batch({"batch": "uploaded"})
-    controls.keep_batch(json.dumps(BATCH).encode())
-    assert controls.chosen_batch({"batch": "uploaded"}).valid_count == 3
+            decoder_controls.chosen_batch({"batch": "uploaded"})
+    decoder_controls.keep_batch(json.dumps(BATCH).encode())
+    assert decoder_controls.chosen_batch({"batch": "uploaded"}).valid_count == 3

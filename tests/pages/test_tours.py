@@ -7,7 +7,7 @@ from streamlit.testing.v1 import AppTest
 
 from core.lab.tours import TOURS, Step, tour
 from pages.common import navigation, tours
-from pages.controls.lab import PAGES
+from pages.common.lab_controls import PAGES
 from tests.pages.conftest import ROOT
 from tests.pages.lab_pages import straight
 from tests.pages.support import assert_no_trace, figures, sentences
@@ -29,16 +29,13 @@ def press(app: AppTest, key: str, step: Step | None = None) -> None:
 
 
 def script(step: Step) -> str:
-    entry = navigation.entry_named(step.page)
-    assert entry is not None
-    return entry.script
+    return str(navigation.ENTRIES[step.page].script)
 
 
 def assert_at(app: AppTest, step: Step) -> None:
     """The page of a stop, with its sentences and all its controls."""
     assert_no_trace(app)
-    entry = navigation.entry_named(step.page)
-    assert entry is not None
+    entry = navigation.ENTRIES[step.page]
     assert app.title[0].value == entry.title
     text = " ".join(str(element.value) for element in app.markdown).replace("\\", "")
     for sentence in step.sentences:
@@ -75,7 +72,7 @@ def test_a_stops_link_opens_it(name: str, index: int) -> None:
 @pytest.mark.parametrize("name", TOURS)
 def test_next_and_back_lead_through_the_whole_tour(name: str) -> None:
     walk = tour(name)
-    app = straight("pages/learn/norm_lab.py")
+    app = straight("pages/norm_lab/norm_lab.py")
     press(app, f"tour-{name}", walk.steps[0])
     for index, step in enumerate(walk.steps):
         assert_at(app, step)
@@ -101,7 +98,7 @@ def test_a_stop_may_be_played_with_and_come_back_to() -> None:
 
 def test_a_link_with_controls_of_its_own_keeps_them() -> None:
     app = straight(
-        "pages/learn/signal_lab.py", tour="root-l", stop="2", signal_experiment="Scaled residual",
+        "pages/signal_lab/signal_lab.py", tour="root-l", stop="2", signal_experiment="Scaled residual",
         signal_scaled_residual_branches="100",
     )  # fmt: skip
     assert_no_trace(app)
@@ -109,7 +106,7 @@ def test_a_link_with_controls_of_its_own_keeps_them() -> None:
 
 
 def test_a_tour_waits_on_another_page_and_ends_at_a_click() -> None:
-    app = straight("pages/learn/norm_lab.py", tour="root-l", stop="2")
+    app = straight("pages/norm_lab/norm_lab.py", tour="root-l", stop="2")
     assert_no_trace(app)
     assert "The tour waits for you." in [element.value for element in app.markdown]
     press(app, "tour-resume", TOURS["root-l"].step(1))
@@ -132,7 +129,7 @@ def test_a_tour_waits_on_another_page_and_ends_at_a_click() -> None:
     ],
 )
 def test_a_link_to_no_stop_is_one_sentence(link: dict[str, str], sentence: str) -> None:
-    app = straight("pages/learn/signal_lab.py", **link)
+    app = straight("pages/signal_lab/signal_lab.py", **link)
     assert_no_trace(app)
     assert len(sentences(app)) == 1
     assert sentence in sentences(app)[0]

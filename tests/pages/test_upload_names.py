@@ -14,7 +14,8 @@ from streamlit.testing.v1 import AppTest
 
 from core.audit import tasks, worker
 from core.errors import AuditError, ModelFileError, shown
-from pages.common import audits, job
+from pages.common import jobs
+from pages.model_audit import audits
 from tests.pages.conftest import Open
 from tests.pages.support import assert_no_trace, sentences
 
@@ -79,7 +80,7 @@ def refused(app: AppTest) -> str:
 
 
 def audit_page(open_app: Open, name: str, data: bytes) -> AppTest:
-    app = open_app("pages/audit/model_audit.py", model="uploaded")
+    app = open_app("pages/model_audit/model_audit.py", model="uploaded")
     # Sessions of tests share one room, where another test may have left its upload.
     for button in app.button:
         if button.key == "audit-remove":
@@ -110,7 +111,7 @@ def test_batch_manifest_and_plan_name_the_file(open_app: Open, stem: str) -> Non
     for page, parameters, key in (
         (None, {"batch": "uploaded"}, "batch_file"),
         (None, {}, "manifest_file"),
-        ("pages/learn/laptop_plan.py", {"model": "uploaded config.json"}, "config_file"),
+        ("pages/laptop_plan/laptop_plan.py", {"model": "uploaded config.json"}, "config_file"),
     ):
         app = open_app(page, **parameters)
         app.file_uploader(key=key).set_value((name, b'{"a": 1}', "application/json")).run()
@@ -134,8 +135,8 @@ def test_what_the_child_refuses_is_called_by_the_uploads_name(open_app: Open, mo
     monkeypatch.setattr(audits, "Child", Refusing)
     app = audit_page(open_app, "my own model.json", CONFIG)
     # The one job of the server may still be another test's.
-    assert job._SLOT.acquire(timeout=60)
-    job._SLOT.release()
+    assert jobs._SLOT.acquire(timeout=60)
+    jobs._SLOT.release()
     app.button(key="audit-run").click().run()
     while not sentences(app):
         app.run()

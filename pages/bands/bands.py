@@ -1,0 +1,60 @@
+"""Bands: what the inclusive band decides, on supplied arrays and on one's own ratios."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import streamlit as st
+
+from core.figures.studies import judged_figure
+from core.health.band import Band
+from core.lab.synthetic import synthetic_classifiers
+from core.tables.studies import classifier_table, judged_table, parsed_ratios
+from pages.bands.controls import LOWER, RATIOS, UPPER, keep_edits
+from pages.common import panels
+from pages.common.outputs import Sheet
+from pages.common.widgets import beside, draw_beside
+
+st.title("Bands")
+st.markdown(
+    "A ratio is judged on its unrounded value, and both ends of the band belong to it. The arrays below are supplied "
+    "to the classifier directly; no decoder was observed for them."
+)
+panels.formula(r"\text{below}: r<\ell,\qquad \text{within}: \ell\le r\le u,\qquad \text{above}: r>u")
+
+sheet = Sheet("bands", "Bands")
+draw_beside((LOWER, UPPER))
+band = Band(LOWER.value, UPPER.value)
+st.subheader("Supplied arrays")
+arrays = classifier_table(synthetic_classifiers(band=band))
+for name in beside(dict.fromkeys(arrays["array"])):
+    rows, title = arrays[arrays["array"] == name], f"Supplied {name} ratios"
+    sheet.figure(
+        f"{name}-array", partial(judged_figure, rows, band, title=title), alt=f"{title}: {', '.join(rows['band'])}."
+    )
+sheet.table("arrays", arrays, alt="Supplied ratios with their verdicts.", formats={"ratio": "%.6g"})
+
+st.subheader("Your own ratios")
+RATIOS.draw()
+ratios = parsed_ratios(RATIOS.value)
+own = judged_table(ratios, band)
+# A new text gets a new editor: the edits of the old one are in the text already.
+editor = f"ratio-editor-{RATIOS.value}"
+st.data_editor(
+    own[["ratio"]], num_rows="dynamic", key=editor, width="stretch", on_change=keep_edits, args=(editor, ratios),
+    column_config={"ratio": st.column_config.NumberColumn("ratio", format="%.6g", required=True)},
+)  # fmt: skip
+sheet.figure(
+    "own", partial(judged_figure, own, band, title="Your ratios"), alt=f"Your ratios: {', '.join(own['band'])}."
+)
+sheet.table("own", own, alt="Your ratios with their verdicts.", formats={"ratio": "%.6g"})
+
+st.subheader("What the band establishes, and what not")
+st.markdown(
+    "- It catches large changes of size along the depth of one fresh decoder: a stream that grows a hundredfold, a "
+    "loss that hardly depends on the first blocks.\n"
+    "- It says nothing of absolute size: two decoders with equal ratios can differ in every absolute adjoint.\n"
+    "- It does not establish convergence, nor what another seed, depth, floating type or batch would show.\n"
+    "- Its limits are a choice, the same for every decoder; a value outside is a reason to look, no proof."
+)
+sheet.exports()

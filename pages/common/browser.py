@@ -1,0 +1,43 @@
+"""What is put on every page for the browser: one entry of its history for each page, and ink that reads well.
+
+Streamlit adds an entry whenever the server changes the address: at a preset, at a tour's stop, and at every switch of
+the page, where the parameters that the new page does not have are dropped. Back would lead to the same page again.
+"""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from core.figures.style import PALETTES
+from pages.common.panels import theme
+
+# A change of the address that stays on the path replaces the entry. On the way to another page the server changes the
+# address of the page that is left too, which gets back what it had when the visitor acted.
+SCRIPT = """
+<script>
+if (!history.onePerPage) {
+  history.onePerPage = true;
+  const push = history.pushState.bind(history);
+  const path = (address) => new URL(address, location.href).pathname;
+  let left = location.href;
+  for (const kind of ["click", "change"]) addEventListener(kind, () => { left = location.href; }, true);
+  history.pushState = (state, title, address) => {
+    if (path(address) === location.pathname) return history.replaceState(state, title, address);
+    if (path(left) === location.pathname) history.replaceState(state, title, left);
+    push(state, title, address);
+  };
+}
+</script>
+"""
+
+
+# What has the theme's primary colour as its ground. No single colour reads well both as the ground of white text and as
+# text on the dark page, so there the ink changes instead.
+FILLED = ('button[kind^="primary"]:not(:disabled) *', '[data-testid="stMultiSelect"] [data-tag] *')
+
+
+def prepare() -> None:
+    """Install the script, once for each tab, and the style; to be drawn where nothing stands below it."""
+    st.html(SCRIPT, unsafe_allow_javascript=True)
+    if theme() == "dark":
+        st.html(f"<style>{', '.join(FILLED)} {{ color: {PALETTES['dark'].paper} !important; }}</style>")

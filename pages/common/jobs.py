@@ -1,0 +1,235 @@
+"""Long work as a process of its own, one at a time on the whole server, that can be cancelled at once.
+
+A single forward cannot be interrupted from outside, a process can; it uses one core, and its memory goes when it ends.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Hashable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import streamlit as st
+
+from core.errors import BudgetError, DepthscopeError
+from core.health.estimate import check_memory, estimate
+from core.health.request import ObserveRequest
+from pages.common import cached, panels
+
+LOGGER = logging.getLogger("depthscope.pages")
+ROOT = Path(__file__).resolve().parents[2]
+# Work up to here is done in the page's own run; anything larger waits for a click.
+INLINE_SECONDS, INLINE_BYTES = 0.5, 2**28
+LONGEST_SECONDS = 300
+START_SECONDS, POLL_SECONDS = 3.0, 0.5
+# Session entries: the job, documents of finished ones by what was asked, and why none was started.
+JOB, RESULTS, REFUSAL = "job", "job results", "long run refusal"
+KEPT_RESULTS = 4
+_SLOT = threading.Lock()
+Document = dict[str, Any]
+
+
+def is_long(request: ObserveRequest) -> bool:
+    """Whether a request is too much for a page's own run."""
+    cost = estimate(request)
+    return cost.seconds > INLINE_SECONDS or cost.total_bytes > INLINE_BYTES
+
+
+class Work(Protocol):
+    """What runs in a process of its own. `stage` is what it is at, None where it does not say."""
+
+    stage: str | None
+
+    def result(self) -> Document:
+        """Wait for the document; raises a `DepthscopeError` where there will be none."""
+
+    def end(self) -> None:
+        """End the process now."""
+
+
+@dataclass
+class Job:
+    """One running piece of work; `document` or `refusal` is set when it has ended.
+
+    `stages` gives each stage its words and its share of the time that is expected.
+    """
+
+    key: Hashable
+    expected: float
+    work: Work
+    stages: Mapping[str, tuple[str, float]] = field(default_factory=dict)
+    started: float = field(default_factory=time.monotonic)
+    cancelled: bool = False
+    document: Document | None = None
+    refusal: str | None = None
+    _stage: tuple[str, float] = ("", 0.0)
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the start."""
+        return time.monotonic() - self.started
+
+    @property
+    def ended(self) -> bool:
+        """Whether the result is there."""
+        return self.document is not None or self.refusal is not None
+
+    def progress(self) -> tuple[float, str]:
+        """The share that is done, and what is going on with the time left; stages that ended tell the pace."""
+        stage, elapsed = self.work.stage or "", self.elapsed
+        if stage != self._stage[0]:
+            self._stage = (stage, elapsed)
+        words, done, expected = "Running for", 0.0, self.expected
+        if stage in self.stages:
+            names = list(self.stages)
+            words = f"{self.stages[stage][0]}:"
+            done = sum(self.stages[name][1] for name in names[: names.index(stage)])
+            expected = self._stage[1] / done if done else expected
+        left = expected - elapsed
+        time_left = f"about {left:.0f} s left" if left > 0 else "longer than estimated, a moment more"
+        return max(done, min(0.98, elapsed / expected)), f"{words} {elapsed:.0f} s, {time_left}"
+
+    def cancel(self) -> None:
+        """End it now."""
+        self.cancelled = True
+        self.work.end()
+
+    def _finish(self) -> None:
+        """Wait for the end in a thread of its own, keep the result and free the slot."""
+        try:
+            self.document = self.work.result()
+        except DepthscopeError as error:
+            self.refusal = "The run was cancelled." if self.cancelled else str(error)
+        except Exception:
+            LOGGER.exception("A long run failed")
+            self.refusal = f"The run ended without a result after {self.elapsed:.0f} s; the server's log says why."
+        finally:
+            _SLOT.release()
+
+
+def begin(
+    key: Hashable,
+    expected: float,
+    start: Callable[[], Work],
+    stages: Mapping[str, tuple[str, float]] | None = None,
+) -> None:
+    """Start a job of the session; raises `BudgetError` where another one runs on this server."""
+    if not _SLOT.acquire(blocking=False):
+        raise BudgetError("Another long run is under way on this server; try again when it has ended.")
+    try:
+        job = Job(key=key, expected=expected, work=start(), stages=stages or {})
+    except BaseException:
+        _SLOT.release()
+        raise
+    threading.Thread(target=job._finish, daemon=True).start()
+    st.session_state[JOB] = job
+
+
+class Observing:
+    """An observation in a process of its own, from its start on."""
+
+    stage: str | None = None
+
+    def __init__(self, request: ObserveRequest) -> None:
+        self._request = pickle.dumps(request)
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "pages.common.observing"], cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"},
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        )  # fmt: skip
+
+    def result(self) -> Document:
+        """The document; raises `BudgetError` with the core's refusal, or where the process ended without an answer."""
+        with suppress(subprocess.TimeoutExpired):
+            output, _ = self._process.communicate(self._request, timeout=LONGEST_SECONDS)
+        self.end()
+        if self._process.wait() != 0:
+            raise BudgetError("The run ended without a result; choose a smaller decoder.")
+        answer: Document | str = pickle.loads(output)
+        if isinstance(answer, str):
+            raise BudgetError(answer)
+        return answer
+
+    def end(self) -> None:
+        """End it now."""
+        self._process.kill()
+
+
+def running() -> Job | None:
+    """The session's job, whichever page's."""
+    found: Job | None = st.session_state.get(JOB)
+    return found
+
+
+def kept(key: Hashable) -> Document | None:
+    """The document of a finished job of this session."""
+    found: Document | None = st.session_state.get(RESULTS, {}).get(key)
+    return found
+
+
+def collect() -> Job | None:
+    """The session's running job; a finished one's document is kept and the job handed over once more."""
+    job = running()
+    if job is not None and job.ended:
+        if job.document is not None:
+            others = dict(list(st.session_state.get(RESULTS, {}).items())[-(KEPT_RESULTS - 1) :])
+            st.session_state[RESULTS] = {**others, job.key: job.document}
+        st.session_state[JOB] = None
+    return job
+
+
+def document(request: ObserveRequest) -> Document | None:
+    """The document of any request: at once where it is small, by the panel of a long run where it is not.
+
+    None while it is not there; raises the request's refusal before the tensor engine is waited for.
+    """
+    request.check()
+    if not is_long(request):
+        cached.start_engine()
+        return cached.observation(request)
+    ended = collect()
+    if (found := kept(request)) is not None:
+        return found
+    refusal = st.session_state.pop(REFUSAL, None if ended is None else ended.refusal)
+    if refusal is not None:
+        panels.refusal(refusal)
+    if (job := running()) is not None:
+        progress(job)
+    else:
+        _offer(request)
+    return None
+
+
+def _offer(request: ObserveRequest) -> None:
+    cost = estimate(request)
+    st.info(
+        f"Nothing was run yet. This decoder needs about {cost.seconds + START_SECONDS:.0f} s of one core and "
+        f"{cost.total_bytes / 2**30:.2f} GiB of memory, estimated from its sizes within a factor of two.",
+        icon=":material/hourglass_empty:",
+    )
+    st.button("Run it", key="run-it", type="primary", on_click=_start, args=(request,))
+
+
+def _start(request: ObserveRequest) -> None:
+    try:
+        begin(request, check_memory(request).seconds + START_SECONDS, lambda: Observing(request))
+    except DepthscopeError as error:
+        st.session_state[REFUSAL] = str(error)
+
+
+@st.fragment(run_every=POLL_SECONDS)
+def progress(job: Job) -> None:
+    """How far a job is, with Cancel; the page runs again when it has ended."""
+    if job.ended:
+        st.rerun()
+    share, words = job.progress()
+    st.progress(share, text=words)
+    st.button("Cancel", key="cancel-run", on_click=job.cancel)

@@ -1,0 +1,200 @@
+"""A page's sheet: every figure and table goes through it, with files of its own, and so is there for the exports."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Protocol
+
+import pandas as pd
+import plotly.graph_objects as go
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from core.export.bundle import Contents, bundle, report_text
+from core.export.csv import csv_text
+from core.export.html import MODEBAR, figure_html
+from core.export.json import figure_json, json_text
+from core.export.manifest import Export, manifest_text
+from core.figures.style import Theme
+from pages.common import navigation, settings
+from pages.common.chart import chart
+from pages.common.panels import escaped, theme
+from pages.common.widgets import Control
+
+SIX_DECIMALS = "%.6f"
+# Seconds in which a browser has a changed figure alone to draw. Tables and buttons that reach it meanwhile go first
+# there, and a person who moves a slider, and looks at the figures, waits a third longer.
+FIGURE_ALONE = 0.1
+IMAGE = Control(
+    name="image", label="Image format of the camera button", kind="segments", default="png", options=("png", "svg")
+)
+
+
+class Builder(Protocol):
+    """A figure for a theme: shown in the reader's, exported in the light one."""
+
+    def __call__(self, *, theme: Theme) -> go.Figure: ...
+
+
+@dataclass
+class Sheet:
+    """What a page shows, by the names of its files; `page` is the page's name in links and manifests."""
+
+    page: str
+    title: str
+    tables: dict[str, pd.DataFrame] = field(default_factory=dict)
+    builders: dict[str, Builder] = field(default_factory=dict)
+    _changed: int = 0
+    _without_files: list[tuple[DeltaGenerator, str, Builder]] = field(default_factory=list)
+
+    def figure(
+        self,
+        name: str,
+        builder: Builder,
+        *,
+        alt: str,
+        undrawn: Sequence[str] = (),
+        select: Callable[[Any], None] | None = None,
+    ) -> None:
+        """Show a figure with its alternative text, the points that it cannot draw, and its files.
+
+        `select` is called with the `customdata` of a point that was clicked.
+        """
+        self.builders[name] = builder
+        options = {"format": IMAGE.value, "filename": f"{self._prefix}-{name}", "scale": 2}
+        self._changed += chart(
+            builder(theme=theme()), key=f"figure-{name}", alt=alt, select=select,
+            config={**MODEBAR, "toImageButtonOptions": options},
+        )  # fmt: skip
+        if undrawn:
+            shown, more = list(undrawn[:8]), max(0, len(undrawn) - 8)
+            st.caption(escaped(f"Not drawn on this axis: {'; '.join(shown)}{f'; and {more} more' if more else ''}."))
+        place = st.container(horizontal=True, gap="xsmall", key=f"files-of-{name}")
+        self._without_files.append((place, name, builder))
+
+    def table(
+        self,
+        name: str,
+        table: pd.DataFrame,
+        *,
+        alt: str,
+        view: pd.DataFrame | None = None,
+        formats: Mapping[str, str] | None = None,
+        height: int | None = None,
+        select: Callable[[], None] | None = None,
+    ) -> None:
+        """Show a table (`view` of it where given) with its files, which hold the whole table exactly.
+
+        `select` is called after a row was chosen, which then stands in the session's entry `table-{name}`.
+        """
+        self._let_figures_be_drawn()
+        shown = table if view is None else view
+        st.dataframe(
+            shown, hide_index=True, width="stretch", alt=alt, column_config=columns(shown, formats),
+            key=f"table-{name}", height=height or "auto", placeholder="", on_select=select or "ignore",
+            selection_mode="single-row",
+        )  # fmt: skip
+        self.files(name, table)
+
+    def files(self, name: str, table: pd.DataFrame) -> None:
+        """The files of a table, which hold it exactly."""
+        self._let_figures_be_drawn()
+        self.tables[name] = table
+        with st.container(horizontal=True, gap="xsmall", key=f"files-of-table-{name}"):
+            self._download(f"{name}.csv", "text/csv", lambda: csv_text(table).encode())
+            self._download(f"{name}.json", "application/json", lambda: json_text(table).encode())
+
+    def file(self, name: str, mime: str, data: Callable[[], bytes]) -> None:
+        """A further file of the page, made at a click."""
+        self._let_figures_be_drawn()
+        self._download(name, mime, data, kind="secondary")
+
+    def exports(
+        self,
+        *,
+        contents: Callable[[], Contents] | None = None,
+        record: Mapping[str, Any] | None = None,
+        paragraphs: Sequence[str] = (),
+    ) -> None:
+        """The page's own files at its end: zip, report and manifest, made at a click.
+
+        `contents` gives everything where the page shows only a part of it at a time; else it is what the sheet holds.
+        """
+        self._let_figures_be_drawn()
+        entry = navigation.ENTRIES[self.page]
+        # Taken now: the session may have moved on when the click comes.
+        controls = entry.all_controls
+        export = Export(
+            page=self.page,
+            saved=settings.saved(controls),
+            query=settings.query(controls),
+            pins=settings.pins() if entry.decoder else (),
+            record=record or {},
+        )
+        collect = contents or (lambda: self._contents(paragraphs))
+        st.subheader("Export")
+        with st.container(horizontal=True, gap="small", key="exports"):
+            for file, mime, data in (
+                (f"{self._prefix}.zip", "application/zip", lambda: bundle(collect(), export)),
+                ("report.html", "text/html", lambda: report_text(collect()).encode()),
+                ("manifest.json", "application/json", lambda: manifest_text(export, {}).encode()),
+            ):
+                self._download(file, mime, data, kind="secondary")
+        st.caption(
+            "The zip holds the report, every table as CSV and JSON, every figure as HTML and JSON, and the manifest. "
+            "Upload a manifest in the sidebar to have this page again exactly; two exports of one setting are the same "
+            "bytes."
+        )
+
+    def _let_figures_be_drawn(self) -> None:
+        """Before anything stands below the figures, a moment in which a browser has nothing to do but draw them."""
+        time.sleep(FIGURE_ALONE * self._changed)
+        for place, name, builder in self._without_files:
+            with place:
+                self._download(f"{name}.html", "text/html", partial(_html, name, builder))
+                self._download(f"{name}.figure.json", "application/json", partial(_json, builder))
+        self._changed, self._without_files = 0, []
+
+    @property
+    def _prefix(self) -> str:
+        return self.page.replace("_", "-")
+
+    def _contents(self, paragraphs: Sequence[str]) -> Contents:
+        figures = {name: builder(theme="light") for name, builder in self.builders.items()}
+        return Contents(title=self.title, paragraphs=paragraphs, tables=self.tables, figures=figures)
+
+    def _download(self, file: str, mime: str, data: Callable[[], bytes], kind: Any = "tertiary") -> None:
+        # The file's name is the label: no two buttons of a page read the same, and the bytes are made at a click only.
+        name = file if file.startswith(self._prefix) else f"{self._prefix}-{file}"
+        st.download_button(
+            file, data=data, file_name=name, mime=mime, on_click="ignore", key=f"download-{file}",
+            icon=":material/download:", type=kind,
+        )  # fmt: skip
+
+
+def _html(name: str, builder: Builder) -> bytes:
+    return figure_html(name.replace("-", " "), builder(theme="light")).encode()
+
+
+def _json(builder: Builder) -> bytes:
+    return figure_json(builder(theme="light")).encode()
+
+
+def columns(table: pd.DataFrame, formats: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Column settings: titles in words, six decimals for floats unless `formats` gives another format by column."""
+    chosen, found = formats or {}, {}
+    for name in map(str, table.columns):
+        if name in chosen or pd.api.types.is_float_dtype(table[name]):
+            found[name] = st.column_config.NumberColumn(in_words(name), format=chosen.get(name, SIX_DECIMALS))
+        elif in_words(name) != name:
+            found[name] = st.column_config.Column(in_words(name))
+    return found
+
+
+def in_words(name: str) -> str:
+    """A column's name as a title: `adjoint_rms` is "adjoint RMS"; what is no such name stays as it is."""
+    words = name.split("_")
+    return " ".join("RMS" if word == "rms" else word for word in words) if len(words) > 1 else name

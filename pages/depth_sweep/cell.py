@@ -1,0 +1,81 @@
+"""From a cell of a sweep to its residual sites: the same decoder, seed, recipe and input on Residual health."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import streamlit as st
+
+from core.decoder.batch import chapter_batch
+from core.errors import DepthscopeError
+from core.sweep.grid import Setting, SweepGrid
+from core.tables.sweep import address_table, series_table
+from pages.common import decoder_controls as shared
+from pages.common import navigation, settings
+from pages.common.widgets import assign
+from pages.depth_sweep import controls
+
+TARGET = "residual_health"
+MOST_POINTS = 4096
+MOST_SEEDS = 256
+
+
+def drawn_seeds(grid: SweepGrid) -> list[str]:
+    """The seeds that a heat map has room for."""
+    return [str(seed) for seed in grid.seeds[: min(MOST_SEEDS, max(1, MOST_POINTS // len(grid.blocks)))]]
+
+
+def open_clicked(grid: SweepGrid, axes: Sequence[str], cell: Sequence[Any]) -> None:
+    """Callback of a click in a heat map: open the cell."""
+    seed, blocks, series = cell[:3]
+    open_cell(grid, str(series), int(blocks), str(seed), axes)
+
+
+def open_cell(grid: SweepGrid, series: str, blocks: int, seed: str, axes: Sequence[str]) -> None:
+    """Callback: set the shared controls to a cell and show Residual health; what they cannot take is said."""
+    setting, made_by = cell_of(grid, series, blocks, axes)
+    try:
+        values = control_values(grid, setting, made_by, seed)
+    except DepthscopeError as error:
+        st.session_state[settings.REFUSAL] = f"Residual health cannot show that cell. {error}"
+        return
+    if values["batch"] == "uploaded":
+        st.session_state[shared.UPLOADED] = setting.batch
+    assign(values)
+    st.session_state[settings.NEXT_PAGE] = navigation.ENTRIES[TARGET]
+
+
+def picker(grid: SweepGrid, series: str, axes: Sequence[str]) -> None:
+    """Depth and seed of a cell, and the button that opens it: a click on a heat map for those who use no mouse."""
+    with st.container(horizontal=True, gap="medium", vertical_alignment="bottom", key="sweep-picker"):
+        blocks = int(controls.DEPTH.draw([str(depth) for depth in grid.blocks]))
+        seed = controls.SEED.draw([str(seed) for seed in grid.seeds])
+        st.button(
+            "Open on Residual health", key="open-cell", icon=":material/monitor_heart:", on_click=open_cell,
+            args=(grid, series, blocks, seed, axes),
+        )  # fmt: skip
+
+
+def cell_of(grid: SweepGrid, series: str, blocks: int, axes: Sequence[str]) -> tuple[Setting, str]:
+    """The setting of a series at a depth, and the recipe that makes its weights."""
+    table = series_table(address_table(grid), axes)
+    row = table[(table["recipe"] == series) & (table["blocks"] == blocks)].iloc[0]
+    return grid.settings[int(row["setting"])], str(row["made_by"])
+
+
+def control_values(grid: SweepGrid, setting: Setting, made_by: str, seed: str) -> dict[str, Any]:
+    """Values of the shared controls that show this cell; raises `DepthscopeError` where a control cannot."""
+    fits = int(seed) <= int(shared.SEED.upper or 0)
+    values: Mapping[str, Any] = {
+        "blocks": setting.config.blocks,
+        **{control.name: getattr(setting.config, control.name) for control in shared.SIZES},
+        "recipe": made_by,
+        "seed": int(seed) if fits else shared.SEED.default,
+        "seed64": "" if fits else seed,
+        "dtype": setting.dtype,
+        "band_lower": grid.band.lower,
+        "band_upper": grid.band.upper,
+        "batch": "chapter" if setting.batch == chapter_batch() else "uploaded",
+    }
+    return {control.name: control.checked(values[control.name]) for control in shared.DECODER if control.name in values}

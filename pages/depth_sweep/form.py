@@ -1,0 +1,136 @@
+"""The head of the page Depth sweep: the form, what the sweep takes, Run and Cancel, and how far it is."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+import streamlit as st
+
+from core.errors import BudgetError
+from core.health.request import ObserveRequest
+from core.sweep.grid import SweepGrid
+from core.sweep.interactive import InteractiveSweep
+from core.sweep.request import SweepRequest
+from core.sweep.store import Store, default_store
+from core.tables.sweep_words import allowance_sentence, cost_figures, pace_sentence
+from core.tables.sweep_words import grid_sentence as setting_sentence
+from pages.common import cached, panels, recipe_panel
+from pages.common.sweeps import ALLOWANCE, session_sweep
+from pages.common.widgets import draw_beside, values_of
+from pages.depth_sweep import controls
+
+# Session entry: what was asked for last, with its sweep.
+SWEEP = "sweep"
+TICK_SECONDS = 0.05
+ESTIMATED = "Estimated from the sizes alone, within a factor of about two. Nothing was run yet."
+GOES_ON = "What has finished is stored and shown below; only the missing cells are computed."
+
+
+def form() -> SweepRequest:
+    """Draw the form; the sweep that it asks for, with names of recipes as the core writes them."""
+    with st.form("sweep-form"):
+        draw_beside((controls.BLOCKS, controls.SEEDS))
+        controls.RECIPES.draw()
+        with st.expander("Sizes"):
+            draw_beside(controls.SIZES[:3])
+            draw_beside(controls.SIZES[3:])
+        with st.expander("Input, floating type and band"):
+            draw_beside((controls.INPUT, controls.LENGTHS, controls.ROWS, controls.TEXT))
+            draw_beside((controls.DTYPE, controls.BAND_LOWER, controls.BAND_UPPER))
+        st.form_submit_button("Set and estimate", key="sweep-set", icon=":material/straighten:")
+    names, refused = recipe_panel.checked_names(controls.RECIPES.value)
+    for sentence in refused:
+        panels.refusal(sentence)
+    request = controls.request_of(values_of(controls.AXES))
+    return replace(request, recipes=tuple(names))
+
+
+def sweep_of(request: SweepRequest) -> InteractiveSweep:
+    """The session's sweep of `request`, on the store that the command line uses too. Raises its refusal.
+
+    Finished cells lie in the user's own cache folder, or where the variable DEPTHSCOPE_STORE said when the server was
+    started; neither a page nor a link can say it.
+    """
+
+    def new() -> tuple[SweepGrid, Store]:
+        grid = request.grid(most_seeds=ALLOWANCE.cells)
+        ALLOWANCE.check(grid)
+        return grid, Store.open(default_store(os.environ))
+
+    return session_sweep(SWEEP, request, new)
+
+
+def too_large(refusal: BudgetError, request: SweepRequest) -> None:
+    """What a page does not take, with the command line that does; its cells are then in the store of this page too."""
+    panels.refusal(str(refusal))
+    st.code(request.command(), language="sh", wrap_lines=True)
+
+
+def warnings(sweep: InteractiveSweep) -> None:
+    """Why to think again about a combination of recipes, at the sweep's largest depth and first size."""
+    grid = sweep.grid
+    setting = max(grid.settings[: len(grid.blocks)], key=lambda setting: setting.config.blocks)
+    base = ObserveRequest(config=setting.config, seed=grid.seeds[0], dtype=setting.dtype, batch=setting.batch)
+    recipe_panel.warn(base, grid.recipes)
+
+
+def state(sweep: InteractiveSweep, request: SweepRequest) -> None:
+    """Estimate and Run, or progress and Cancel, or that everything is there."""
+    if sweep.fault is not None:
+        panels.refusal(sweep.fault)
+    if sweep.running:
+        _progress(sweep)
+    elif sweep.complete:
+        panels.outcome(f"Complete: {pace_sentence(sweep.pace)}, {sweep.refused:,} refused.", good=True)
+    else:
+        _offer(sweep)
+    with st.expander("The same sweep on the command line, and what this page grants"):
+        st.markdown(panels.escaped(setting_sentence(sweep.grid)))
+        st.code(request.command(), language="sh", wrap_lines=True)
+        st.caption(panels.escaped(allowance_sentence(sweep)))
+
+
+def go_on(sweep: InteractiveSweep) -> None:
+    """Compute a slice at the end of a run of the script, and have the page drawn once more."""
+    cached.start_engine()
+    sweep.advance()
+    _draw_again()
+
+
+def _draw_again() -> None:
+    """Run the script again once this run is over; to be called at its end.
+
+    `st.rerun` here would end the run early, and a browser then keeps the figures of every such run on the page.
+    """
+    drawn: list[bool] = []
+
+    @st.fragment(run_every=TICK_SECONDS)
+    def tick() -> None:
+        # The first call is this run's own; the next one is the timer's.
+        if drawn:
+            st.rerun()
+        drawn.append(True)
+
+    tick()
+
+
+def _offer(sweep: InteractiveSweep) -> None:
+    refusal, begun = sweep.refusal, sweep.done > sweep.planned_refusals
+    with st.container(horizontal=True, gap="medium", vertical_alignment="bottom", key="sweep-estimate"):
+        for label, value in cost_figures(sweep.total, sweep.estimate, sweep.rows).items():
+            st.metric(label, value, width="content")
+    with st.container(horizontal=True, gap="medium", vertical_alignment="center", key="sweep-run-row"):
+        st.button(
+            "Continue" if begun else "Run", key="sweep-run", type="primary", icon=":material/play_arrow:",
+            on_click=sweep.start, disabled=refusal is not None,
+        )  # fmt: skip
+        st.markdown(GOES_ON if begun else ESTIMATED)
+    if refusal is not None:
+        panels.refusal(refusal)
+
+
+def _progress(sweep: InteractiveSweep) -> None:
+    pace = sweep.pace
+    st.progress(pace.share, text=panels.escaped(pace_sentence(pace)))
+    st.button("Cancel", key="sweep-cancel", icon=":material/stop:", on_click=sweep.cancel)

@@ -1,0 +1,58 @@
+"""Controls of the page Audit a model alone. Their names are the URL's:
+
+    /model_audit?family=gpt2&audit_blocks=4&audit_width=32&rule=gpt2&sigma=0.02&audit_seed=0&audit_dtype=float32
+
+`family` is a model type of the survey; with it alone the page builds that family small and audits it. `model=uploaded`
+with `shrink=true` is a model of the visitor's own: the file is not in the link, so the page asks for it.
+"""
+
+from __future__ import annotations
+
+from core.audit.initialization.request import AUTO, checkable
+from core.audit.request import DTYPES, WIDTHS
+from core.audit.survey_table import shipped_survey
+from core.recipes.catalogue import RECIPES
+from pages.common.widgets import Control
+
+FROM_FAMILY, UPLOADED = "family", "uploaded"
+
+
+FAMILIES = tuple(str(row["family"]) for row in shipped_survey()[0])
+MODEL = Control(
+    name="model", label="Model", kind="segments", default=FROM_FAMILY, options=(FROM_FAMILY, UPLOADED),
+    help="A family of the transformers library with fresh weights, or a config.json or zipped folder of your own.",
+)  # fmt: skip
+FAMILY = Control(
+    name="family", label="Family", kind="choice", default=None, options=FAMILIES,
+    takes="one of the families of the survey",
+    placeholder=f"Choose one of {len(FAMILIES)}, or type",
+    help="The model types that the transformers library maps to a causal language model, built small.",
+)  # fmt: skip
+BLOCKS = Control(
+    name="audit_blocks", label="Depth L, blocks", kind="whole", default=4, lower=1, upper=64, step=1,
+    help="It is built at a second depth too, for at one depth a law can be met by coincidence.",
+)  # fmt: skip
+WIDTH = Control(
+    name="audit_width", label="Width D", kind="choice", default=str(WIDTHS[0]), options=tuple(map(str, WIDTHS)),
+    help="Heads, feed-forward and experts keep their proportion. A wider matrix tells a scale more exactly.",
+)  # fmt: skip
+RULE = Control(
+    name="rule", label="Declared rule", kind="choice", default=AUTO,
+    options=(AUTO, *(known.name for known in RECIPES if checkable(known))),
+    help="The depth recipe that the model says it follows; auto takes the one that most writers meet.",
+)  # fmt: skip
+SIGMA = Control(
+    name="sigma", label="Base std", kind="text", default="", placeholder="from the configuration",
+    help="The standard deviation before any depth factor. Empty: the configuration's, else what the readers have.",
+)  # fmt: skip
+SEED = Control(
+    name="audit_seed", label="Seed", kind="whole", default=0, lower=0, upper=2**53 - 1, step=1,
+    help="Of the fresh weights.",
+)  # fmt: skip
+DTYPE = Control(name="audit_dtype", label="Floating type", kind="choice", default=DTYPES[0], options=DTYPES)
+SHRINK = Control(
+    name="shrink", label="Small widths", kind="toggle", default=False,
+    help="Keep the depth of an uploaded model and make its widths small; its weights are then drawn anew.",
+)  # fmt: skip
+
+CONTROLS = (MODEL, FAMILY, BLOCKS, WIDTH, RULE, SIGMA, SEED, DTYPE, SHRINK)

@@ -1,0 +1,50 @@
+"""Audit a model: find the residual stream of any decoder, prove it, judge its initialization, and show its health."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import streamlit as st
+
+from core.export.audit import TITLE, audit_contents, audit_record
+from pages.common import jobs
+from pages.common.outputs import Sheet
+from pages.common.widgets import draw_tabs
+from pages.model_audit import audits, controls, uploads
+from pages.model_audit import form as audit_form
+from pages.model_audit.tabs import TABS, Shown, gate_files, verdicts
+
+st.title(TITLE)
+st.markdown(
+    "Point it at a real decoder: it finds the residual stream by itself, proves it, and says whether the "
+    "initialization does what its recipe claims, with names, numbers and the repair."
+)
+
+
+def show(document: Mapping[str, Any]) -> None:
+    """The verdicts, the open tab and the exports."""
+    verdicts(document)
+    shown = Shown(document, Sheet("model_audit", TITLE))
+    draw_tabs(TABS, shown, key="audit_view")
+    gate_files(shown)
+    shown.sheet.exports(contents=lambda: audit_contents(document), record=audit_record(document))
+
+
+# Streamlit forgets a button when another page is shown, so this is the first run of a visit.
+arrived = audit_form.RUN not in st.session_state
+audits.collect()
+wanted, place = audit_form.form()
+document = None if wanted is None else jobs.kept(wanted)
+if arrived and wanted is not None and wanted.family and document is None and jobs.running() is None:
+    audits.start(wanted)
+audit_form.run_row(place, wanted)
+if wanted is not None:
+    audit_form.state(wanted, document)
+    if document is not None:
+        show(document)
+elif controls.MODEL.value == controls.UPLOADED:
+    if st.session_state.get(uploads.REFUSAL) is None:
+        audit_form.empty("This setting audits an uploaded model, which a link does not carry; upload its file above.")
+elif controls.FAMILY.value is None:
+    audit_form.empty("Choose a family above, or upload a model of your own.")

@@ -1,0 +1,241 @@
+"""What the page Audit a model shows of a document; only the open tab is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from core.audit.gate import findings_of
+from core.audit.initialization.findings import NOTHING
+from core.export.audit import FILES, gate_file
+from core.figures.audit import writer_profile_figure
+from core.figures.words import described
+from core.tables import audit_words as words
+from core.tables.audit import SUFFIXES, addition_view, arm_view, audit_tables, matrix_view, undrawn_ratios
+from core.tables.observe import site_view, token_view
+from core.tables.observe_words import outsized_sentence
+from pages.common import panels
+from pages.common.outputs import Sheet
+from pages.common.site_figures import draw_contributions, draw_ratios, draw_tokens
+from pages.model_audit.form import page_words
+
+SIGNS = {"error": panels.FAULT, "warning": panels.CAREFUL, "info": panels.NOTE}
+# The box of an identity's verdict, and of the severity of a judged initialization.
+IDENTITY_BOXES = {"proved": "good", "partial": "careful", "failed": "fault"}
+SEVERITY_BOXES = {"error": "fault", "warning": "careful", "info": "good"}
+# Names up to which the list is open, and up to which it is shown without scrolling.
+FEW_NAMES, SHOWN_NAMES = 4, 12
+
+
+@dataclass(frozen=True)
+class Shown:
+    """The document and the sheet it is shown on."""
+
+    document: Mapping[str, Any]
+    sheet: Sheet
+
+    @cached_property
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """Every table of the document."""
+        return audit_tables(self.document)
+
+
+def verdicts(document: Mapping[str, Any]) -> None:
+    """What was audited, in numbers; whether its stream is proved, how its initialization is judged, its health."""
+    model, identity = document["model"], document["identity"]
+    st.subheader(panels.escaped(model["class"]))
+    st.caption(panels.escaped(words.weights_sentence(document)))
+    error = identity["worst_relative_error"]
+    with st.container(horizontal=True, gap="large", key="audit-numbers"):
+        for label, value in {
+            "Parameters": f"{model['parameters']:,}",
+            "Blocks": str(model["blocks"]),
+            "Additions": str(len(document["additions"])),
+            "Worst relative error": "none measured" if error is None else f"{error:.1e}",
+            "Findings": words.count_words(document),
+        }.items():
+            st.metric(label, value, width="content")
+    left, right = st.columns(2)
+    with left:
+        verdict = identity["verdict"]
+        _box(IDENTITY_BOXES[verdict], words.IDENTITY_TITLES[verdict], words.identity_sentence(document))
+    with right:
+        if model["trained"]:
+            _box("note", "Trained weights", words.TRAINED)
+        elif document["conformance"]["verdict"] in ("no-rule-declared", NOTHING):
+            _box("note", words.conformance_title(document), words.base_sentence(document))
+        else:
+            kind = SEVERITY_BOXES[words.conformance_severity(document)]
+            _box(kind, words.conformance_title(document), words.base_sentence(document))
+    for note in (*model["notes"], *document["conformance"]["notes"]):
+        st.caption(f"{panels.NOTE} {panels.escaped(note)}")
+
+
+def findings(shown: Shown) -> None:
+    """Every finding, worst first, beside the writers' scale over the blocks."""
+    document = shown.document
+    left, right = st.columns([1, 1.15], gap="large")
+    with left:
+        if not findings_of(document):
+            st.info(panels.escaped(words.conformance_title(document)), icon=panels.NOTE)
+        for finding in findings_of(document):
+            _finding(finding)
+        shown.sheet.files("findings", shown.tables["findings"])
+    with right:
+        _profile(shown)
+
+
+def matrices(shown: Shown) -> None:
+    """Every matrix that writes to the stream and every one that reads it, with its scale beside the declared one."""
+    st.markdown(
+        "A writer ends a branch; a reader is the first matrix behind the norm. `ratio` is std over the declared std, "
+        "and `sampling ±` how far a matrix of that size may lie from 1 by chance."
+    )
+    table = shown.tables["matrices"]
+    for side in ("writer", "reader"):
+        rows = table[table["side"] == side]
+        st.subheader(f"{side.capitalize()}s")
+        shown.sheet.table(
+            f"{side}s", rows, view=matrix_view(rows), height=min(420, 38 + 35 * max(1, len(rows))),
+            alt=f"Every {side} of the stream with its fans, distribution and scale.",
+        )  # fmt: skip
+    if len(shown.tables["depths"]):
+        st.subheader("At each depth")
+        shown.sheet.table("depths", shown.tables["depths"], alt="Pooled ratio of each group of writers at each depth.")
+
+
+def additions(shown: Shown) -> None:
+    """The chain of additions, and the interventions that prove it."""
+    st.markdown(
+        "Each row is an addition to the stream in forward order: what it gains is the contribution, after coefficient "
+        "and output norm, and not what a module returns."
+    )
+    table = shown.tables["additions"]
+    shown.sheet.table("additions", table, view=addition_view(table), alt="Every addition with its writers and readers.")
+    st.subheader("Interventions")
+    st.markdown("The writers of an addition were set to zero and the model run again.")
+    trials = shown.tables["interventions"]
+    view = trials.rename(columns=lambda name: name.replace("_", " "))
+    shown.sheet.table(
+        "interventions", trials, view=view, formats={"difference": "%.2g"}, alt="What each intervention changed."
+    )
+
+
+def health(shown: Shown) -> None:
+    """Both ratios beside the band, the model beside its repaired twin."""
+    if not _observed(shown):
+        return
+    document, sites = shown.document, shown.tables["sites"]
+    kind = "good" if document["health"]["within_band"] else "careful"
+    sentence = " ".join([*words.health_sentences(document), words.twin_sentence(document)])
+    _box(kind, words.health_title(document), sentence)
+    draw_ratios(shown.sheet, sites)
+    shown.sheet.table(
+        "sites", sites, view=site_view(sites, SUFFIXES), alt="Ratios and band of every site, model and twin."
+    )
+    _arms(shown)
+
+
+def absolute(shown: Shown) -> None:
+    """Absolute RMS of states and adjoints, with what they depend on."""
+    if not _observed(shown):
+        return
+    panels.notice(words.reduction_sentence(shown.document))
+    tokens = shown.tables["tokens"]
+    if (outsized := outsized_sentence(tokens)) is not None:
+        panels.outcome(outsized, good=False)
+    draw_tokens(shown.sheet, tokens)
+    view = token_view(tokens)
+    formats = {name: "%.6g" for name in view.columns if name.startswith(("A ", "G "))}
+    shown.sheet.table(
+        "tokens", tokens, view=view, formats=formats, alt="Absolute RMS of every site and its tokens, model and twin."
+    )
+
+
+def contributions(shown: Shown) -> None:
+    """What every branch adds, beside the stream it is added to."""
+    if not _observed(shown):
+        return
+    table = shown.tables["contributions"]
+    draw_contributions(shown.sheet, table)
+    view = table.drop(columns=["blocks", "block"])
+    shown.sheet.table("contributions", table, view=view, alt="RMS, ratio and cosine of every contribution.")
+
+
+def gate_files(shown: Shown) -> None:
+    """The files of the command line's gate."""
+    st.subheader("For continuous integration")
+    with st.container(horizontal=True, gap="small", key="gate-files"):
+        for name, mime in FILES.items():
+            shown.sheet.file(name, mime, partial(gate_file, shown.document, name))
+    st.caption(
+        "What `python -m core audit` writes with `--json`, `--junit` and `--sarif`; its `--gate` fails a pull request."
+    )
+
+
+def _box(kind: str, title: str, sentence: str) -> None:
+    panels.box(kind, page_words(sentence), title)
+
+
+def _finding(finding: Mapping[str, Any]) -> None:
+    with st.container(border=True):
+        number = words.measured_words(finding)
+        st.markdown(
+            f"{SIGNS[finding['severity']]} **{panels.escaped(finding['kind'])}** · {finding['severity']}"
+            + (f" · {panels.escaped(number)}" if number else "")
+        )
+        st.markdown(panels.escaped(page_words(finding["sentence"])))
+        names = finding["parameters"]
+        if names:
+            label = "1 parameter" if len(names) == 1 else f"{len(names)} parameters"
+            with st.expander(label, expanded=len(names) <= FEW_NAMES):
+                # Code is shown as it is, so a name can neither be markup nor a link, and can be copied.
+                st.code("\n".join(names), language=None, height=300 if len(names) > SHOWN_NAMES else "content")
+
+
+def _profile(shown: Shown) -> None:
+    profile = shown.tables["profile"]
+    if not len(profile):
+        panels.notice("No writer's scale was judged, so there is no profile over the blocks.")
+        return
+    rule = shown.document["conformance"]["rule"]
+    rows = profile.assign(recipe=profile["group"])
+    shown.sheet.figure(
+        "profile", partial(writer_profile_figure, profile, rule),
+        alt=described(rows, "block", "Writers' ratio over the blocks", "ratio"), undrawn=undrawn_ratios(profile),
+    )  # fmt: skip
+    shapes = dict(zip(profile["group"], profile["shape"], strict=True))
+    st.markdown("\n".join(f"- {panels.escaped(group)}: **{panels.escaped(shape)}**" for group, shape in shapes.items()))
+    shown.sheet.files("profile", profile)
+
+
+def _observed(shown: Shown) -> bool:
+    """Whether the model has a health; says why where it has none."""
+    if shown.document["health"] is None:
+        panels.notice(f"No health: {shown.document['health_refusal']}")
+    return shown.document["health"] is not None
+
+
+def _arms(shown: Shown) -> None:
+    st.subheader("Loss and normalizers")
+    arms = shown.tables["arms"]
+    formats = {"input RMS A₀": "%.6g", "last adjoint RMS": "%.6g"}
+    shown.sheet.table(
+        "arms", arms, view=arm_view(arms), formats=formats, alt="Loss, reduction, normalizers and largest ratios."
+    )
+    st.caption(panels.escaped(words.reduction_sentence(shown.document)))
+
+
+TABS: Mapping[str, Callable[[Shown], None]] = {
+    "Findings": findings,
+    "Writers and readers": matrices,
+    "Additions": additions,
+    "Health": health,
+    "Absolute RMS": absolute,
+    "Contributions": contributions,
+}

@@ -1,0 +1,10 @@
+"""Controls of the page Published fixtures alone."""
+
+from __future__ import annotations
+
+from core.decoder.fixtures import FIXTURES
+from pages.common.widgets import Control
+
+FIXTURE = Control(name="fixture", label="Fixture", kind="segments", default="narrow-8", options=tuple(FIXTURES))
+
+CONTROLS = (FIXTURE,)

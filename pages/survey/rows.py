@@ -1,0 +1,43 @@
+"""From a row of the survey to the page that audits that family."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import streamlit as st
+
+from pages.common import navigation, settings
+from pages.common.widgets import assign, reset
+from pages.survey import controls
+
+TARGET, FAMILY = "model_audit", "family"
+
+
+def opener(rows: Sequence[Mapping[str, Any]]) -> Callable[[], None]:
+    """The callback of a chosen row of the table that shows `rows`."""
+    return partial(_open_chosen, [str(row["family"]) for row in rows])
+
+
+def picker(rows: Sequence[Mapping[str, Any]]) -> None:
+    """A family and the button that opens it: a row of the table for those who use no mouse."""
+    entry = navigation.ENTRIES[TARGET]
+    with st.container(horizontal=True, gap="medium", vertical_alignment="bottom", key="survey-picker"):
+        family = controls.FAMILY.draw([str(row["family"]) for row in rows])
+        st.button(f"Open on {entry.title}", key="open-family", icon=entry.symbol, on_click=open_family, args=(family,))
+        st.caption("Or tick a row of the table.")
+
+
+def open_family(family: str) -> None:
+    """Callback: show the audit's page with this family and else its defaults."""
+    entry = navigation.ENTRIES[TARGET]
+    reset(entry.all_controls)
+    assign({FAMILY: family})
+    st.session_state[settings.NEXT_PAGE] = entry
+
+
+def _open_chosen(families: Sequence[str]) -> None:
+    chosen = st.session_state["table-survey"].selection.rows
+    if chosen:
+        open_family(families[chosen[0]])

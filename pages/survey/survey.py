@@ -1,0 +1,95 @@
+"""Survey: what the audit finds in every causal language model of one library, with what it could not prove."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import streamlit as st
+
+from core.audit.survey_table import shipped_survey
+from core.figures.audit import depth_ratio_figure
+from core.figures.bars import count_figure
+from core.tables.survey import (
+    FORMATS,
+    chosen,
+    column_table,
+    count_words,
+    headline,
+    kind_table,
+    ordered,
+    reason_lines,
+    rule_view,
+    state_table,
+    survey_sentence,
+    survey_table,
+    survey_view,
+    unproved_table,
+)
+from pages.common import panels
+from pages.common.outputs import Sheet
+from pages.common.widgets import draw_row
+from pages.survey import controls
+from pages.survey import rows as survey_rows
+
+st.title("Survey")
+st.markdown(
+    "Every causal language model of the `transformers` library, built small at two depths with fresh weights, its "
+    "residual stream looked for without a list of names, and proved or not."
+)
+
+sheet = Sheet("survey", "Survey")
+rows, manifest = shipped_survey()
+for column, (label, value) in zip(st.columns(5), headline(rows, manifest).items(), strict=True):
+    column.metric(label, value)
+sentence = survey_sentence(manifest)
+st.caption(panels.escaped(sentence))
+
+st.subheader("Families")
+draw_row(controls.TEXT, controls.STATE, controls.KIND, controls.ORDER, key="survey-filter")
+shown = ordered(
+    chosen(rows, text=controls.TEXT.value, state=controls.STATE.value, kind=controls.KIND.value),
+    controls.ORDER.value,
+)
+if shown:
+    survey_rows.picker(shown)
+    sheet.table(
+        "survey", survey_table(rows), view=survey_view(shown), formats=FORMATS, height=460,
+        select=survey_rows.opener(shown), alt=f"{count_words(shown, rows)}, a row a family, as filtered above.",
+    )  # fmt: skip
+    st.caption(f"{count_words(shown, rows)}. The files hold all of them.")
+else:
+    st.info("No family is left by this filter; choose all, or type less.", icon=":material/view_list:")
+with st.expander("What the columns mean"):
+    sheet.table("columns", column_table(), alt="The columns, their names in the file and their meaning.")
+
+st.subheader("What was proved")
+states = state_table(rows)
+sheet.figure(
+    "states", partial(count_figure, states, "state"), alt="Families a state as bars; the table has the counts."
+)
+sheet.table("states", states, alt="Families a state.", formats={"share": "percent"})
+st.markdown("**Not proved, and why**")
+unproved = unproved_table(rows)
+st.markdown("\n".join(f"- {panels.escaped(line)}" for line in reason_lines(unproved)))
+with st.expander("The same as a table"):
+    sheet.table("not-proved", unproved, alt="Families that are not proved, with their reasons.")
+
+st.subheader("Initialization")
+st.markdown(
+    "The same fresh weights, judged as they stand: does any depth rule fit the matrices that write to the stream?"
+)
+kinds = kind_table(rows)
+left, right = st.columns(2)
+with left:
+    sheet.figure(
+        "kinds", partial(count_figure, kinds, "kind"), alt="Families a kind of finding; the table has the counts."
+    )
+with right:
+    sheet.figure(
+        "depth-ratios", partial(depth_ratio_figure, survey_table(rows)),
+        alt="Writer over reader standard deviation of every family at two depths; the table above has the values.",
+    )  # fmt: skip
+sheet.table("kinds", kinds, alt="Families a kind of finding.", formats={"share": "percent"})
+st.markdown("**Families with a rule or a finding**")
+sheet.table("rules", rule_view(rows), alt="Families whose weights follow a rule or break one.", formats=FORMATS)
+sheet.exports(record=manifest, paragraphs=[sentence])

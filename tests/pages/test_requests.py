@@ -1,0 +1,99 @@
+"""A page's answers belong to the very request that was asked, in every field, in a cache as in a process of its own."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from streamlit.runtime.caching.cache_type import CacheType
+from streamlit.runtime.caching.hashing import update_hash
+
+from core.compare.request import comparison_of
+from core.decoder.base_draw import Distribution
+from core.decoder.batch import Batch
+from core.decoder.config import Budget, DecoderConfig
+from core.errors import BudgetError
+from core.health.band import Band
+from core.health.report import observe_document
+from core.health.request import ObserveRequest
+from pages.common.cached import BY_REQUEST
+from pages.common.jobs import Observing
+
+BASE = DecoderConfig(blocks=3, width=8, heads=2, kv_heads=2, positions=6)
+CONFIGS: dict[str, Any] = {
+    "blocks": 5, "width": 16, "heads": 4, "kv_heads": 1, "head_dim": 6, "ff_width": 7, "vocabulary": 300,
+    "positions": 11, "rope_base": 500000.0, "rms_epsilon": 1e-5, "norm": "layernorm", "mlp": "gelu",
+    "position_encoding": "learned", "tied": False, "bias": True,
+}  # fmt: skip
+ROWS = Batch.from_rows([[1, 2, 3], [4, 5]], [[2, 3, 4], [5, 6]], [[True, False, True], [True, True]])
+REQUESTS: dict[str, Any] = {
+    "seed": 2**64 - 1, "recipe": "lns+gpt2", "dtype": "bfloat16", "device": "cuda", "batch": ROWS,
+    "band": Band(1.1e-7, 123456.789), "budget": Budget(max_parameters=2**20, max_positions=17),
+    "distribution": Distribution(0.0200000001, 2.5, 1.5e-5),
+}  # fmt: skip
+CASES = {
+    "base": ObserveRequest(config=BASE),
+    **{name: ObserveRequest(config=replace(BASE, **{name: value})) for name, value in CONFIGS.items()},
+    **{name: ObserveRequest(config=BASE, **{name: value}) for name, value in REQUESTS.items()},
+    "near": ObserveRequest(config=BASE, distribution=Distribution(0.02)),
+    "nearer": ObserveRequest(config=BASE, distribution=Distribution(0.0200000001)),
+}
+
+
+def cache_key(request: object) -> bytes:
+    """What the pages' caches know a request by."""
+    state = hashlib.sha256()
+    update_hash(request, state, CacheType.DATA, cache_key, BY_REQUEST)
+    return state.digest()
+
+
+def test_every_field_is_tried() -> None:
+    assert set(CONFIGS) == {field.name for field in fields(DecoderConfig)}
+    assert {*REQUESTS, "config"} == {field.name for field in fields(ObserveRequest)}
+    assert all(getattr(CASES[name].config, name) != getattr(BASE, name) for name in CONFIGS)
+
+
+def test_answers_are_kept_apart_by_all_that_decides_them() -> None:
+    assert len(set(CASES.values())) == len(CASES)
+    assert len({cache_key(request) for request in CASES.values()}) == len(CASES)
+    compared = [comparison_of(request, ("unscaled",), 2) for name, request in CASES.items() if name != "recipe"]
+    assert len({cache_key(request) for request in compared}) == len(compared)
+
+
+def test_equal_requests_share_an_answer() -> None:
+    again = {
+        name: replace(request, batch=Batch.from_document(request.batch.document())) for name, request in CASES.items()
+    }
+    assert again == CASES
+    assert all(cache_key(again[name]) == cache_key(CASES[name]) for name in CASES)
+
+
+@pytest.mark.parametrize("place", [0, 2**19, 2**20 - 1])
+def test_a_large_batch_that_differs_in_one_token_is_another(place: int) -> None:
+    ids = np.zeros((1, 2**20), dtype=np.int64)
+    other = ids.copy()
+    other[0, place] = 1
+    arrays = {"targets": ids, "valid": ids == 0, "present": ids == 0, "segments": ids, "positions": ids}
+    first, second = (ObserveRequest(batch=Batch(inputs=inputs, **arrays)) for inputs in (ids, other))
+    assert first != second
+    assert cache_key(first) != cache_key(second)
+
+
+def test_a_process_of_its_own_answers_with_the_core_s_document() -> None:
+    request = CASES["batch"]
+    assert Observing(request).result() == observe_document(request)
+
+
+def test_a_refusal_in_the_process_comes_back_in_its_own_words() -> None:
+    with pytest.raises(BudgetError, match=r"The recipe .* is unknown"):
+        Observing(replace(CASES["base"], recipe="no recipe")).result()
+
+
+def test_a_process_that_was_ended_has_no_answer() -> None:
+    work = Observing(CASES["base"])
+    work.end()
+    with pytest.raises(BudgetError, match="without a result"):
+        work.result()
