@@ -89,8 +89,7 @@ def check_patience(request: ComparisonRequest, runs: int = 1) -> None:
     `runs` says how many times the request is observed.
     """
     request.check()
-    plan = SweepPlan(grid_of(request, (request.config.blocks,)))
-    seconds = runs * sum(bundle.seconds for bundle in plan.bundles)
+    seconds = runs * SweepPlan(grid_of(request, (request.config.blocks,))).seconds
     if seconds > PATIENCE_SECONDS:
         raise BudgetError(
             f"This comparison would take about {seconds:.0f} seconds, and a page may take {PATIENCE_SECONDS:.0f}; "

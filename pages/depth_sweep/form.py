@@ -13,8 +13,7 @@ from core.sweep.grid import SweepGrid
 from core.sweep.interactive import InteractiveSweep
 from core.sweep.request import SweepRequest
 from core.sweep.store import Store, default_store
-from core.tables.sweep_words import allowance_sentence, cost_figures, pace_sentence
-from core.tables.sweep_words import grid_sentence as setting_sentence
+from core.tables.sweep_words import allowance_sentence, cost_figures, grid_sentence, pace_sentence
 from pages.common import cached, panels, recipe_panel
 from pages.common.sweeps import ALLOWANCE, session_sweep
 from pages.common.widgets import draw_beside, values_of
@@ -86,7 +85,7 @@ def state(sweep: InteractiveSweep, request: SweepRequest) -> None:
     else:
         _offer(sweep)
     with st.expander("The same sweep on the command line, and what this page grants"):
-        st.markdown(panels.escaped(setting_sentence(sweep.grid)))
+        st.markdown(panels.escaped(grid_sentence(sweep.grid)))
         st.code(request.command(), language="sh", wrap_lines=True)
         st.caption(panels.escaped(allowance_sentence(sweep)))
 

@@ -8,18 +8,25 @@ from functools import partial
 import pandas as pd
 import streamlit as st
 
-from core.figures.recipes import BRANCH_TITLES, DEPTH_TITLES, depth_figure, profile_figure, share_figure
-from core.figures.recipes import branch_figure as contribution_figure
-from core.figures.recipes import cosine_figure as token_figure
+from core.figures.recipes import (
+    BRANCH_TITLES,
+    DEPTH_TITLES,
+    branch_figure,
+    cosine_figure,
+    depth_figure,
+    profile_figure,
+    share_figure,
+)
 from core.figures.sites import RATIO_TITLES
 from core.figures.theory import error_figure, overlay_figure
 from core.figures.words import described, hidden_points
 from core.recipes.catalogue import recipe
-from core.tables.recipe_words import overview_sentences as verdict_sentences
-from core.tables.recipe_words import twin_sentences
+from core.tables.recipe_words import overview_sentences, twin_sentences
 from core.tables.recipes import (
     CONTRIBUTION_MEASURES,
     SHARE_TITLE,
+    branch_view,
+    cosine_view,
     depth_theory_view,
     depth_view,
     error_view,
@@ -27,8 +34,6 @@ from core.tables.recipes import (
     overview_view,
     profile_view,
 )
-from core.tables.recipes import branch_view as contribution_view
-from core.tables.recipes import cosine_view as token_view
 from pages.common import panels, recipe_panel
 from pages.common.site_figures import draw_growth
 from pages.common.widgets import beside, draw_row
@@ -45,7 +50,7 @@ def profiles(shown: Shown) -> None:
     tables = comparison.profiles(shown.request)
     overview, summary = tables["overview"], tables["profiles"]
     band, spread = shown.request.band, controls.SPREAD.value
-    sentences = verdict_sentences(overview, (band.lower, band.upper))
+    sentences = overview_sentences(overview, (band.lower, band.upper))
     panels.outcome(" ".join(sentences), good=len(sentences) == 1)
     for name, reason in zip(overview["recipe"], overview["reason"], strict=True):
         if reason and not recipe(name).refusal:
@@ -120,11 +125,11 @@ def contributions(shown: Shown) -> None:
         title = f"{BRANCH_TITLES[branch]}: {controls.MEASURE.value}"
         shown.sheet.figure(
             f"{branch.replace('_', '-')}-contribution",
-            partial(contribution_figure, summary, measure, branch, spread=controls.SPREAD.value),
+            partial(branch_figure, summary, measure, branch, spread=controls.SPREAD.value),
             alt=described(rows, "block", title),
             undrawn=hidden_points(rows) if measure != "cosine" else (),
         )
-    view = contribution_view(summary, measure)
+    view = branch_view(summary, measure)
     shown.sheet.table("contributions", summary, view=view, alt=f"{controls.MEASURE.value}, quantiles.", height=320)
     st.subheader("Token by token")
     st.markdown(
@@ -136,11 +141,11 @@ def contributions(shown: Shown) -> None:
     for branch in beside(BRANCH_TITLES):
         shown.sheet.figure(
             f"{branch.replace('_', '-')}-tokens",
-            partial(token_figure, tokens, branch),
+            partial(cosine_figure, tokens, branch),
             alt=described(tokens[tokens["branch"] == branch], "block", f"{BRANCH_TITLES[branch]}, median cosine"),
         )
     shown.sheet.table(
-        "tokens", tokens, view=token_view(tokens), alt="Quantiles over tokens of the cosine, every branch.", height=320
+        "tokens", tokens, view=cosine_view(tokens), alt="Quantiles over tokens of the cosine, every branch.", height=320
     )
 
 

@@ -25,8 +25,7 @@ from core.tables.observe import (
     trial_table,
 )
 from core.tables.observe_words import outsized_sentence, reduction_sentence, setting_sentence
-from core.tables.pins import overlay_table
-from core.tables.pins import quotient_table as difference_table
+from core.tables.pins import overlay_table, quotient_table
 from core.tables.references import reference_table, reference_view
 from core.tables.writers import writer_view
 from pages.common import cached, jobs, panels, settings
@@ -184,7 +183,7 @@ def pinned(shown: Shown) -> None:
                 tables[one.name] = site_table(found)
     overlay = overlay_table(tables)
     draw_ratios(shown.sheet, overlay, shown.request.band, log=shown.log, prefix="pinned-", of=" of every pin")
-    differences = difference_table(overlay)
+    differences = quotient_table(overlay)
     shown.sheet.table(
         "differences", differences, alt="Ratios of every pinned setting, site by site, and their quotients."
     )
