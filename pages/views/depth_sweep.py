@@ -15,7 +15,7 @@ from core.figures.rows import GROWTH_TITLES, growth_figure
 from core.figures.sweep import TITLES, difference_figure, distribution_figure, ribbon_figure
 from core.figures.words import described, hidden_points
 from core.sweep.interactive import InteractiveSweep
-from core.sweep.output import PARQUET, ROWS, SUMMARY
+from core.sweep.tables import PARQUET, ROWS, SUMMARY
 from core.tables.recipe_words import derived_sentences
 from core.tables.recipes import SHARE_TITLE, growth_view
 from core.tables.sweep import (

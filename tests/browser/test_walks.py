@@ -29,8 +29,8 @@ from core.plan.arithmetic import plan_document
 from core.plan.presets import PRESETS
 from core.tables.guide import glossary_table
 from core.tables.observe import site_table
-from core.tables.studies import classifier_table, moment_table, role_table
 from core.tables.published import compared_table
+from core.tables.studies import classifier_table, moment_table, role_table
 from pages.common import navigation
 from tests.browser.conftest import Visit, assert_clean_log
 from tests.browser.harness import Visitor, running_server, visit

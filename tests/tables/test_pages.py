@@ -32,9 +32,9 @@ from core.recipes.law import depth_factor
 from core.tables import studies as lab_tables
 from core.tables.observe import contribution_table, site_table, trial_table
 from core.tables.pins import overlay_table, quotient_table
+from core.tables.published import agreement_sentence, compared_table, published_rows
 from core.tables.references import reference_table, reference_view
 from core.tables.writers import writer_table, writer_view
-from core.tables.published import agreement_sentence, compared_table, published_rows
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "chapter06.json"
 
