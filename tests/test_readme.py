@@ -38,8 +38,8 @@ def test_every_verb_has_its_line() -> None:
 def test_every_picture_and_file_named_is_there() -> None:
     for target in re.findall(r"\]\(([^)]+)\)", README):
         assert (ROOT / target).is_file(), target
-    for part in ("core/decoder", "core/health", "core/recipes", "core/sweep", "core/audit", "core/lab", "core/views"):
-        assert (ROOT / part).is_dir()
+    rooms = set(re.findall(r"`(core/\w+)/`", README))
+    assert rooms == {f"core/{path.name}" for path in (ROOT / "core").iterdir() if (path / "__init__.py").is_file()}
 
 
 def test_pinned_packages_have_a_reason() -> None:

@@ -44,5 +44,6 @@ def judged_figure(table: pd.DataFrame, band: Band = DEFAULT_BAND, *, title: str 
         for index, verdict in enumerate(("within", "above", "below"))
         if (table["band"] == verdict).any()
     ]
-    axes = {"x_title": "site", "y_title": "ratio, dimensionless"}
-    return Chart(title=title, lines=lines, strips=[Strip.of(band)], whole_x=True, **axes)
+    return Chart(
+        title=title, x_title="site", y_title="ratio, dimensionless", lines=lines, strips=[Strip.of(band)], whole_x=True
+    )

@@ -77,7 +77,7 @@ def verdict_sentences(summary: pd.DataFrame, band: Band) -> list[str]:
         seeds = int(last["seeds"])
         kept = round(float(last["share_within"]) * seeds)
         safe = shares["blocks"][(shares["share_within"] == 1.0).cummin()]
-        deep = f"; every seed does up to {plural(int(safe.max(), 'block'))}" if len(safe) and kept < seeds else ""
+        deep = f"; every seed does up to {plural(int(safe.max()), 'block')}" if len(safe) and kept < seeds else ""
         found.append(
             f"{name}: {kept} of {seeds} seeds keep every ratio within [{band.lower:g}, {band.upper:g}] at "
             f"{plural(int(last['blocks']), 'block')}{deep}."

@@ -14,7 +14,7 @@ from core.figures.recipes import share_figure
 from core.figures.sweep import TITLES, difference_figure, distribution_figure, ribbon_figure
 from core.figures.words import described, hidden_points
 from core.sweep.interactive import InteractiveSweep
-from core.sweep.output import PARQUET, ROWS, SUMMARY
+from core.sweep.tables import PARQUET, ROWS, SUMMARY
 from core.tables.recipes import SHARE_TITLE
 from core.tables.sweep import (
     STATISTICS,

@@ -26,7 +26,7 @@ def test_a_figure_is_its_chart_drawn(document: dict[str, Any]) -> None:
         for line, trace in zip(chart.lines, drawn.data, strict=False):
             assert list(line.y) == list(trace.y)
     with pytest.raises(FrozenInstanceError):
-        chart.title = "other"
+        chart.title = "other"  # type: ignore[misc]
 
 
 def test_a_chart_tells_and_lists_what_its_own_lines_hold(document: dict[str, Any]) -> None:

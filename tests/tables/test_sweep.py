@@ -237,3 +237,11 @@ def test_a_report_holds_every_view_and_says_what_is_missing(tmp_path: Path) -> N
     assert contents.paragraphs[-1].startswith(f"{sweep.total - sweep.done:,} of 2,400 cells are not computed yet")
     for figure in contents.figures.values():
         go.Figure(figure.to_dict())
+
+
+def test_the_verdict_says_up_to_which_depth_every_seed_is_safe() -> None:
+    columns = {"recipe": "gpt2", "quantity": "all_ratios", "seeds": 4, "blocks": [1, 2, 4]}
+    summary = pd.DataFrame({**columns, "share_within": [1.0, 1.0, 0.5]})
+    assert verdict_sentences(summary, Band()) == [
+        "gpt2: 2 of 4 seeds keep every ratio within [0.01, 100] at 4 blocks; every seed does up to 2 blocks."
+    ]
