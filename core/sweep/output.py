@@ -104,7 +104,10 @@ class OutputFolder:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise StorageError(f"The folder {self.path} cannot be read: {error.strerror or error}.") from error
+            reason = error.strerror or error
+            raise StorageError(
+                f"The folder {self.path} cannot be read: {reason}; give another folder as --out."
+            ) from error
         names.discard(LOCK)
         own = {MANIFEST, *TABLES}
         foreign = sorted(name for name in names - own - {name + PARTIAL for name in own} if not is_room(name))

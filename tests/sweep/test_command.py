@@ -112,6 +112,18 @@ def test_a_folder_of_something_else_is_refused_and_left_alone(home: Path, foreig
     assert not (home / "cache").exists()
 
 
+def test_what_is_no_folder_is_refused_with_a_way_out_and_left_alone(home: Path) -> None:
+    (home / "file").write_text("mine")
+    (home / "loop").symlink_to("loop")
+    for name in ("file", "file/below", "loop", "n" * 300):
+        outcome = sweep(*SMALL, "--out", home / name)
+        assert (outcome.status, outcome.out) == (2, "")
+        assert len(outcome.err.splitlines()) == 1
+        assert outcome.err.strip().endswith("; give another folder as --out.")
+    assert sorted(os.listdir(home)) == ["file", "loop"]
+    assert (home / "file").read_text() == "mine"
+
+
 def test_a_folder_that_an_interrupted_sweep_left_is_gone_on_with(home: Path) -> None:
     sweep(*SMALL, "--out", home / "whole")
     folder = home / "out"
