@@ -9,7 +9,7 @@ from random import Random
 import click
 
 from core.cli import VERBS, cli
-from core.lab.experiments import EXPERIMENTS
+from core.lab.experiments import EXPERIMENTS, experiment
 from core.lab.options import Option, typed
 from core.recipes.catalogue import RECIPES as KNOWN_RECIPES
 from tests.benchmarks import hostile_values as values
@@ -167,7 +167,7 @@ def _value(draw: Random, verb: str, name: str, option: click.Option, kind: str) 
 
 
 def _lab(draw: Random) -> Drawn:
-    entry = draw.choice(list(EXPERIMENTS.values()))
+    entry = experiment(draw.choice(list(EXPERIMENTS)))
     words: Words = ["lab", entry.name if draw.random() < 0.97 else draw.choice(values.WORDS)]
     declared, defaults = entry.options_type.declared(), entry.options_type.defaults()
     for name in draw.choices(list(declared), k=draw.choice((0, 1, 1, 2, 3))):
