@@ -85,7 +85,7 @@ class DepthscopeError(ValueError):
 
 
 class ConfigError(DepthscopeError):
-    """A decoder size or option that no decoder can have."""
+    """A decoder size, seed, band, floating type or option that cannot be."""
 
 
 class BudgetError(DepthscopeError):
@@ -96,20 +96,8 @@ class BatchError(DepthscopeError):
     """Input rows, targets, validity or segments that do not describe a batch."""
 
 
-class SeedError(DepthscopeError):
-    """A seed or generator state outside the unsigned 64-bit range."""
-
-
 class RecipeError(DepthscopeError):
     """A recipe that is unknown, or that does not apply to this decoder."""
-
-
-class DtypeError(DepthscopeError):
-    """A floating type or device that the engine does not offer."""
-
-
-class BandError(DepthscopeError):
-    """Band limits that are not positive, finite and in order, or a ratio that is not finite."""
 
 
 class InitializationError(DepthscopeError):
@@ -127,40 +115,12 @@ class ConstructionError(DepthscopeError):
     """Parameters that are not a fresh draw or not those of the decoder, or a preparation that is used up."""
 
 
-class ZeroDepth(ConstructionError):
-    """The depth factor L^(-1/2) asked for at L = 0."""
-
-
-class LayoutError(ConstructionError):
-    """Parameters whose names, order or shapes are not those of the decoder."""
-
-
 class StorageError(DepthscopeError):
     """A file or folder that cannot be read, written or trusted."""
 
 
 class ObservationError(DepthscopeError):
-    """Base of the refusals of an observer."""
-
-
-class NoValidPositions(ObservationError):
-    """A validity mask without a single valid position."""
-
-
-class GeometryError(ObservationError):
-    """States, adjoints and validity whose shapes do not belong together."""
-
-
-class MissingAdjoint(ObservationError):
-    """A residual site that the loss does not depend on."""
-
-
-class NonfiniteObservation(ObservationError):
-    """A valid activation, adjoint or ratio that is infinite or not a number."""
-
-
-class NormalizerError(ObservationError):
-    """A normalizer that is not positive and finite."""
+    """States, adjoints or validity that cannot be observed, or a value among them that is not finite."""
 
 
 class LabError(DepthscopeError):
@@ -172,40 +132,12 @@ class UndefinedNorm(LabError):
 
 
 class AuditError(DepthscopeError):
-    """A foreign model that cannot be called, or whose output gives nothing to differentiate."""
-
-
-class ModelFileError(AuditError):
-    """A config, index or weight file that is not read: its content is unsafe, unsupported or does not fit."""
-
-
-class BuildError(AuditError):
-    """A model that could not be built or run within its limits of memory and time."""
+    """A foreign model, or its files, that cannot be read, built, called or differentiated."""
 
 
 class InternalError(AuditError):
     """A fault of the audit itself, not of the model."""
 
 
-class MissingExtra(AuditError):
-    """An optional library that this input needs and that is not installed."""
-
-
 class SweepError(DepthscopeError):
-    """Base of the refusals of a sweep."""
-
-
-class GridError(SweepError):
-    """Ranges that do not make a grid, or a grid of which no cell can run."""
-
-
-class EngineError(SweepError):
-    """A process that may not compute cells: wrong thread count, or another version of the code."""
-
-
-class SchedulerError(SweepError):
-    """A scheduler or its workers that cannot be reached, or that lost the same work again and again."""
-
-
-class StoreError(StorageError):
-    """A store of finished cells that cannot be opened, read or written."""
+    """A grid that cannot be, a process that may not compute it, or a scheduler that is lost."""

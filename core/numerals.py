@@ -10,7 +10,7 @@ import math
 import re
 from numbers import Integral
 
-from core.errors import SeedError
+from core.errors import ConfigError
 
 # Enough for every integer here; far below what Python refuses to convert.
 MAX_DIGITS = 40
@@ -37,14 +37,14 @@ def finite_number(text: str) -> float | None:
 
 
 def checked_seed(seed: object) -> int:
-    """`seed` as an unsigned 64-bit integer; raises `SeedError` otherwise. Decimal text is accepted."""
+    """`seed` as an unsigned 64-bit integer; raises `ConfigError` otherwise. Decimal text is accepted."""
     if isinstance(seed, str):
         number = whole_number(seed)
         seed = seed if number is None else number
     if isinstance(seed, bool) or not isinstance(seed, Integral):
-        raise SeedError(f"The seed {_shown(seed)} is not a whole number; give one from 0 to 2^64 - 1.")
+        raise ConfigError(f"The seed {_shown(seed)} is not a whole number; give one from 0 to 2^64 - 1.")
     if not 0 <= int(seed) <= LARGEST_SEED:
-        raise SeedError(f"The seed {_shown(seed)} is outside 0 to 2^64 - 1.")
+        raise ConfigError(f"The seed {_shown(seed)} is outside 0 to 2^64 - 1.")
     return int(seed)
 
 

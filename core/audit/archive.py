@@ -10,7 +10,7 @@ import zlib
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from core.errors import ModelFileError, shown
+from core.errors import AuditError, shown
 
 MAX_MEMBERS = 200
 MAX_BYTES = 2**32
@@ -22,7 +22,7 @@ CHUNK = 2**20
 def unpack_model(archive: str | os.PathLike[str] | IO[bytes], folder: Path, *, max_bytes: int = MAX_BYTES) -> Path:
     """Write the members of a zip below `folder` and return the folder that holds config.json.
 
-    Refused (`ModelFileError`): links, encrypted members, names that leave the folder, members that share their bytes or
+    Refused (`AuditError`): links, encrypted members, names that leave the folder, members that share their bytes or
     unpack to more than `max_bytes` or `MAX_RATIO` times their size, and files a model folder has no use for.
     """
     try:
@@ -33,29 +33,29 @@ def unpack_model(archive: str | os.PathLike[str] | IO[bytes], folder: Path, *, m
             for info in members:
                 written += _write(opened, info, folder, max_bytes - written)
     except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, NotImplementedError, EOFError, OSError) as error:
-        raise ModelFileError(f"The archive cannot be read: {_reason(error)}.") from error
+        raise AuditError(f"The archive cannot be read: {_reason(error)}.") from error
     found = sorted(folder.rglob("config.json"), key=lambda path: len(path.parts))
     if not found:
-        raise ModelFileError("The archive holds no config.json; zip the folder that a model was saved to.")
+        raise AuditError("The archive holds no config.json; zip the folder that a model was saved to.")
     return found[0].parent
 
 
 def _check(members: list[zipfile.ZipInfo], max_bytes: int) -> None:
     if len(members) > MAX_MEMBERS:
-        raise ModelFileError(f"The archive holds {len(members):,} files; at most {MAX_MEMBERS} are unpacked.")
+        raise AuditError(f"The archive holds {len(members):,} files; at most {MAX_MEMBERS} are unpacked.")
     total = sum(info.file_size for info in members)
     if total > max_bytes:
-        raise ModelFileError(f"The archive unpacks to {total:,} bytes; at most {max_bytes:,} are allowed.")
+        raise AuditError(f"The archive unpacks to {total:,} bytes; at most {max_bytes:,} are allowed.")
     names: set[str] = set()
     for info in members:
         _check_member(info)
         if info.filename in names:
-            raise ModelFileError(f"The archive holds {shown(info.filename)} twice.")
+            raise AuditError(f"The archive holds {shown(info.filename)} twice.")
         names.add(info.filename)
     reached = 0
     for info in sorted(members, key=lambda member: member.header_offset):
         if info.header_offset < reached:
-            raise ModelFileError(f"{shown(info.filename)} shares its bytes with another member of the archive.")
+            raise AuditError(f"{shown(info.filename)} shares its bytes with another member of the archive.")
         reached = info.header_offset + info.compress_size
 
 
@@ -63,18 +63,18 @@ def _check_member(info: zipfile.ZipInfo) -> None:
     name = info.filename
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts or "\\" in name or ":" in name or "\x00" in name:
-        raise ModelFileError(f"{shown(name)} in the archive would be written outside its folder.")
+        raise AuditError(f"{shown(name)} in the archive would be written outside its folder.")
     mode = info.external_attr >> 16
     if mode and not stat.S_ISREG(mode) and stat.S_IFMT(mode):
-        raise ModelFileError(f"{shown(name)} in the archive is a link or a device; put the file itself there.")
+        raise AuditError(f"{shown(name)} in the archive is a link or a device; put the file itself there.")
     if info.flag_bits & 1:
-        raise ModelFileError(f"{shown(name)} in the archive is encrypted; zip it without a password.")
+        raise AuditError(f"{shown(name)} in the archive is encrypted; zip it without a password.")
     if info.file_size > MAX_RATIO * max(info.compress_size, 1) + CHUNK:
-        raise ModelFileError(
+        raise AuditError(
             f"{shown(name)} unpacks from {info.compress_size:,} to {info.file_size:,} bytes; that is no model's file."
         )
     if path.suffix.lower() not in SUFFIXES:
-        raise ModelFileError(
+        raise AuditError(
             f"{shown(name)} in the archive is not a file of a safetensors folder; it may hold {', '.join(SUFFIXES)}."
         )
 
@@ -86,13 +86,13 @@ def _write(opened: zipfile.ZipFile, info: zipfile.ZipInfo, folder: Path, allowan
         target.parent.mkdir(parents=True, exist_ok=True)
         sink = open(target, "xb")  # noqa: SIM115 - closed below; only its opening is refused in these words
     except OSError as error:
-        raise ModelFileError(f"{shown(info.filename)} in the archive cannot be written: {error.strerror}.") from error
+        raise AuditError(f"{shown(info.filename)} in the archive cannot be written: {error.strerror}.") from error
     written = 0
     with sink, opened.open(info) as source:
         while chunk := source.read(CHUNK):
             written += len(chunk)
             if written > min(allowance, info.file_size):
-                raise ModelFileError(f"{shown(info.filename)} unpacks to more than the archive says.")
+                raise AuditError(f"{shown(info.filename)} unpacks to more than the archive says.")
             sink.write(chunk)
     return written
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from core.decoder.config import Budget
-from core.errors import BudgetError, ConfigError, ModelFileError, shown
+from core.errors import AuditError, BudgetError, ConfigError, shown
 from core.strict_json import JsonValue, read_json
 
 MODEL_TYPE = re.compile(r"[A-Za-z0-9_.-]{1,64}")
@@ -36,21 +36,21 @@ LARGEST_INTEGER = 2**40
 
 
 def read_config(path: str | os.PathLike[str], name: str | None = None) -> dict[str, JsonValue]:
-    """The settings of a file that people know by `name`; raises `StorageError` or `ModelFileError`."""
+    """The settings of a file that people know by `name`; raises `StorageError` or `AuditError`."""
     document = read_json(path, name=name)
     if not isinstance(document, dict):
-        raise ModelFileError(f"config.json holds {shown(document)}; it must hold one object of settings.")
+        raise AuditError(f"config.json holds {shown(document)}; it must hold one object of settings.")
     return document
 
 
 def screen_config(settings: Mapping[str, JsonValue], budget: Budget, *, shrink: bool = False) -> str:
-    """The model type of settings that may be built; raises `ModelFileError` or `BudgetError` otherwise.
+    """The model type of settings that may be built; raises `AuditError` or `BudgetError` otherwise.
 
     With `shrink` the widths do not count against the budget, for they will be made small; the depth still does.
     """
     model_type = settings.get("model_type")
     if not isinstance(model_type, str) or not MODEL_TYPE.fullmatch(model_type):
-        raise ModelFileError(
+        raise AuditError(
             f"config.json names the model_type {shown(model_type)}; give the name of a transformers family."
         )
     for place, mapping in _mappings(settings, ""):
@@ -72,15 +72,15 @@ def _mappings(settings: Mapping[str, JsonValue], place: str) -> Iterator[tuple[s
 
 def _screen_entry(place: str, key: str, value: JsonValue) -> None:
     if key in CODE_KEYS and value:
-        raise ModelFileError(f"{place} asks for code of the model's own, which is never run; remove the key.")
+        raise AuditError(f"{place} asks for code of the model's own, which is never run; remove the key.")
     if key in QUANTIZATION_KEYS and value:
-        raise ModelFileError(f"{place} asks for quantized weights; the audit reads float32 models, so remove the key.")
+        raise AuditError(f"{place} asks for quantized weights; the audit reads float32 models, so remove the key.")
     if key in KERNEL_KEYS and value:
-        raise ModelFileError(f"{place} asks for kernels from a repository, which are never loaded; remove the key.")
+        raise AuditError(f"{place} asks for kernels from a repository, which are never loaded; remove the key.")
     if IMPLEMENTATION_KEYS.fullmatch(key):
         names = list(value.values()) if isinstance(value, dict) else [value]
         if any(name is not None and name not in IMPLEMENTATIONS for name in names):
-            raise ModelFileError(
+            raise AuditError(
                 f"{place} is {shown(value)}; attention from a repository is never loaded, so remove the key: the audit "
                 "uses eager attention."
             )
@@ -89,18 +89,18 @@ def _screen_entry(place: str, key: str, value: JsonValue) -> None:
         and value is not None
         and (not isinstance(value, str) or value.removeprefix("torch.") not in DTYPES)
     ):
-        raise ModelFileError(
+        raise AuditError(
             f"{place} is {shown(value)}; the audit computes in float32, so remove the key or set it to float32."
         )
     if isinstance(value, int) and abs(value) > LARGEST_INTEGER:
-        raise ModelFileError(f"{place} is {shown(value)}, which no model's setting reaches.")
+        raise AuditError(f"{place} is {shown(value)}, which no model's setting reaches.")
 
 
 def _screen_sizes(place: str, settings: Mapping[str, JsonValue], budget: Budget, *, shrink: bool) -> None:
     for key in (*WIDTH_KEYS, *DEPTH_KEYS, VOCABULARY_KEY):
         value = settings.get(key)
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
-            raise ModelFileError(f"{place}{key} is {shown(value)}; it must be a whole number.")
+            raise AuditError(f"{place}{key} is {shown(value)}; it must be a whole number.")
     depth, width = _largest(settings, DEPTH_KEYS), _largest(settings, WIDTH_KEYS)
     vocabulary = _largest(settings, (VOCABULARY_KEY,))
     if depth > budget.max_blocks:

@@ -6,7 +6,7 @@ import os
 import sys
 from typing import Any
 
-from core.errors import AuditError, BuildError, shown
+from core.errors import AuditError, shown
 
 DEFAULT_MEMORY = 4 * 2**30
 DEFAULT_SECONDS = 300
@@ -72,7 +72,7 @@ def limit_memory(memory: int) -> None:
 
 def _refuse(event: str, arguments: tuple[Any, ...]) -> None:
     if event in REFUSED_EVENTS:
-        raise BuildError(f"The model tried {event}, which an audit never does.")
+        raise AuditError(f"The model tried {event}, which an audit never does.")
 
 
 def _limit(resource: Any, name: str, value: int) -> None:

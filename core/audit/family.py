@@ -99,7 +99,7 @@ EXTRA_SETTINGS: Mapping[str, Mapping[str, Any]] = {
 
 
 def family_settings(family: str, blocks: int, width: int = WIDTH) -> Settings:
-    """The settings of a small member of `family` with `blocks` blocks; raises `ModelFileError` for an unknown one.
+    """The settings of a small member of `family` with `blocks` blocks; raises `AuditError` for an unknown one.
 
     `width` is a multiple of `WIDTH`; what stands in proportion to it follows, as far as the family's own sizes allow.
     """

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from core.errors import BudgetError, BuildError, DepthscopeError, no_memory, shown
+from core.errors import AuditError, BudgetError, DepthscopeError, no_memory, shown
 
 Settings = Mapping[str, Any]
 # Whether a model of these settings passes a step (it is built, it runs); None where that cannot be tried.
@@ -34,7 +34,7 @@ class Trial:
             told = None if isinstance(error, BudgetError) or no_memory(error) else self.blamed(error)
             if told is None:
                 raise
-            raise (type(error) if isinstance(error, DepthscopeError) else BuildError)(told) from error
+            raise (type(error) if isinstance(error, DepthscopeError) else AuditError)(told) from error
 
     def blamed(self, error: Exception) -> str | None:
         """One sentence that names the settings at fault for `error`; None where it is none of theirs."""

@@ -18,7 +18,7 @@ from torch import nn
 
 from core.audit.fault import reason_of
 from core.audit.request import MISSING, families
-from core.errors import BudgetError, BuildError, DepthscopeError, MissingExtra, ModelFileError, no_memory
+from core.errors import AuditError, BudgetError, DepthscopeError, no_memory
 
 # Older files spell rotary settings this way; the library reads them into `rope_parameters`.
 LEGACY_KEYS = frozenset({"rope_theta", "rope_scaling", "partial_rotary_factor", "rope_local_base_freq"})
@@ -34,14 +34,14 @@ SET_ASIDE = frozenset(
 
 @lru_cache(maxsize=1)
 def library() -> Any:
-    """The transformers module, quiet; raises `MissingExtra`."""
+    """The transformers module, quiet; raises `AuditError`."""
     # Losses of object detection import scipy, a tenth of the time of the whole import; no language model has them.
     # A library that was imported before has looked for it already, and must find what it saw.
     with nullcontext() if "transformers" in sys.modules else _unseen("scipy"):
         try:
             module = importlib.import_module("transformers")
         except ImportError as error:
-            raise MissingExtra(MISSING) from error
+            raise AuditError(MISSING) from error
         importlib.import_module("transformers.modeling_utils")
     module.logging.set_verbosity(50)
     return module
@@ -94,11 +94,11 @@ def built_config(config_class: Any, settings: Mapping[str, Any]) -> Any:
     try:
         return config_class(**settings)
     except Exception as error:
-        raise ModelFileError(f"The configuration is refused by {config_class.__name__}: {reason_of(error)}.") from error
+        raise AuditError(f"The configuration is refused by {config_class.__name__}: {reason_of(error)}.") from error
 
 
 def bare_model(model_class: Any, config: Any) -> nn.Module:
-    """The model on the meta device, with eager attention and without any value; raises `BuildError`."""
+    """The model on the meta device, with eager attention and without any value; raises `AuditError`."""
     force_eager(config)
     with building(model_class), torch.device("meta"):
         model: nn.Module = model_class(config)
@@ -106,19 +106,19 @@ def bare_model(model_class: Any, config: Any) -> nn.Module:
 
 
 def parameters_of(model_class: Any, config: Any) -> int:
-    """Number of parameters, counted without allocating any; raises `BuildError`."""
+    """Number of parameters, counted without allocating any; raises `AuditError`."""
     return sum(parameter.numel() for parameter in bare_model(model_class, config).parameters())
 
 
 @contextmanager
 def building(model_class: Any) -> Iterator[None]:
-    """Turn what the library raises while it builds into a `BuildError`; a want of memory stays what it is."""
+    """Turn what the library raises while it builds into a `AuditError`; a want of memory stays what it is."""
     try:
         yield
     except Exception as error:
         if isinstance(error, DepthscopeError) or no_memory(error):
             raise
-        raise BuildError(f"{model_class.__name__} cannot be built: {reason_of(error)}.") from error
+        raise AuditError(f"{model_class.__name__} cannot be built: {reason_of(error)}.") from error
 
 
 def built_model(model_class: Any, config: Any, *, seed: int, max_parameters: int) -> nn.Module:

@@ -14,7 +14,7 @@ from torch import nn
 from core.audit.batches import WANTED, attribute, ids_of, is_document, keywords_of, names_of, plain, tensor_of
 from core.decoder.batch import PAD_ID, Batch
 from core.decoder.splitmix64 import SplitMix64
-from core.errors import BatchError, NoValidPositions, shown
+from core.errors import BatchError, ObservationError, shown
 
 IGNORED_TARGET = -100
 DEFAULT_ROWS, DEFAULT_POSITIONS = 2, 13
@@ -174,7 +174,7 @@ def _targets(
     valid[:, :-1] = present[:, :-1] & present[:, 1:]
     valid &= (targets != IGNORED_TARGET).cpu().numpy()
     if not valid.any():
-        raise NoValidPositions("No position has a valid target; give rows of at least two present tokens.")
+        raise ObservationError("No position has a valid target; give rows of at least two present tokens.")
     return targets, valid
 
 

@@ -17,7 +17,7 @@ from core.audit.confine import DEFAULT_MEMORY, DEFAULT_SECONDS, check_limits, ch
 from core.audit.request import STAGES
 from core.audit.worker import OWN
 from core.decoder.progress import Told, silent
-from core.errors import BuildError, DepthscopeError, shown
+from core.errors import AuditError, DepthscopeError, shown
 
 Task = Mapping[str, Any]
 Document = dict[str, Any]
@@ -59,7 +59,7 @@ class Child:
         )
 
     def result(self) -> Document:
-        """Wait for the document; raises the child's refusal, or `BuildError` where it exceeded its limits or died.
+        """Wait for the document; raises the child's refusal, or `AuditError` where it exceeded its limits or died.
 
         The child is gone when this returns or raises; to be called once, from any thread.
         """
@@ -77,7 +77,7 @@ class Child:
             way_out = (
                 "make it smaller or use --shrink" if self._source is None else "let it end, or raise --max-seconds"
             )
-            raise BuildError(f"The model was not built and audited within {self._limit} seconds; {way_out}.")
+            raise AuditError(f"The model was not built and audited within {self._limit} seconds; {way_out}.")
         with suppress(ValueError):
             self.seconds = float(json.loads(output).get("seconds", 0.0))
         return answer(output, self._process.returncode, self._memory, self._source)
@@ -138,7 +138,7 @@ def run_isolated(
 ) -> Document:
     """What `core.audit.tasks.run_task` returns for `task`, from a child that is gone when this returns.
 
-    `told` hears of its stages. Raises the child's own refusal, or `BuildError` where it exceeded its limits or died.
+    `told` hears of its stages. Raises the child's own refusal, or `AuditError` where it exceeded its limits or died.
     """
     return Child(task, memory=memory, seconds=seconds, threads=threads, told=told).result()
 
@@ -150,23 +150,23 @@ def tell_stage(stage: str | None, told: Told) -> None:
 
 
 def answer(output: bytes, status: int, memory: int | None, source: str | None = None) -> Document:
-    """The document in a child's output, or the refusal it wrote; raises `BuildError` where it wrote neither.
+    """The document in a child's output, or the refusal it wrote; raises `AuditError` where it wrote neither.
 
     `source` names the user's own code, where the child ran it.
     """
     try:
         reply = json.loads(output)
     except ValueError as error:
-        raise BuildError(died(status, memory, source)) from error
+        raise AuditError(died(status, memory, source)) from error
     if "stage" in reply:
         # The last thing that it said is what it was at when it died.
-        raise BuildError(died(status, memory, source))
+        raise AuditError(died(status, memory, source))
     if "document" in reply:
         document: Document = reply["document"]
         return document
-    kind = getattr(core.errors, str(reply.get("kind")), BuildError)
+    kind = getattr(core.errors, str(reply.get("kind")), AuditError)
     simple = isinstance(kind, type) and issubclass(kind, DepthscopeError) and kind.__init__ is DepthscopeError.__init__
-    raise (kind if simple else BuildError)(str(reply.get("sentence")))
+    raise (kind if simple else AuditError)(str(reply.get("sentence")))
 
 
 def died(status: int, memory: int | None, source: str | None = None) -> str:

@@ -11,7 +11,7 @@ from torch import nn
 from core.audit.fault import reason_of
 from core.audit.hub import parameters_of
 from core.audit.weight_files import FLOATING, WeightFiles
-from core.errors import BudgetError, ModelFileError, no_memory, shown
+from core.errors import AuditError, BudgetError, no_memory, shown
 
 SHOWN_NAMES = 5
 
@@ -36,10 +36,10 @@ def loaded_model(
     except Exception as error:
         if no_memory(error):
             raise
-        raise ModelFileError(f"The weights do not fit the configuration: {reason_of(error)}.") from error
+        raise AuditError(f"The weights do not fit the configuration: {reason_of(error)}.") from error
     if info.get("mismatched_keys"):
         name, held, wanted = min(info["mismatched_keys"], key=lambda entry: str(entry[0]))
-        raise ModelFileError(
+        raise AuditError(
             f"The weights do not fit the configuration: {shown(name)} is {list(held)} in the files and {list(wanted)} "
             "in the model."
         )

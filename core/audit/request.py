@@ -14,7 +14,7 @@ from typing import Any
 from core.audit.confine import DEFAULT_MEMORY, DEFAULT_SECONDS, check_limits
 from core.audit.initialization.request import AUTO, checked_rule, checked_sigma
 from core.decoder.config import Budget
-from core.errors import AuditError, DtypeError, MissingExtra, ModelFileError, shown
+from core.errors import AuditError, ConfigError, shown
 from core.numerals import SPACES, checked_seed, finite_number
 
 DTYPES = ("float32", "float64", "bfloat16")
@@ -52,14 +52,14 @@ class AuditRequest:
     max_seconds: int = DEFAULT_SECONDS
 
     def check(self) -> None:
-        """Refuse what no model can be judged by: raises `DtypeError`, `SeedError`, `AuditError` or `RecipeError`."""
+        """Refuse what no model can be judged by: raises `ConfigError`, `ConfigError`, `AuditError` or `RecipeError`."""
         check_limits(self.max_memory, self.max_seconds)
         if not 1 <= self.max_parameters <= MOST_PARAMETERS:
             raise AuditError(
                 f"max_parameters is {shown(self.max_parameters)}; it must lie between 1 and {MOST_PARAMETERS:,}."
             )
         if self.dtype not in DTYPES:
-            raise DtypeError(f"The dtype {shown(self.dtype)} is not offered; choose one of {', '.join(DTYPES)}.")
+            raise ConfigError(f"The dtype {shown(self.dtype)} is not offered; choose one of {', '.join(DTYPES)}.")
         checked_seed(self.seed)
         checked_sigma(self.sigma)
         checked_rule(self.rule)
@@ -98,16 +98,16 @@ def parsed_sigma(text: str) -> float | None:
 
 
 def require_library() -> None:
-    """Raise `MissingExtra` where the transformers library is not installed, without importing it."""
+    """Raise `AuditError` where the transformers library is not installed, without importing it."""
     if find_spec("transformers") is None:
-        raise MissingExtra(MISSING)
+        raise AuditError(MISSING)
 
 
 @lru_cache(maxsize=1)
 def families() -> Mapping[str, str]:
     """Model type to class name, in the library's order; read from its source, for importing it takes seconds.
 
-    Raises `MissingExtra`.
+    Raises `AuditError`.
     """
     require_library()
     spec = find_spec("transformers")
@@ -132,9 +132,9 @@ def _names_in(path: Path) -> dict[str, str]:
 
 
 def checked_family(family: str) -> str:
-    """The name of a family of the installed library; raises `ModelFileError`, without importing it."""
+    """The name of a family of the installed library; raises `AuditError`, without importing it."""
     if family not in families():
-        raise ModelFileError(
+        raise AuditError(
             f"The model_type {shown(family)} is not among the {len(families())} causal language models of the "
             "installed transformers; see `python -m core survey --families all`."
         )

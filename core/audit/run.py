@@ -21,7 +21,7 @@ from core.errors import (
     AuditError,
     DepthscopeError,
     InternalError,
-    NonfiniteObservation,
+    ObservationError,
     first_line,
     internal_sentence,
     no_memory,
@@ -87,7 +87,7 @@ def observe_module(model: nn.Module, batch: object = None, *, seed: int = 0) -> 
     refusal = result.observation.refusal(0)
     if refusal is not None:
         cause = _nonfinite(result.discovery)
-        raise NonfiniteObservation(cause) if cause else refusal
+        raise ObservationError(cause) if cause else refusal
     return result.observation
 
 

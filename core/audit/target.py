@@ -19,7 +19,7 @@ from core.audit.archive import unpack_model
 from core.audit.config_file import read_config, screen_config
 from core.audit.weight_files import CONFIG, screen_folder
 from core.decoder.config import Budget
-from core.errors import AuditError, DepthscopeError, ModelFileError, cropped, first_line, shown
+from core.errors import AuditError, DepthscopeError, cropped, first_line, shown
 from core.strict_json import MAX_BYTES
 
 CALLABLE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
@@ -40,7 +40,7 @@ def screened_task(model: str, budget: Budget, *, shrink: bool) -> Iterator[dict[
     elif path.exists():
         yield path_task(path, budget, shrink=shrink, source=str(path))
     else:
-        raise ModelFileError(
+        raise AuditError(
             f"{shown(model)} is neither a config.json, a folder with one, nor package.module:callable; give one of "
             "them."
         )
@@ -53,7 +53,7 @@ def path_task(path: Path, budget: Budget, *, shrink: bool, source: str) -> dict[
         family = screen_config(settings, budget, shrink=shrink)
         return {"kind": "config", "settings": settings, "family": family, "source": source, "shrink": shrink}
     if not (path / CONFIG).exists():
-        raise ModelFileError(f"{shown(source)} holds no {CONFIG}; give the folder that a model was saved to.")
+        raise AuditError(f"{shown(source)} holds no {CONFIG}; give the folder that a model was saved to.")
     if not shrink:
         screen_folder(path, budget, source)
     family = screen_config(read_config(path / CONFIG, f"{source}/{CONFIG}"), budget, shrink=shrink)
@@ -76,7 +76,7 @@ def received(name: str, stream: IO[bytes], folder: Path, *, max_bytes: int) -> P
     """Write an uploaded config.json, or the members of an uploaded zip, into `folder`; the config or model's folder.
 
     Everything is screened but sizes, which are the budget's, so `path_task` screens again. `max_bytes` is what a zip
-    may unpack to. Raises `ModelFileError` or `StorageError`; what was written by then is the caller's to remove.
+    may unpack to. Raises `AuditError` or `StorageError`; what was written by then is the caller's to remove.
     """
     suffix = PurePath(name).suffix.lower()
     unbounded = Budget(max_parameters=2**62)
@@ -86,9 +86,7 @@ def received(name: str, stream: IO[bytes], folder: Path, *, max_bytes: int) -> P
         path_task(path, unbounded, shrink=True, source=name)
         return path
     if suffix != ".json":
-        raise ModelFileError(
-            f"{shown(name)} is neither a config.json nor a zip of a model's folder; upload one of them."
-        )
+        raise AuditError(f"{shown(name)} is neither a config.json nor a zip of a model's folder; upload one of them.")
     path = folder / CONFIG
     path.write_bytes(stream.read(MAX_BYTES + 1))
     path_task(path, unbounded, shrink=True, source=name)

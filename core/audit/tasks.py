@@ -33,7 +33,7 @@ from core.audit.shrink import small_settings
 from core.audit.weight_files import CONFIG, screen_folder
 from core.decoder.batch import Batch
 from core.decoder.config import Budget
-from core.errors import BudgetError, BuildError, ModelFileError, cropped
+from core.errors import AuditError, BudgetError, cropped
 
 SMALL = 2**20
 # Models up to here are run to find the setting with which they fail, for at most this many seconds or this share of
@@ -133,9 +133,9 @@ def _model(task: Task, model_class: Any, config: Any) -> tuple[nn.Module, list[s
 def _refuse_empty(model: nn.Module, trial: Trial) -> None:
     """Refuse a parameter without a value where a setting is to blame; some families have such on purpose."""
     name = next(iter(_empty(model)), None)
-    told = None if name is None else trial.blamed(BuildError(f"the parameter {cropped(name)} has no values"))
+    told = None if name is None else trial.blamed(AuditError(f"the parameter {cropped(name)} has no values"))
     if told is not None:
-        raise BuildError(told)
+        raise AuditError(told)
 
 
 def _empty(model: nn.Module) -> list[str]:
@@ -181,13 +181,13 @@ def _folder_settings(task: Task) -> Mapping[str, Any]:
 
 
 def _declared(family: str, given: Mapping[str, Any], *, shrink: bool) -> tuple[dict[str, Any], list[str]]:
-    """The settings that the family's configuration declares; raises `ModelFileError` for a path among them."""
+    """The settings that the family's configuration declares; raises `AuditError` for a path among them."""
     config_class = model_class_of(family).config_class
     given = _own_part(config_class, given)
     settings, others = allowed(config_class, given)
     paths = paths_in(settings)
     if paths:
-        raise ModelFileError(
+        raise AuditError(
             f"{cropped(paths[0])} in config.json names a file or a repository, which is never opened; remove it."
         )
     if shrink:

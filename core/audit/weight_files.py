@@ -1,6 +1,6 @@
 """Screen the weights of a model folder: safetensors headers and index files that nobody vouches for.
 
-Only headers are read here. Raises `ModelFileError` with one sentence; missing, extra and overlapping tensors are no
+Only headers are read here. Raises `AuditError` with one sentence; missing, extra and overlapping tensors are no
 refusals but findings of whoever loads the files.
 """
 
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from core.decoder.config import Budget
-from core.errors import BudgetError, ModelFileError, StorageError, shown
+from core.errors import AuditError, BudgetError, StorageError, shown
 from core.strict_json import JsonValue, parse_json, read_json
 
 CONFIG, SINGLE, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
@@ -53,7 +53,7 @@ def screen_folder(folder: str | os.PathLike[str], budget: Budget, name: str | No
     """
     place, called = Path(folder), shown(name or os.fspath(folder))
     if not (place / CONFIG).exists():
-        raise ModelFileError(f"{called} holds no {CONFIG}; give the folder that a model was saved to.")
+        raise AuditError(f"{called} holds no {CONFIG}; give the folder that a model was saved to.")
     _regular(place, CONFIG)
     names, promised = _shards(place, called)
     tensors: dict[str, tuple[str, tuple[int, ...], str]] = {}
@@ -81,29 +81,29 @@ def _shards(place: Path, called: str) -> tuple[list[str], list[str]]:
     found = sorted(os.listdir(place))
     pickles = [name for name in found if name.lower().endswith(PICKLES)]
     if pickles:
-        raise ModelFileError(
+        raise AuditError(
             f"{shown(pickles[0])} is a pickle, which can run code when it is read; save the model as safetensors."
         )
     weights = [name for name in found if name.endswith(".safetensors")]
     if not weights:
-        raise ModelFileError(f"{called} holds no safetensors file; save the model with its weights.")
+        raise AuditError(f"{called} holds no safetensors file; save the model with its weights.")
     if len(weights) > 1:
-        raise ModelFileError(f"{called} holds {len(weights)} safetensors files but no {INDEX}; add the index.")
+        raise AuditError(f"{called} holds {len(weights)} safetensors files but no {INDEX}; add the index.")
     return weights, []
 
 
 def _index(document: JsonValue) -> tuple[list[str], list[str]]:
     entries = document.get("weight_map") if isinstance(document, dict) else None
     if not isinstance(entries, dict) or not entries:
-        raise ModelFileError(f"{INDEX} holds no weight_map; save the model again.")
+        raise AuditError(f"{INDEX} holds no weight_map; save the model again.")
     for tensor, name in entries.items():
         if not isinstance(name, str) or not SHARD_NAME.fullmatch(name) or ".." in name:
-            raise ModelFileError(
+            raise AuditError(
                 f"{INDEX} places {shown(tensor)} in {shown(name)}; a shard is a .safetensors file in the same folder."
             )
     names = sorted({str(name) for name in entries.values()})
     if len(names) > MAX_FILES:
-        raise ModelFileError(f"{INDEX} names {len(names):,} files; at most {MAX_FILES:,} are read.")
+        raise AuditError(f"{INDEX} names {len(names):,} files; at most {MAX_FILES:,} are read.")
     return names, list(entries)
 
 
@@ -114,13 +114,13 @@ def _regular(place: Path, name: str) -> Path:
         target = path.resolve(strict=True)
         mode = target.stat().st_mode
     except OSError as error:
-        raise ModelFileError(f"{shown(name)} cannot be read: {error.strerror}.") from error
+        raise AuditError(f"{shown(name)} cannot be read: {error.strerror}.") from error
     home = place.resolve()
     blobs = home.parent.parent / "blobs" if home.parent.name == "snapshots" else home
     if home not in target.parents and target.parent != blobs:
-        raise ModelFileError(f"{shown(name)} is a link that leaves its folder; put the file itself there.")
+        raise AuditError(f"{shown(name)} is a link that leaves its folder; put the file itself there.")
     if not stat.S_ISREG(mode):
-        raise ModelFileError(f"{shown(name)} is not a regular file.")
+        raise AuditError(f"{shown(name)} is not a regular file.")
     return target
 
 
@@ -130,26 +130,26 @@ def read_header(path: Path) -> dict[str, tuple[tuple[int, ...], str]]:
     with open(path, "rb") as stream:
         length = int.from_bytes(stream.read(8), "little")
         if size < 8 or not 2 <= length <= min(MAX_HEADER_BYTES, size - 8):
-            raise ModelFileError(f"{shown(path.name)} gives its header {length:,} bytes, but holds {size:,}.")
+            raise AuditError(f"{shown(path.name)} gives its header {length:,} bytes, but holds {size:,}.")
         data = stream.read(length)
     try:
         header = parse_json(data.rstrip(b" "), source=f"The header of {shown(path.name)}", max_bytes=MAX_HEADER_BYTES)
     except StorageError as error:
-        raise ModelFileError(str(error)) from error
+        raise AuditError(str(error)) from error
     if not isinstance(header, dict):
-        raise ModelFileError(f"The header of {shown(path.name)} is no object.")
+        raise AuditError(f"The header of {shown(path.name)} is no object.")
     entries = {name: _entry(path.name, name, value) for name, value in header.items() if name != "__metadata__"}
     _check_spans(path.name, [(begin, end, name) for name, (_, _, begin, end) in entries.items()], size - 8 - length)
     return {name: (shape, dtype) for name, (shape, dtype, _, _) in entries.items()}
 
 
 def _entry(file: str, name: str, value: JsonValue) -> tuple[tuple[int, ...], str, int, int]:
-    trouble = ModelFileError(f"The header of {shown(file)} describes {shown(name)} in a way no tensor has.")
+    trouble = AuditError(f"The header of {shown(file)} describes {shown(name)} in a way no tensor has.")
     if not isinstance(value, dict):
         raise trouble
     dtype, shape, offsets = value.get("dtype"), value.get("shape"), value.get("data_offsets")
     if not isinstance(dtype, str) or dtype not in ITEM_BYTES:
-        raise ModelFileError(f"{shown(name)} in {shown(file)} has the type {shown(dtype)}, which is not read.")
+        raise AuditError(f"{shown(name)} in {shown(file)} has the type {shown(dtype)}, which is not read.")
     whole = [*shape, *offsets] if isinstance(shape, list) and isinstance(offsets, list) else [None]
     if len(whole) > MAX_DIMENSIONS + 2 or any(type(n) is not int or not 0 <= n < 2**53 for n in whole):
         raise trouble
@@ -160,7 +160,7 @@ def _entry(file: str, name: str, value: JsonValue) -> tuple[tuple[int, ...], str
     sizes = tuple(n for n in shape if isinstance(n, int))
     begin, end = (n for n in offsets if isinstance(n, int))
     if end - begin != math.prod(sizes) * ITEM_BYTES[dtype]:
-        raise ModelFileError(
+        raise AuditError(
             f"{shown(name)} in {shown(file)} gives itself {end - begin:,} bytes, which its shape and type do not fill."
         )
     return sizes, dtype, begin, end
@@ -171,7 +171,7 @@ def _check_spans(file: str, spans: list[tuple[int, int, str]], data_bytes: int) 
     reached = 0
     for begin, end, name in sorted(spans):
         if begin != reached:
-            raise ModelFileError(f"{shown(name)} in {shown(file)} overlaps another tensor or leaves a gap before it.")
+            raise AuditError(f"{shown(name)} in {shown(file)} overlaps another tensor or leaves a gap before it.")
         reached = end
     if reached != data_bytes:
-        raise ModelFileError(f"The tensors of {shown(file)} take {reached:,} bytes, but the file holds {data_bytes:,}.")
+        raise AuditError(f"The tensors of {shown(file)} take {reached:,} bytes, but the file holds {data_bytes:,}.")

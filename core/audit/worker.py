@@ -18,10 +18,8 @@ from typing import Any
 from core.audit.confine import limit_memory
 from core.errors import (
     AuditError,
-    BuildError,
     DepthscopeError,
     InternalError,
-    ModelFileError,
     first_line,
     internal_sentence,
     no_memory,
@@ -57,14 +55,14 @@ def _named(text: str, task: dict[str, Any]) -> str:
 
 def _unforeseen(error: BaseException, task: dict[str, Any], memory: int | None) -> tuple[type[AuditError], str]:
     if no_memory(error):
-        return BuildError, _short(memory)
+        return AuditError, _short(memory)
     if not isinstance(error, Exception):
         return (
-            BuildError,
+            AuditError,
             f"The code of {shown(task['source'])} ended the audit ({first_line(error)}); let it only build and run.",
         )
     if isinstance(error, OSError) and "folder" in task:
-        return ModelFileError, f"A file of {shown(task['source'])} cannot be read ({first_line(error)}); save it again."
+        return AuditError, f"A file of {shown(task['source'])} cannot be read ({first_line(error)}); save it again."
     if task["kind"] == OWN and not raised_by_core(error):
         return AuditError, (
             f"The audit of {shown(task['source'])} fails outside the model's forward ({first_line(error)}); where the "

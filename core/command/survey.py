@@ -18,7 +18,7 @@ from core.audit.request import families
 from core.audit.survey import COLUMNS, FAMILY_BYTES, FAMILY_SECONDS, survey
 from core.audit.survey_table import MANIFEST, TABLE, survey_counts, survey_manifest, survey_state
 from core.command import options as opt
-from core.errors import ConfigError, ModelFileError, StorageError, shown
+from core.errors import AuditError, ConfigError, StorageError, shown
 from core.files import refusal, replacing
 from core.strict_json import read_json
 
@@ -98,7 +98,7 @@ def _chosen(text: str) -> list[str]:
     names = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     unknown = [name for name in names if name not in known]
     if unknown or not names:
-        raise ModelFileError(
+        raise AuditError(
             f"The family {shown(unknown[0] if unknown else text)} is not among the {len(known)} causal language models "
             "of the installed transformers; give names of its model types, or all."
         )

@@ -14,7 +14,7 @@ import click
 from core.cli import DONE, GATE_FAILED
 from core.command import options as opt
 from core.decoder.config import DTYPE_NAMES, Budget
-from core.errors import BatchError, GridError, StoreError
+from core.errors import BatchError, StorageError, SweepError
 from core.files import check_kind, check_outputs
 from core.health.band import parse_band
 from core.strict_json import read_json
@@ -140,7 +140,7 @@ def _completed(
     check_kind(place, "--store")
     check_outputs({}, {"--out": options["out"]})
     if Path(os.path.realpath(place)).is_relative_to(os.path.realpath(folder.path)):
-        raise StoreError(
+        raise StorageError(
             f"The store {place} lies in --out, which holds the files of one sweep alone; give another place."
         )
     # A scheduler that does not answer leaves nothing behind, not even a store; one that has everything is not asked.
@@ -213,7 +213,7 @@ def grid_from(context: click.Context, options: dict[str, Any]) -> SweepGrid:
     if not drawn and (beside := opt.given(context, ("rows", "token_seed"))):
         raise BatchError(f"{beside[0]} shapes random tokens; give --lengths too.")
     if blank := next((name for name in SIZES if options[name] is not None and not options[name].strip()), None):
-        raise GridError(f"{_option(blank)} is empty; give a whole number or several joined by commas.")
+        raise SweepError(f"{_option(blank)} is empty; give a whole number or several joined by commas.")
     lists = ("blocks", "seeds", "dtype", "rows", "lengths", *SIZES)
     request = SweepRequest(
         **{name: options[name] for name in lists if options[name] is not None},

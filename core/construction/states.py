@@ -26,7 +26,7 @@ from core.decoder.profile import measured_shortcuts
 from core.decoder.splitmix64 import FloatArray, SplitMix64
 from core.decoder.tape import recording
 from core.decoder.weights import StoredWeights
-from core.errors import ConstructionError, LayoutError, RecipeError
+from core.errors import ConstructionError, RecipeError
 from core.recipes.catalogue import CONTROL, DEFAULT, recipe
 from core.recipes.recipe import Recipe
 
@@ -175,12 +175,12 @@ def check_layout(config: DecoderConfig, parameters: Mapping[str, torch.Tensor]) 
     """Refuse parameters whose names, order or shapes are not those of `config`, before any is read by its name."""
     expected = layout(config)
     if len(parameters) != expected.tensors:
-        raise LayoutError(f"There are {len(parameters)} parameters where this decoder has {expected.tensors}.")
+        raise ConstructionError(f"There are {len(parameters)} parameters where this decoder has {expected.tensors}.")
     for spec, (name, values) in zip(expected, parameters.items(), strict=True):
         if spec.name != name:
-            raise LayoutError(f"The parameter {name[:80]!r} stands where {spec.name} belongs.")
+            raise ConstructionError(f"The parameter {name[:80]!r} stands where {spec.name} belongs.")
         if tuple(values.shape) != spec.shape:
-            raise LayoutError(f"{name} has shape {list(values.shape)}; this decoder needs {list(spec.shape)}.")
+            raise ConstructionError(f"{name} has shape {list(values.shape)}; this decoder needs {list(spec.shape)}.")
 
 
 def _leaves(draw: BaseDraw) -> dict[str, torch.Tensor]:

@@ -26,7 +26,7 @@ from core.construction.record import (
 from core.construction.states import Decoder, restore
 from core.decoder.config import Budget, DecoderConfig
 from core.decoder.parameters import layout
-from core.errors import LayoutError, StorageError
+from core.errors import ConstructionError, StorageError
 from core.files import replacing
 
 
@@ -89,10 +89,12 @@ def _check_header(path: Path, stored: Any, config: DecoderConfig, dtype: str) ->
     for name in (*wanted, *sorted(names)):
         if name not in names or name not in wanted:
             what = "lacks" if name in wanted else "holds the unknown"
-            raise LayoutError(f"The file {path} {what} tensor {name[:80]!r}; restore a folder that --save wrote.")
+            raise ConstructionError(f"The file {path} {what} tensor {name[:80]!r}; restore a folder that --save wrote.")
     for name, shape in wanted.items():
         header = stored.get_slice(name)
         if header.get_dtype() != HEADER_DTYPES[dtype]:
             raise StorageError(f"{name} is stored as {header.get_dtype()} in {path}, but the record says {dtype}.")
         if tuple(header.get_shape()) != shape:
-            raise LayoutError(f"{name} has shape {header.get_shape()} in {path}; this decoder needs {list(shape)}.")
+            raise ConstructionError(
+                f"{name} has shape {header.get_shape()} in {path}; this decoder needs {list(shape)}."
+            )

@@ -20,7 +20,7 @@ from core.decoder.config import DecoderConfig
 from core.decoder.parameters import Layout, ParameterSpec, layout
 from core.decoder.splitmix64 import FloatArray, advanced, scaled_units
 from core.decoder.xavier import uniform_from_units, xavier_scale
-from core.errors import ConfigError, SeedError
+from core.errors import ConfigError
 from core.numerals import checked_seed, exact_text
 
 Draws = Mapping[str, FloatArray]
@@ -144,7 +144,7 @@ class BaseDraw:
         self.layout: Layout = layout(config)
         self.seeds = [checked_seed(seed) for seed in seeds]
         if not self.seeds:
-            raise SeedError("There are no seeds to draw from; give at least one.")
+            raise ConfigError("There are no seeds to draw from; give at least one.")
         self.distribution = distribution
         keeps = len(self.seeds) * self.layout.draws <= KEPT_DRAW
         self._kept = _KeptParts(self.layout, self.seeds, distribution) if keeps else None

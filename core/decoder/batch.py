@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from core.decoder.config import DecoderConfig
-from core.errors import BatchError, NoValidPositions, shown
+from core.errors import BatchError, ObservationError, shown
 from core.numerals import SPACES, whole_number
 
 Rows = Sequence[Sequence[int]]
@@ -49,7 +49,7 @@ class Batch:
         valid: Sequence[Sequence[bool]] | None = None,
         segments: Rows | None = None,
     ) -> Batch:
-        """Check and pad rows of possibly different lengths; raises `BatchError` or `NoValidPositions`."""
+        """Check and pad rows of possibly different lengths; raises `BatchError` or `ObservationError`."""
         rows, wanted = _rows("inputs", inputs), _rows("targets", targets)
         lengths = [len(row) for row in rows]
         _check_tokens(lengths)
@@ -59,7 +59,7 @@ class Batch:
         parts = [[0] * length for length in lengths] if segments is None else _rows("segments", segments)
         _check_lengths("segments", parts, lengths)
         if not any(flag for row in flags for flag in row):
-            raise NoValidPositions("No position is valid; mark at least one position valid.")
+            raise ObservationError("No position is valid; mark at least one position valid.")
         offsets = [_segment_positions(index, row) for index, row in enumerate(parts)]
         return cls(
             inputs=_padded(rows, PAD_ID, np.int64),

@@ -6,16 +6,16 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from core.errors import GeometryError, NoValidPositions
+from core.errors import ObservationError
 
 
 def select_valid(x: torch.Tensor, valid: npt.NDArray[np.bool_]) -> torch.Tensor:
     """The valid features of `[E, B, T, D]` as float64 `[E, n * D]`; raises where shapes do not fit or none is valid."""
     if x.dim() != 4 or tuple(x.shape[1:3]) != valid.shape:
-        raise GeometryError(f"A state of shape {list(x.shape)} does not fit a validity mask of {list(valid.shape)}.")
+        raise ObservationError(f"A state of shape {list(x.shape)} does not fit a validity mask of {list(valid.shape)}.")
     kept = np.flatnonzero(valid)
     if not len(kept):
-        raise NoValidPositions("No position is valid; mark at least one position valid.")
+        raise ObservationError("No position is valid; mark at least one position valid.")
     rows = x.detach().flatten(1, 2)
     if len(kept) != rows.shape[1]:
         rows = rows[:, torch.from_numpy(kept).to(rows.device)]

@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, cast
 
-from core.errors import BandError, shown
+from core.errors import ConfigError, shown
 from core.numerals import exact_text, finite_number
 
 # Help waits for no array library, so the method that needs one imports it.
@@ -19,7 +19,7 @@ Verdict = Literal["below", "within", "above"]
 
 @dataclass(frozen=True)
 class Band:
-    """Limits of a dimensionless ratio, both ends inclusive; 0 < lower <= upper < inf or `BandError`."""
+    """Limits of a dimensionless ratio, both ends inclusive; 0 < lower <= upper < inf or `ConfigError`."""
 
     lower: float = 0.01
     upper: float = 100.0
@@ -28,10 +28,10 @@ class Band:
         for limit in (self.lower, self.upper):
             number = isinstance(limit, int | float) and not isinstance(limit, bool)
             if not number or not 0 < limit <= sys.float_info.max:
-                raise BandError(f"The band limit {shown(limit)} is not a positive finite number.")
+                raise ConfigError(f"The band limit {shown(limit)} is not a positive finite number.")
         if self.lower > self.upper:
             lower, upper = exact_text(self.lower), exact_text(self.upper)
-            raise BandError(f"The band's lower limit {lower} is above its upper limit {upper}.")
+            raise ConfigError(f"The band's lower limit {lower} is above its upper limit {upper}.")
 
     def judge(self, ratios: npt.ArrayLike) -> npt.NDArray[np.str_]:
         """`below`, `within` or `above` for each ratio, in their shape; an empty text where a ratio is NaN."""
@@ -48,7 +48,7 @@ DEFAULT_BAND = Band()
 def classify(ratio: float, band: Band = DEFAULT_BAND) -> Verdict:
     """Where a ratio stands; refuses one that is not finite."""
     if not abs(ratio) <= sys.float_info.max:
-        raise BandError(f"The ratio {shown(ratio)} is not finite, so it has no place beside the band.")
+        raise ConfigError(f"The ratio {shown(ratio)} is not finite, so it has no place beside the band.")
     return cast("Verdict", band.judge(ratio).item())
 
 
@@ -56,5 +56,5 @@ def parse_band(text: str) -> Band:
     """A band from `lower,upper`, such as `0.01,100`."""
     limits = [finite_number(part) for part in text.split(",")]
     if len(limits) != 2 or limits[0] is None or limits[1] is None:
-        raise BandError(f"The band {text[:40]!r} is not two numbers; write it as 0.01,100.")
+        raise ConfigError(f"The band {text[:40]!r} is not two numbers; write it as 0.01,100.")
     return Band(limits[0], limits[1])

@@ -22,10 +22,6 @@ from core.decoder.splitmix64 import FloatArray
 from core.decoder.tape import Tape
 from core.decoder.valid import select_valid
 from core.errors import (
-    GeometryError,
-    MissingAdjoint,
-    NonfiniteObservation,
-    NormalizerError,
     ObservationError,
 )
 from core.health.rms import cosine_of_rows, rms_of_rows
@@ -110,24 +106,24 @@ class Observation:
         rms = {"activation": self.activation_rms[member], "adjoint": self.adjoint_rms[member]}
         for what, values in rms.items():
             for site in np.flatnonzero(~np.isfinite(values)).tolist():
-                yield NonfiniteObservation(
+                yield ObservationError(
                     f"The {what} at site {site} ({self.labels[site]}) is not finite; lower the scale of the weights "
                     "before it or use a wider floating type."
                 )
         if not np.isfinite(self.loss_nats[member]):
-            yield NonfiniteObservation("The mean loss is not finite; lower the scale of the weights.")
+            yield ObservationError("The mean loss is not finite; lower the scale of the weights.")
         for name, values, site in (
             ("input activation", rms["activation"], 0),
             ("terminal adjoint", rms["adjoint"], -1),
         ):
             if values[site] <= 0:
-                yield NormalizerError(
+                yield ObservationError(
                     f"The {name} RMS at site {site % len(self.labels)} ({self.labels[site]}) is 0 and cannot be a "
                     "normalizer; an all-zero embedding or readout has no ratios."
                 )
         for what, ratios in zip(rms, self.ratios, strict=True):
             for site in np.flatnonzero(~np.isfinite(ratios[member])).tolist():
-                yield NonfiniteObservation(
+                yield ObservationError(
                     f"The {what} ratio at site {site} ({self.labels[site]}) overflows; its normalizer is too close to "
                     "zero."
                 )
@@ -138,20 +134,22 @@ def measure(tape: Tape, *, parameter_gradients: bool = False, tokens: bool = Fal
 
     `tokens` adds the quantiles of single tokens' RMS, which a sweep has no use for. `told` hears of every site that the
     reverse pass has reached.
-    Raises `GeometryError` where shapes do not belong together and `MissingAdjoint`, naming the site, where the loss
-    does not depend on a state, or where the forward ran without gradients. The reverse pass frees the tape's graph, so
+    Raises `ObservationError` where shapes do not belong together and, naming the site, where the loss does not depend
+    on a state, or where the forward ran without gradients. The reverse pass frees the tape's graph, so
     a tape is measured once.
     """
     _check_geometry(tape)
     if not tape.loss.requires_grad:
-        raise MissingAdjoint(f"The loss depends on no site, not even site 0 ({tape.labels[0]}); run it with gradients.")
+        raise ObservationError(
+            f"The loss depends on no site, not even site 0 ({tape.labels[0]}); run it with gradients."
+        )
     leaves = list(tape.parameters.values()) if parameter_gradients else []
     with _telling(tape.states, told):
         gradients = torch.autograd.grad(tape.loss.sum(), [*tape.states, *leaves], allow_unused=True)
     adjoints = []
     for site, adjoint in enumerate(gradients[: len(tape.states)]):
         if adjoint is None:
-            raise MissingAdjoint(
+            raise ObservationError(
                 f"The loss does not depend on site {site} ({tape.labels[site]}), so it has no adjoint."
             )
         adjoints.append(adjoint)
@@ -198,28 +196,28 @@ def _telling(states: Sequence[torch.Tensor], told: Told) -> Iterator[None]:
 def _check_geometry(tape: Tape) -> None:
     """Refuse a tape whose labels, states, mask and loss do not belong together, before the reverse pass."""
     if len(tape.labels) != len(tape.states) or not tape.states:
-        raise GeometryError(
+        raise ObservationError(
             f"There are {len(tape.labels)} site labels for {len(tape.states)} states; give one a state."
         )
     wanted = tape.states[0].shape
     if len(wanted) != 4 or tuple(wanted[1:3]) != tape.valid.shape or tuple(tape.loss.shape) != (wanted[0],):
-        raise GeometryError(
+        raise ObservationError(
             f"The input state {list(wanted)} is to be [members, rows, positions, width], with a validity mask "
             f"[rows, positions], not {list(tape.valid.shape)}, and a loss a member, not {list(tape.loss.shape)}."
         )
     for site, state in enumerate(tape.states):
         if state.shape != wanted:
-            raise GeometryError(
+            raise ObservationError(
                 f"The state at site {site} ({tape.labels[site]}) has shape {list(state.shape)}, not {list(wanted)} as "
                 "at the input."
             )
         if not state.requires_grad:
-            raise MissingAdjoint(
+            raise ObservationError(
                 f"Site {site} ({tape.labels[site]}) was recorded without gradients, so it has no adjoint."
             )
     for part in tape.contributions:
         if not part.raw.shape == part.contribution.shape == part.stream.shape == wanted:
-            raise GeometryError(
+            raise ObservationError(
                 f"The {part.branch} contribution at site {part.site} does not have the states' shape {list(wanted)}."
             )
 

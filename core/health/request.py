@@ -8,7 +8,7 @@ from core.decoder.base_draw import XAVIER, Distribution
 from core.decoder.batch import Batch, chapter_batch
 from core.decoder.config import DEVICES, DTYPE_NAMES, Budget, DecoderConfig
 from core.decoder.parameters import layout
-from core.errors import DtypeError
+from core.errors import ConfigError
 from core.health.band import DEFAULT_BAND, Band
 from core.numerals import checked_seed
 from core.recipes.catalogue import DEFAULT, recipe
@@ -42,6 +42,6 @@ class ObserveRequest:
 def checked_names(dtype: str, device: str) -> None:
     """Refuse a floating type or device that the engine does not know."""
     if dtype not in DTYPE_NAMES:
-        raise DtypeError(f"The dtype {str(dtype)[:40]!r} is not offered; choose one of {', '.join(DTYPE_NAMES)}.")
+        raise ConfigError(f"The dtype {str(dtype)[:40]!r} is not offered; choose one of {', '.join(DTYPE_NAMES)}.")
     if device not in DEVICES:
-        raise DtypeError(f"The device {str(device)[:40]!r} is not offered; choose cpu or cuda.")
+        raise ConfigError(f"The device {str(device)[:40]!r} is not offered; choose cpu or cuda.")

@@ -34,7 +34,7 @@ def rms_of_rows(values: torch.Tensor) -> torch.Tensor:
 def valid_rms(x: torch.Tensor, valid: npt.NDArray[np.bool_]) -> torch.Tensor:
     """sqrt(sum of squares over valid positions and features / (n D)) of every member: float64 `[E]`.
 
-    Raises `GeometryError` where shapes do not fit and `NoValidPositions` where nothing is valid.
+    Raises `ObservationError` where shapes do not fit or nothing is valid.
     """
     return rms_of_rows(select_valid(x, valid))
 

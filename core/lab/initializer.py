@@ -50,7 +50,7 @@ def init_document(
 ) -> dict[str, Any]:
     """The `init` document of a `[fan_in, fan_out]` matrix drawn from `seed`.
 
-    Raises `SeedError`, the refusals of a Xavier matrix in their order, and `BudgetError` past `max_weights`.
+    Raises `ConfigError`, the refusals of a Xavier matrix in their order, and `BudgetError` past `max_weights`.
     """
     generator = SplitMix64(seed)
     initial_state = generator.state

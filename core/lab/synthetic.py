@@ -20,7 +20,7 @@ SYNTHETIC_RATIOS: Mapping[str, tuple[float, ...]] = MappingProxyType(
 def synthetic_classifiers(
     ratios: Mapping[str, Sequence[float]] = SYNTHETIC_RATIOS, band: Band = DEFAULT_BAND
 ) -> dict[str, dict[str, list[Any]]]:
-    """Each named array with its verdicts, element by element; raises `BandError` at a ratio that is not finite."""
+    """Each named array with its verdicts, element by element; raises `ConfigError` at a ratio that is not finite."""
     return {
         name: {"ratios": list(values), "bands": [classify(value, band) for value in values]}
         for name, values in ratios.items()

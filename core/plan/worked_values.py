@@ -52,7 +52,7 @@ def worked_values(
 
 
 def checked_depth(blocks: int) -> int:
-    """`blocks` as a positive number of complete blocks up to 2^53; raises `ZeroDepth` or `ConfigError`."""
+    """`blocks` as a positive number of complete blocks up to 2^53; raises `ConstructionError` or `ConfigError`."""
     if isinstance(blocks, bool) or not isinstance(blocks, int) or blocks > LARGEST_SIZE:
         raise ConfigError(f"blocks is {shown(blocks)}; it must be a whole number between 1 and 2^53.")
     depth_factor(blocks)

@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Literal
 
 from core.decoder.graph import DepthLaw
-from core.errors import ZeroDepth
+from core.errors import ConstructionError
 
 Normalize = Literal["columns", "rows"]
 # How tightly the outermost operator of an expression binds.
@@ -139,5 +139,7 @@ def forward_factor(factor: Expression) -> DepthLaw:
 def depth_factor(blocks: int) -> float:
     """L^(-1/2) for L > 0 complete blocks; refuses L = 0, where it is not defined."""
     if isinstance(blocks, bool) or not isinstance(blocks, int) or blocks <= 0:
-        raise ZeroDepth(f"The depth factor L^(-1/2) is not defined at {blocks!r} blocks; use at least one block.")
+        raise ConstructionError(
+            f"The depth factor L^(-1/2) is not defined at {blocks!r} blocks; use at least one block."
+        )
     return 1.0 / math.sqrt(blocks)

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from core.errors import SchedulerError, shown
+from core.errors import SweepError, shown
 from core.sweep.plan import Chunk
 from core.sweep.run import SweepRun
 
@@ -45,7 +45,7 @@ def check_address(address: str) -> tuple[str, int]:
             return parts.hostname, parts.port
     except ValueError:
         pass
-    raise SchedulerError(
+    raise SweepError(
         f"{shown(address)} is no address of a Dask scheduler; write it as `dask scheduler` shows it, such as "
         "tcp://127.0.0.1:8786."
     )
@@ -68,7 +68,7 @@ def connected(address: str) -> Iterator[Any]:
         _greeted(address, place)
         client = dask.Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
-        raise SchedulerError(
+        raise SweepError(
             f"No Dask scheduler answers at {address[:80]!r}; start one with `dask scheduler`, or leave --scheduler out."
         ) from error
     with client:
@@ -79,7 +79,7 @@ def run_on_client(run: SweepRun, client: Any) -> Iterator[int]:
     """Finish `run` on the workers of a scheduler; yields the finished cells at the start and after every answer.
 
     A task is a list of chunks that share base draws and depends on nothing else, so a lost worker costs another try of
-    what it held. Raises `SchedulerError` where a task is lost again and again.
+    what it held. Raises `SweepError` where a task is lost again and again.
     """
     dask = _distributed()
     client.register_plugin(_project_finder(dask), name=FINDER)
@@ -104,7 +104,7 @@ def _distributed() -> Any:
     try:
         dask = import_module("distributed")
     except ImportError as error:
-        raise SchedulerError(
+        raise SweepError(
             "A scheduler needs the optional package distributed; install requirements-distributed.txt, or leave "
             "--scheduler out."
         ) from error
@@ -158,7 +158,7 @@ def _answered(client: Any, completed: Any) -> Iterator[Any]:
             with suppress(OSError, TimeoutError):
                 alive = now if client.nthreads() else alive
         if now - alive > WORKERLESS_SECONDS:
-            raise SchedulerError(
+            raise SweepError(
                 f"The scheduler has had no worker for {WORKERLESS_SECONDS:.0f} seconds; start one with `dask worker` "
                 "and run the sweep again, which goes on where it stopped."
             )
@@ -168,16 +168,16 @@ def _answer(dask: Any, future: Any) -> list[tuple[ChunkResult, float]]:
     try:
         answer: list[tuple[ChunkResult, float]] = pickle.loads(future.result())
     except dask.KilledWorker as error:
-        raise SchedulerError(
+        raise SweepError(
             "The scheduler lost every worker that tried the same cells; look at the workers' memory and logs, then run "
             "the sweep again."
         ) from error
     except CancelledError as error:
-        raise SchedulerError(
+        raise SweepError(
             "The connection to the scheduler was lost; finished cells are stored, so start it and run the sweep again."
         ) from error
     except ModuleNotFoundError as error:
-        raise SchedulerError(
+        raise SweepError(
             f"A worker cannot import {error.name}; start `dask worker` in this project's folder, with what "
             "requirements-distributed.txt lists."
         ) from error

@@ -11,7 +11,7 @@ import torch
 
 from core.decoder.base_draw import BaseDraw
 from core.decoder.splitmix64 import FloatArray
-from core.errors import EngineError, ObservationError
+from core.errors import ObservationError, SweepError
 from core.health.arms import Arm, checked_device, observe_arms
 from core.recipes.catalogue import recipe
 from core.sweep.canonical import engine_version
@@ -37,7 +37,7 @@ class Engine:
         self._drawn_for: Any = None
 
     def run(self, chunk: Chunk) -> ChunkResult:
-        """Observe every seed and recipe of `chunk`; raises `EngineError` where this process may not compute it."""
+        """Observe every seed and recipe of `chunk`; raises `SweepError` where this process may not compute it."""
         _check_process(chunk)
         try:
             arms = observe_arms(
@@ -53,7 +53,7 @@ class Engine:
             return _refused(chunk, str(refusal))
         except (MemoryError, RuntimeError) as error:
             if isinstance(error, MemoryError) or "allocate memory" in str(error):
-                raise EngineError(
+                raise SweepError(
                     f"This machine's memory does not hold {len(chunk.seeds)} seeds of {chunk.config.blocks} blocks at "
                     "once; make the decoder or the batch smaller, or run fewer workers."
                 ) from error
@@ -84,12 +84,12 @@ def _refused(chunk: Chunk, reason: str) -> ChunkResult:
 def _check_process(chunk: Chunk) -> None:
     threads = torch.get_num_threads()
     if threads != 1:
-        raise EngineError(
+        raise SweepError(
             f"Torch runs on {threads} threads here, and stored numbers are those of one thread; call "
             "core.sweep.process.use_one_thread at the start of the program."
         )
     if chunk.engine != engine_version():
-        raise EngineError(
+        raise SweepError(
             f"This process has the engine {engine_version()} and the sweep wants {chunk.engine}; run the same version "
             "of the code and of torch everywhere."
         )

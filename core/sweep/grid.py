@@ -12,7 +12,7 @@ from typing import Any
 from core.decoder.base_draw import XAVIER, Distribution
 from core.decoder.batch import Batch, chapter_batch
 from core.decoder.config import Budget, DecoderConfig
-from core.errors import GridError, shown
+from core.errors import SweepError, shown
 from core.health.band import DEFAULT_BAND, Band
 from core.health.columns import INITIALIZED, SAME_BASE_CONTROL
 from core.health.request import checked_names
@@ -58,7 +58,7 @@ class SweepGrid:
     """Every combination of its axes, each recipe beside the unscaled control of the same base draw.
 
     `sizes` are decoders whose own depth is replaced by each of `blocks`. The band judges ratios and is no part of a
-    cell's identity. Raises `GridError`, or the error of the axis that is at fault.
+    cell's identity. Raises `SweepError`, or the error of the axis that is at fault.
     """
 
     blocks: tuple[int, ...] = DEPTHS
@@ -78,7 +78,7 @@ class SweepGrid:
             # A range is listed once it is known to be short enough.
             object.__setattr__(self, axis, values if isinstance(values, range) else tuple(values))
             if not getattr(self, axis):
-                raise GridError(f"The sweep has no {axis}; give at least one.")
+                raise SweepError(f"The sweep has no {axis}; give at least one.")
         self._check_size()
         object.__setattr__(self, "seeds", tuple(checked_seed(seed) for seed in self.seeds))
         # A combination is written in several ways; its cells have one identity.
@@ -90,7 +90,7 @@ class SweepGrid:
                 one = value.digest() if isinstance(value, Batch) else value
                 if one in seen:
                     name = "A batch" if isinstance(value, Batch) else shown(value)
-                    raise GridError(f"{name} stands twice among the {axis} of the sweep; give each once.")
+                    raise SweepError(f"{name} stands twice among the {axis} of the sweep; give each once.")
                 seen.add(one)
         for blocks in self.blocks:
             replace(self.sizes[0], blocks=blocks)
@@ -102,7 +102,7 @@ class SweepGrid:
         recipes = len({*self.recipes, CONTROL})
         cells = len(self.seeds) * recipes * math.prod(map(len, (self.blocks, self.sizes, self.dtypes, self.batches)))
         if cells > MAX_CELLS:
-            raise GridError(
+            raise SweepError(
                 f"The sweep has {cells:,} cells and may have {MAX_CELLS:,}; give fewer seeds, depths or recipes."
             )
 

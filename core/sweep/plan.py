@@ -9,7 +9,7 @@ from functools import cached_property
 from core.decoder.base_draw import Distribution
 from core.decoder.batch import Batch
 from core.decoder.config import DecoderConfig
-from core.errors import DepthscopeError, GridError
+from core.errors import DepthscopeError, SweepError
 from core.health.estimate import check_run
 from core.health.pace import machine_pace
 from core.health.passes import passes
@@ -79,7 +79,7 @@ class SweepPlan:
     """The grid's refused cells, and its chunks: a pure function of the grid, whatever is already stored.
 
     Refusals are decided before anything is drawn. A grid of which no cell can run is itself refused, with the reason of
-    its first cell, as a `GridError`.
+    its first cell, as a `SweepError`.
     """
 
     def __init__(self, grid: SweepGrid) -> None:
@@ -91,7 +91,7 @@ class SweepPlan:
             if (reason := _refusal(grid, setting, name)) is not None
         }
         if len(self.refusals) == len(grid.settings) * len(grid.computed):
-            raise GridError(next(iter(self.refusals.values())))
+            raise SweepError(next(iter(self.refusals.values())))
 
     @cached_property
     def groups(self) -> tuple[ChunkGroup, ...]:

@@ -13,7 +13,7 @@ from multiprocessing.connection import Connection
 from threading import Thread
 from typing import TYPE_CHECKING
 
-from core.errors import EngineError
+from core.errors import SweepError
 from core.sweep.plan import Chunk
 from core.sweep.process import compute, use_one_thread
 from core.sweep.run import SweepRun
@@ -28,7 +28,7 @@ def run_in_processes(run: SweepRun, workers: int) -> Iterator[int]:
     """Finish `run` in `workers` processes; yields the number of finished cells when a worker has started and after
     every task.
 
-    Results are stored by this process alone, as they arrive. Raises `EngineError` where workers are lost again and
+    Results are stored by this process alone, as they arrive. Raises `SweepError` where workers are lost again and
     again.
     """
     lost = 0
@@ -39,7 +39,7 @@ def run_in_processes(run: SweepRun, workers: int) -> Iterator[int]:
         except BrokenProcessPool as error:
             lost = 1 if run.done > before else lost + 1
             if lost == MAX_TRIES:
-                raise EngineError(
+                raise SweepError(
                     f"A worker process ended {MAX_TRIES} times over the same cells, perhaps for want of memory; run "
                     "fewer workers or smaller decoders."
                 ) from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import chain
 
-from core.errors import GridError
+from core.errors import SweepError
 from core.numerals import SPACES, checked_seed, whole_number
 
 MAX_SEEDS = 2**22
@@ -34,12 +34,14 @@ def _seed_ranges(text: str, limit: int) -> list[range]:
         # The end is left out, so one past the largest seed is a valid end.
         stop = checked_seed(int(last) - 1) + 1 if colon and _is_positive(last) else start + 1
         if colon and not _is_positive(last):
-            raise GridError(f"The seed range {part[:60]!r} has no end; write it as first:end, such as 0:32.")
+            raise SweepError(f"The seed range {part[:60]!r} has no end; write it as first:end, such as 0:32.")
         if stop <= start:
-            raise GridError(f"The seed range {part[:60]!r} is empty; its end is left out, so it must exceed its start.")
+            raise SweepError(
+                f"The seed range {part[:60]!r} is empty; its end is left out, so it must exceed its start."
+            )
         ranges.append(range(start, stop))
         if sum(found.stop - found.start for found in ranges) > limit:
-            raise GridError(f"The seeds {text[:60]!r} are more than {limit:,}; give fewer.")
+            raise SweepError(f"The seeds {text[:60]!r} are more than {limit:,}; give fewer.")
     return ranges
 
 
@@ -49,7 +51,7 @@ def parse_sizes(label: str, text: str) -> tuple[int, ...]:
     for part in parse_names(label, text):
         size = whole_number(part)
         if size is None or size < 0:
-            raise GridError(f"{label} holds {part[:60]!r}, which is not a whole number; write it as 1,2,4.")
+            raise SweepError(f"{label} holds {part[:60]!r}, which is not a whole number; write it as 1,2,4.")
         sizes.append(size)
     return tuple(sizes)
 
@@ -70,7 +72,7 @@ def parse_names(label: str, text: str) -> tuple[str, ...]:
     """Names joined by commas."""
     parts = [part.strip(SPACES) for part in text.split(",")]
     if "" in parts:
-        raise GridError(f"{label} is {text[:60]!r}, with an empty place between commas; leave no place empty.")
+        raise SweepError(f"{label} is {text[:60]!r}, with an empty place between commas; leave no place empty.")
     return tuple(parts)
 
 

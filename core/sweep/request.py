@@ -9,7 +9,7 @@ from typing import Any
 
 from core.decoder.batch import MAX_TOKENS, Batch, chapter_batch
 from core.decoder.config import DecoderConfig
-from core.errors import BatchError, GridError
+from core.errors import BatchError, SweepError
 from core.health.band import DEFAULT_BAND, Band
 from core.recipes.catalogue import DEFAULT
 from core.sweep.grid import SweepGrid
@@ -128,7 +128,7 @@ def side_by_side(lists: Mapping[str, Sequence[int]], label: Callable[[str], str]
     count = max(len(values) for values in lists.values())
     for name, values in lists.items():
         if len(values) not in (1, count):
-            raise GridError(
+            raise SweepError(
                 f"{label(name)} has {len(values)} entries beside a size list of {count}; lists of sizes go side by "
                 "side, so give one entry or as many."
             )

@@ -9,7 +9,7 @@ import numpy as np
 
 from core.decoder.config import DecoderConfig
 from core.decoder.splitmix64 import FloatArray
-from core.errors import StoreError
+from core.errors import StorageError
 from core.recipes.catalogue import recipe
 from core.sweep.cells import CellResult
 from core.sweep.grid import SweepGrid
@@ -82,11 +82,11 @@ class Results:
     def numbers(self, setting: int, recipe: str, seeds: Sequence[int]) -> FloatArray:
         """Stored rows `[len(seeds), 1 + 2 S]` of observed cells: loss, then every site's activation and adjoint RMS.
 
-        Raises `StoreError` where another process trimmed them away meanwhile.
+        Raises `StorageError` where another process trimmed them away meanwhile.
         """
         cells = [cell for _, cell in self._stored(setting, recipe, seeds)]
         if len(cells) < len(seeds):
-            raise StoreError(
+            raise StorageError(
                 f"The store {self._store.path} no longer has {len(seeds) - len(cells)} finished cells, which another "
                 "process deleted or damage hides; run the sweep again, and with another store where that does not help."
             )

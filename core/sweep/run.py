@@ -41,7 +41,7 @@ class SweepRun:
     process or in another one at the same time. A run is used by one thread at a time.
 
     The process must run torch on one thread before the first slice (`core.sweep.process.use_one_thread`, once, at the
-    start of the program); `EngineError` says so otherwise. `StoreError` is raised where the store cannot be read or
+    start of the program); `SweepError` says so otherwise. `StorageError` is raised where the store cannot be read or
     written, and what was stored before is kept. A cell without finite ratios, or a recipe or size that cannot run, is
     no error but a refused cell: it counts as done, stands in every table with its reason, and stops nothing.
 

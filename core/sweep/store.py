@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from core.errors import StoreError
+from core.errors import StorageError
 from core.files import check_kind
 from core.sweep.cells import COLUMNS, Cell, CellResult, cell_in, row_of
 from core.sweep.ranges import DEFAULT_LIMIT
@@ -39,7 +39,7 @@ CREATE TABLE IF NOT EXISTS cells (
 
 
 class Store:
-    """Finished cells by key; a cell is written once and never changed. Every failure is a `StoreError`.
+    """Finished cells by key; a cell is written once and never changed. Every failure is a `StorageError`.
 
     Several processes may use one file at once. A batch of cells appears whole or not at all. A cell that does not fit
     its digest has not finished: `lookup` counts it in `damaged` and leaves it out, and `put` replaces it. `say` is told
@@ -66,7 +66,7 @@ class Store:
         try:
             place.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise StoreError(f"The folder of the store {place} cannot be made: {error.strerror or error}.") from error
+            raise StorageError(f"The folder of the store {place} cannot be made: {error.strerror or error}.") from error
         with sentences(place, "opened"):
             connection = sqlite3.connect(
                 place, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
@@ -225,11 +225,13 @@ class Store:
                     self._connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         # Read again: a store made meanwhile has its table and its id by one commit.
         if self._pragma("application_id") != APPLICATION_ID:
-            raise StoreError(f"The file {self.path} is a database of something else; give another path for the store.")
+            raise StorageError(
+                f"The file {self.path} is a database of something else; give another path for the store."
+            )
         found = self._pragma("user_version")
         if found != SCHEMA_VERSION:
             age = "an earlier" if 0 < found < SCHEMA_VERSION else "another"
-            raise StoreError(
+            raise StorageError(
                 f"The store {self.path} was written by {age} version of this program and is left as it is; move the "
                 "file away or give another path for the store."
             )
@@ -260,4 +262,4 @@ def default_store(environment: Mapping[str, str]) -> Path:
     try:
         return Path(place).expanduser()
     except RuntimeError as error:
-        raise StoreError("This user has no home folder for the store; give its path as --store.") from error
+        raise StorageError("This user has no home folder for the store; give its path as --store.") from error

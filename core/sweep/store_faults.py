@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from core.errors import StoreError
+from core.errors import StorageError
 
 # What SQLite's errors mean and what to do, by the beginning of their names; any other one is a damaged file.
 FAULTS = {
@@ -39,10 +39,10 @@ def sentences(path: Path, done: str) -> Iterator[None]:
         raise refusal(path, done, getattr(error, "sqlite_errorname", None) or "") from error
 
 
-def refusal(path: Path, done: str, error: str) -> StoreError:
+def refusal(path: Path, done: str, error: str) -> StorageError:
     """What to say of a store that cannot be opened, read or written; `error` is SQLite's name, or empty for damage."""
     reason, way = next(fault for name, fault in FAULTS.items() if error.startswith(name))
-    return StoreError(
+    return StorageError(
         f"The store {path} cannot be {done}: {reason}; what it holds is kept, so {way} or give another path for the "
         "store."
     )

@@ -170,7 +170,7 @@ def classifier_table(arrays: Mapping[str, Mapping[str, Sequence[Any]]]) -> pd.Da
 
 
 def judged_table(ratios: Sequence[float], band: Band = DEFAULT_BAND) -> pd.DataFrame:
-    """One's own ratios with their verdicts; raises `BandError` at one that is not finite."""
+    """One's own ratios with their verdicts; raises `ConfigError` at one that is not finite."""
     rows = [{"site": index, "ratio": ratio, "band": classify(ratio, band)} for index, ratio in enumerate(ratios)]
     return frame(rows, ("site", "ratio", "band"))
 

@@ -13,7 +13,7 @@ import streamlit as st
 
 from core.compare.card import card
 from core.compare.request import ComparisonRequest
-from core.errors import BudgetError, GridError
+from core.errors import BudgetError, SweepError
 from core.health.columns import INITIALIZED
 from core.recipes.catalogue import CONTROL
 from core.recipes.variants import VARIANTS
@@ -153,7 +153,7 @@ def depth_sweep(shown: Shown) -> InteractiveSweep:
     """The sweep over the depths asked for, worked off by a slice; says how far it is and asks for another run."""
     depths = parse_sizes("Depths", controls.DEPTHS.value)
     if len(depths) > MAX_DEPTHS:
-        raise GridError(f"{len(depths)} depths are asked for; give at most {MAX_DEPTHS}, or use the page Depth sweep.")
+        raise SweepError(f"{len(depths)} depths are asked for; give at most {MAX_DEPTHS}, or use the page Depth sweep.")
     sweep = _depth_sweep(shown.request, tuple(sorted(depths)))
     held = bool(st.session_state.get("hold-depths")) and not sweep.complete
     if not sweep.complete and not held:

@@ -14,7 +14,7 @@ from core.audit import audit, observe_module
 from core.audit.config_file import screen_config
 from core.decoder.batch import Batch
 from core.decoder.config import Budget, DecoderConfig
-from core.errors import BudgetError, NormalizerError
+from core.errors import BudgetError, ObservationError
 from tests.audit import zoo
 from tests.audit.families import family
 from tests.audit.plain import PlainDecoder
@@ -223,7 +223,7 @@ def test_row_19_zero_branches_and_a_zero_readout() -> None:
     silent = audit(model, ids)
     assert silent.document()["health"] is None
     assert "terminal adjoint RMS" in silent.document()["health_refusal"]
-    with pytest.raises(NormalizerError):
+    with pytest.raises(ObservationError):
         observe_module(model, ids)
 
 

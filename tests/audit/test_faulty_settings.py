@@ -12,7 +12,7 @@ import pytest
 from core.audit.fault import Trial, faulty_keys
 from core.audit.tasks import build_target, run_task
 from core.audit.worker import reply_to
-from core.errors import BudgetError, BuildError, DepthscopeError, InternalError, ModelFileError
+from core.errors import AuditError, BudgetError, DepthscopeError, InternalError
 from tests.audit.families import GPT2, SIZES
 from tests.audit.test_build import own_generator, task
 
@@ -117,9 +117,9 @@ def test_what_is_no_setting_s_doing_stays_what_it_is() -> None:
     for error in (BudgetError("too large"), MemoryError(), RuntimeError("cannot allocate memory")):
         with pytest.raises(type(error)), trial.blaming():
             raise error
-    with pytest.raises(ModelFileError, match="sets a to 5"), trial.blaming():
-        raise ModelFileError("refused")
-    with pytest.raises(BuildError, match="sets a to 5"), trial.blaming():
+    with pytest.raises(AuditError, match="sets a to 5"), trial.blaming():
+        raise AuditError("refused")
+    with pytest.raises(AuditError, match="sets a to 5"), trial.blaming():
         raise KeyError("x")
     with pytest.raises(DepthscopeError, match="forward fails"), Trial().blaming():
         raise DepthscopeError("forward fails")

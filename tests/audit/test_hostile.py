@@ -20,7 +20,7 @@ from core.audit.config_file import paths_in, read_config, screen_config
 from core.audit.weight_files import read_header, screen_folder
 from core.cli import run
 from core.decoder.config import Budget
-from core.errors import DepthscopeError, ModelFileError
+from core.errors import AuditError, DepthscopeError
 
 SMALL = {"model_type": "gpt2", "n_layer": 2, "n_head": 2, "n_embd": 8, "vocab_size": 50}
 HUGE = {"model_type": "llama", "num_hidden_layers": 126, "hidden_size": 16384, "vocab_size": 128256}
@@ -287,7 +287,7 @@ def test_an_archive_that_understates_its_sizes_is_refused(tmp_path: Path) -> Non
     path.write_bytes(bytes(data))
     target = tmp_path / "out"
     target.mkdir()
-    with pytest.raises(ModelFileError):
+    with pytest.raises(AuditError):
         unpack_model(path, target)
 
 
@@ -299,7 +299,7 @@ def test_members_that_share_their_bytes_are_refused(tmp_path: Path) -> None:
     second = data.rindex(b"PK\x01\x02")
     data[second + 42 : second + 46] = struct.pack("<I", 0)
     path.write_bytes(bytes(data))
-    with pytest.raises(ModelFileError):
+    with pytest.raises(AuditError):
         unpack_model(path, tmp_path)
 
 

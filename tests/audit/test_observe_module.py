@@ -16,7 +16,7 @@ from torch.nn.utils import parametrizations
 
 from core.audit import audit
 from core.decoder.batch import Batch
-from core.errors import AuditError, BatchError, NonfiniteObservation
+from core.errors import AuditError, BatchError, ObservationError
 from core.health import observe_module
 from core.health.observation import Observation
 from tests.audit import zoo
@@ -94,7 +94,7 @@ def test_a_weight_that_is_not_finite_is_named(name: str, value: float) -> None:
 def test_a_head_that_is_not_finite_is_named() -> None:
     model = built()
     model.head.weight.data[3, 3] = float("nan")
-    with pytest.raises(NonfiniteObservation, match=r"^The parameter 'head\.weight' holds infinite or NaN values"):
+    with pytest.raises(ObservationError, match=r"^The parameter 'head\.weight' holds infinite or NaN values"):
         observe_module(model, IDS)
 
 

@@ -18,7 +18,7 @@ from core.audit.names import ParameterNames, block_numbers, common_prefix, numbe
 from core.audit.result import topology
 from core.audit.statistics import distribution, standard_deviation
 from core.decoder.batch import Batch
-from core.errors import BatchError, BudgetError, NoValidPositions
+from core.errors import BatchError, BudgetError, ObservationError
 from tests.audit import zoo
 
 
@@ -125,7 +125,7 @@ def test_the_default_batch_is_the_same_everywhere() -> None:
         ("text", BatchError),
         (5, BatchError),
         ({"x": 5}, BatchError),
-        (torch.tensor([[1]]), NoValidPositions),
+        (torch.tensor([[1]]), ObservationError),
         (torch.tensor([[1, 99]]), BatchError),
         (Batch.from_rows([[1, 2]], [[2, 3]], None, [[0, 1]]), BatchError),
     ],

@@ -22,7 +22,7 @@ from core.audit.survey import COLUMNS, FAMILY_SECONDS, survey, survey_row
 from core.audit.survey_table import SHIPPED, shipped_survey, state_counts, survey_counts, survey_manifest
 from core.cli import run
 from core.command.survey import write_survey
-from core.errors import ModelFileError
+from core.errors import AuditError
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -78,7 +78,7 @@ def test_a_layer_that_waits_for_an_image_is_named() -> None:
 
 
 def test_unknown_families_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(ModelFileError, match="vit"):
+    with pytest.raises(AuditError, match="vit"):
         family_settings("vit", 2)
     for names in ("llama,vit", ",", "../x"):
         assert run(["survey", "--families", names, "--out", str(tmp_path)]) == 2

@@ -17,7 +17,7 @@ from core.decoder.base_draw import BaseDraw
 from core.decoder.batch import Batch
 from core.decoder.config import Budget, DecoderConfig
 from core.decoder.forward_pass import forward
-from core.errors import BatchError, BudgetError, DtypeError, RecipeError, SeedError
+from core.errors import BatchError, BudgetError, ConfigError, RecipeError
 from core.health.band import Band
 from core.health.columns import SITE_COLUMNS
 from core.health.report import observe_document
@@ -200,12 +200,12 @@ class TestRefusals:
             ({"recipes": ("peri-norm+gpt2", "gpt2+peri-norm")}, RecipeError, "stands twice"),
             ({"recipes": ("nothing",)}, RecipeError, "unknown"),
             ({"seeds": ()}, RecipeError, "at least one seed"),
-            ({"seeds": (-1,)}, SeedError, "-1"),
+            ({"seeds": (-1,)}, ConfigError, "-1"),
             ({"depths": (2, 2)}, RecipeError, "each depth once"),
             ({"depths": (5000,)}, BudgetError, "5000 blocks"),
             ({"budget": Budget(max_parameters=10)}, BudgetError, "pass the budget"),
             ({"batch": Batch.from_rows([[1] * 9], [[1] * 9])}, BatchError, "9 positions"),
-            ({"dtype": "float16"}, DtypeError, "float16"),
+            ({"dtype": "float16"}, ConfigError, "float16"),
         ],
     )
     def test_one_sentence(self, changes: dict, error: type[Exception], sentence: str) -> None:

@@ -20,9 +20,7 @@ from core.decoder.splitmix64 import INCREMENT, MASK, SplitMix64
 from core.errors import (
     BudgetError,
     ConstructionError,
-    LayoutError,
     RecipeError,
-    ZeroDepth,
 )
 from core.recipes.catalogue import recipe
 from core.recipes.law import depth_factor
@@ -245,7 +243,7 @@ class TestModifiedParameters:
             del fresh.parameters["final_norm.gain"]
             if kind == "renamed":
                 fresh.parameters["last_norm.gain"] = leaf
-        with pytest.raises(LayoutError):
+        with pytest.raises(ConstructionError):
             fresh.complete()
         assert generator.state == SEED
 
@@ -269,7 +267,7 @@ class TestFreshOnly:
 
     @pytest.mark.parametrize("blocks", [0, -1, True, 2.0, "8", None])
     def test_zero_depth(self, blocks: int) -> None:
-        with pytest.raises(ZeroDepth, match="at least one block"):
+        with pytest.raises(ConstructionError, match="at least one block"):
             depth_factor(blocks)
 
     @given(st.integers(1, 4096))
@@ -319,7 +317,7 @@ class TestRestore:
             del values[name]
             if kind != "missing":
                 values[name if kind == "reordered" else "blocks.0.ffn.upper.weight"] = tensor
-        with pytest.raises(LayoutError):
+        with pytest.raises(ConstructionError):
             restore(decoder.record, values)
 
 

@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save_file
 
 from core.construction.storage import load_run, save_run
 from core.decoder.config import Budget, DecoderConfig
-from core.errors import BudgetError, ConstructionError, DepthscopeError, LayoutError, StorageError
+from core.errors import BudgetError, ConstructionError, DepthscopeError, StorageError
 from core.health.report import built_run, observe_document, restored_document
 from core.health.request import ObserveRequest
 from tests.support import PACKED, batch_of
@@ -182,17 +182,17 @@ class TestBrokenFolders:
 
     def test_another_shape(self, folder: Path) -> None:
         self.edited(folder, lambda tensors: tensors.update({WRITER: tensors[WRITER].T.contiguous()}))
-        with pytest.raises(LayoutError, match=rf"{WRITER} has shape \[8, 6\]"):
+        with pytest.raises(ConstructionError, match=rf"{WRITER} has shape \[8, 6\]"):
             load_run(folder)
 
     def test_an_extra_tensor(self, folder: Path) -> None:
         self.edited(folder, lambda tensors: tensors.update({"head.weight": torch.ones(8, 110, dtype=torch.float64)}))
-        with pytest.raises(LayoutError, match=r"holds the unknown tensor 'head\.weight'"):
+        with pytest.raises(ConstructionError, match=r"holds the unknown tensor 'head\.weight'"):
             load_run(folder)
 
     def test_a_missing_tensor(self, folder: Path) -> None:
         self.edited(folder, lambda tensors: tensors.pop(WRITER))
-        with pytest.raises(LayoutError, match=f"lacks tensor '{WRITER}'"):
+        with pytest.raises(ConstructionError, match=f"lacks tensor '{WRITER}'"):
             load_run(folder)
 
     @pytest.mark.parametrize("value", [math.nan, math.inf])
@@ -204,7 +204,7 @@ class TestBrokenFolders:
     def test_weights_of_another_decoder(self, folder: Path, tmp_path: Path) -> None:
         other = saved(tmp_path / "other", config=DecoderConfig(blocks=2))
         shutil.copy(other / "initialized.safetensors", folder)
-        with pytest.raises(LayoutError, match="lacks tensor"):
+        with pytest.raises(ConstructionError, match="lacks tensor"):
             load_run(folder)
 
     def test_a_foreign_folder(self, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from core.decoder.batch import Batch, chapter_batch, parse_rows
 from core.decoder.config import DecoderConfig
-from core.errors import BatchError, NoValidPositions
+from core.errors import BatchError, ObservationError
 from tests.oracles.plain_decoder import make_row
 from tests.support import PACKED, batch_of, refused
 
@@ -160,7 +160,7 @@ class TestRefusals:
     @pytest.mark.parametrize("valid", [[[False]], [[False, False], [False]]])
     def test_nothing_valid(self, valid: list[list[bool]]) -> None:
         rows = [[1] * len(row) for row in valid]
-        with pytest.raises(NoValidPositions, match="mark at least one position valid"):
+        with pytest.raises(ObservationError, match="mark at least one position valid"):
             Batch.from_rows(rows, rows, valid)
 
     @pytest.mark.parametrize("valid", [True, False])

@@ -15,7 +15,7 @@ from core.decoder.config import DecoderConfig
 from core.decoder.parameters import BLOCK_MATRICES, WRITERS, layout
 from core.decoder.splitmix64 import SplitMix64
 from core.decoder.xavier import validate_name
-from core.errors import SeedError
+from core.errors import ConfigError
 from tests.oracles.plain_weights import Sizes, plain_names
 
 
@@ -94,9 +94,9 @@ def test_a_part_of_a_draw_is_where_its_offset_says(config: DecoderConfig, seeds:
 
 
 def test_a_draw_needs_a_seed() -> None:
-    with pytest.raises(SeedError, match="give at least one"):
+    with pytest.raises(ConfigError, match="give at least one"):
         BaseDraw(DecoderConfig(), [])
-    with pytest.raises(SeedError, match=r"outside 0 to 2\^64 - 1"):
+    with pytest.raises(ConfigError, match=r"outside 0 to 2\^64 - 1"):
         BaseDraw(DecoderConfig(), [0, 2**64])
 
 

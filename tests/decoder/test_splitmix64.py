@@ -20,7 +20,7 @@ from core.decoder.splitmix64 import (
     scaled_units,
     units,
 )
-from core.errors import SeedError
+from core.errors import ConfigError
 
 MASK = 2**64 - 1
 SEEDS = st.sampled_from([0, 1, 17, 4701, 2**63, MASK]) | st.integers(0, MASK)
@@ -168,7 +168,7 @@ REJECTED: dict[str, Any] = {
 @pytest.mark.parametrize("name", REJECTED)
 @pytest.mark.parametrize("construct", [checked_seed, SplitMix64, SplitMix64.from_state])
 def test_seeds_that_are_rejected(name: str, construct: Callable[[Any], object]) -> None:
-    with pytest.raises(SeedError) as caught:
+    with pytest.raises(ConfigError) as caught:
         construct(REJECTED[name])
     assert str(caught.value).endswith(".")
     assert len(str(caught.value)) < 200

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from core.errors import BandError
+from core.errors import ConfigError
 from core.health.band import DEFAULT_BAND, Band, classify, parse_band
 
 POSITIVE = st.floats(min_value=5e-324, allow_nan=False, allow_infinity=False)
@@ -52,7 +52,7 @@ def test_an_undefined_ratio_of_an_array_has_no_side() -> None:
 
 @pytest.mark.parametrize("ratio", [math.nan, math.inf, -math.inf])
 def test_a_nonfinite_ratio_has_no_place(ratio: float) -> None:
-    with pytest.raises(BandError, match="not finite"):
+    with pytest.raises(ConfigError, match="not finite"):
         classify(ratio)
 
 
@@ -61,12 +61,12 @@ def test_a_nonfinite_ratio_has_no_place(ratio: float) -> None:
     [(0.0, 1.0), (-1.0, 1.0), (1.0, math.inf), (math.nan, 1.0), (1.0, math.nan), (True, 2.0), ("1", 2.0), (None, 1.0)],
 )
 def test_limits_are_positive_and_finite(lower: float, upper: float) -> None:
-    with pytest.raises(BandError, match="not a positive finite number"):
+    with pytest.raises(ConfigError, match="not a positive finite number"):
         Band(lower, upper)
 
 
 def test_limits_are_in_order() -> None:
-    with pytest.raises(BandError, match="lower limit 2 is above its upper limit 1"):
+    with pytest.raises(ConfigError, match="lower limit 2 is above its upper limit 1"):
         Band(2.0, 1.0)
     assert classify(1.0, Band(1.0, 1.0)) == "within"
 
@@ -78,5 +78,5 @@ def test_a_band_from_text(text: str, band: tuple[float, float]) -> None:
 
 @pytest.mark.parametrize("text", ["", "1", "1,2,3", "a,b", "1;2", "nan,1", "1,inf", "2,1", "0,1", "-1,1", "1,", ",1"])
 def test_text_that_is_no_band(text: str) -> None:
-    with pytest.raises(BandError):
+    with pytest.raises(ConfigError):
         parse_band(text)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from core.decoder.config import DecoderConfig
-from core.errors import NonfiniteObservation, NormalizerError
+from core.errors import ObservationError
 from core.health.band import Band
 from core.health.diagnosis import diagnose_arm
 from core.health.document import arm_document
@@ -108,9 +108,9 @@ def test_a_member_without_ratios_is_refused_and_the_others_are_not() -> None:
     broken = observation.activation_rms.copy()
     broken[1, 2], broken[2, 0] = np.nan, 0.0
     observation = replace(observation, activation_rms=broken)
-    with pytest.raises(NonfiniteObservation, match=r"activation at site 2 \(block.0.after_feed_forward\)"):
+    with pytest.raises(ObservationError, match=r"activation at site 2 \(block.0.after_feed_forward\)"):
         arm_document(observation, 1)
-    with pytest.raises(NormalizerError, match=r"site 0 \(input\) is 0"):
+    with pytest.raises(ObservationError, match=r"site 0 \(input\) is 0"):
         arm_document(observation, 2)
     assert arm_document(observation, 0)["loss_nats"] == 5.0
 

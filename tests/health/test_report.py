@@ -12,7 +12,7 @@ from core.construction.drawn_weights import DrawnWeights
 from core.decoder.base_draw import BaseDraw, Distribution
 from core.decoder.batch import Batch
 from core.decoder.config import Budget, DecoderConfig
-from core.errors import BatchError, BudgetError, DtypeError, RecipeError, SeedError
+from core.errors import BatchError, BudgetError, ConfigError, RecipeError
 from core.health.estimate import MEMORY_SHARE, estimate
 from core.health.report import built_run, observe_document, restored_document
 from core.health.request import ObserveRequest
@@ -63,13 +63,13 @@ def test_every_recipe_is_observed_beside_one_control(recipe: Any) -> None:
     ("change", "error"),
     [
         ({"budget": Budget(max_parameters=10)}, BudgetError),
-        ({"seed": -1}, SeedError),
+        ({"seed": -1}, ConfigError),
         ({"recipe": "none"}, RecipeError),
         ({"recipe": "deepscalelm", "config": DecoderConfig(blocks=1, vocabulary=110, positions=6)}, RecipeError),
         ({"batch": Batch.from_rows([[110]], [[0]])}, BatchError),
         ({"batch": Batch.from_rows([[0] * 7], [[0] * 7])}, BatchError),
-        ({"dtype": "float16"}, DtypeError),
-        ({"device": "tpu"}, DtypeError),
+        ({"dtype": "float16"}, ConfigError),
+        ({"device": "tpu"}, ConfigError),
     ],
 )  # fmt: skip
 def test_a_refusal_comes_before_any_draw(

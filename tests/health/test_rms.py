@@ -12,7 +12,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.errors import GeometryError, NoValidPositions
+from core.errors import ObservationError
 from core.health.rms import cosine_of_rows, valid_rms
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
@@ -108,12 +108,12 @@ class TestSelection:
 
 @pytest.mark.parametrize("shape", [(1, 2, 4, 3), (1, 3, 3, 3), (2, 3), (1, 6, 3)])
 def test_geometry_that_does_not_fit_is_refused(shape: tuple[int, ...]) -> None:
-    with pytest.raises(GeometryError, match=r"\[2, 3\]"):
+    with pytest.raises(ObservationError, match=r"\[2, 3\]"):
         valid_rms(torch.ones(shape), np.ones((2, 3), dtype=bool))
 
 
 def test_nothing_valid_is_refused() -> None:
-    with pytest.raises(NoValidPositions, match="No position is valid"):
+    with pytest.raises(ObservationError, match="No position is valid"):
         valid_rms(torch.ones(1, 2, 3, 4), np.zeros((2, 3), dtype=bool))
 
 

@@ -19,7 +19,6 @@ from core.errors import (
     ConfigError,
     DepthscopeError,
     InitializationError,
-    SeedError,
 )
 from core.lab.initializer import bin_edges, expected_propagation, init_document, population
 
@@ -168,8 +167,8 @@ def test_input_variances_that_cannot_be_are_refused(variance: float) -> None:
 @pytest.mark.parametrize(
     ("fan_in", "fan_out", "seed", "error"),
     [
-        (2, 2, -1, SeedError),
-        (2, 2, 2**64, SeedError),
+        (2, 2, -1, ConfigError),
+        (2, 2, 2**64, ConfigError),
         (-1, 2, 17, "type"),
         (0, 0, 17, "zero fan_in"),
         (2, 0, 17, "zero fan_out"),

@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 import torch
 
-from core.errors import DepthscopeError, LabError, SeedError
+from core.errors import ConfigError, DepthscopeError, LabError
 from core.lab.experiment import Result
 from core.lab.experiments import EXPERIMENTS, SCHEMA, experiment, listing
 from core.lab.norm.norm_steps import NormStepsOptions
@@ -160,7 +160,7 @@ def test_options_are_frozen_and_complete() -> None:
 def test_values_that_no_option_takes_are_one_sentence(options: Any, given: dict[str, Any], text: str) -> None:
     with pytest.raises(DepthscopeError, match=text) as caught:
         options.parse(given)
-    assert isinstance(caught.value, LabError | SeedError)
+    assert isinstance(caught.value, LabError | ConfigError)
     assert str(caught.value).endswith(".")
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 300

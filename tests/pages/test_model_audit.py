@@ -24,7 +24,7 @@ from core.audit.initialization.rebuild import rebuilder_of
 from core.audit.run import audit
 from core.audit.target import family_task
 from core.audit.tasks import build_target
-from core.errors import BuildError
+from core.errors import AuditError
 from pages.common import allowance
 from pages.model_audit import audits, controls, uploads
 from tests.audit.families import GPT2
@@ -74,7 +74,7 @@ class Answering:
     def result(self) -> Document:
         if Answering.document is None:
             self._over.wait(30)
-            raise BuildError("The child was ended.")
+            raise AuditError("The child was ended.")
         return copy.deepcopy(Answering.document)
 
     def end(self) -> None:

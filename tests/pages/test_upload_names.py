@@ -13,7 +13,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.audit import tasks, worker
-from core.errors import AuditError, ModelFileError, shown
+from core.errors import AuditError, shown
 from pages.common import jobs
 from pages.model_audit import audits
 from tests.pages.conftest import Open
@@ -143,7 +143,7 @@ def test_what_the_child_refuses_is_called_by_the_uploads_name(open_app: Open, mo
     assert refused(app) == "'my own model.json': The model cannot be built: for want of a reason."
 
 
-@pytest.mark.parametrize("kind", [OSError, ModelFileError])
+@pytest.mark.parametrize("kind", [OSError, AuditError])
 def test_a_library_that_names_the_folder_is_heard_with_the_uploads_name(
     monkeypatch: pytest.MonkeyPatch, kind: type[Exception]
 ) -> None:

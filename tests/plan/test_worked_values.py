@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.errors import BandError, ConfigError, DepthscopeError, InitializationError, ZeroDepth
+from core.errors import ConfigError, ConstructionError, DepthscopeError, InitializationError
 from core.health.band import Band
 from core.lab.synthetic import synthetic_classifiers
 from core.plan.worked_values import (
@@ -92,8 +92,8 @@ def test_laws_of_any_depth(blocks: int, weight: float, variance: float) -> None:
 @pytest.mark.parametrize(
     ("call", "error"),
     [
-        (lambda: worked_values([0]), ZeroDepth),
-        (lambda: worked_values([-1]), ZeroDepth),
+        (lambda: worked_values([0]), ConstructionError),
+        (lambda: worked_values([-1]), ConstructionError),
         (lambda: worked_values([True]), ConfigError),
         (lambda: worked_values([1.0]), ConfigError),  # type: ignore[list-item]
         (lambda: worked_values([10**5000]), ConfigError),
@@ -118,5 +118,5 @@ def test_synthetic_arrays_have_the_published_verdicts() -> None:
 def test_synthetic_arrays_follow_the_band_and_the_supplied_ratios() -> None:
     own = synthetic_classifiers({"mine": [0.5, 2.0, 2.0000000000000004]}, Band(0.5, 2.0))
     assert own == {"mine": {"ratios": [0.5, 2.0, 2.0000000000000004], "bands": ["within", "within", "above"]}}
-    with pytest.raises(BandError):
+    with pytest.raises(ConfigError):
         synthetic_classifiers({"mine": [float("nan")]})

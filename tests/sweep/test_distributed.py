@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from core.errors import SchedulerError
+from core.errors import SweepError
 from core.sweep import distributed
 from core.sweep.process import compute
 from core.sweep.run import SweepRun
@@ -151,7 +151,7 @@ def test_without_the_optional_package_the_way_out_is_said(tmp_path: Path, monkey
     monkeypatch.setitem(sys.modules, "distributed", None)
     with (
         Store.open(tmp_path / "cells.sqlite") as store,
-        pytest.raises(SchedulerError, match="requirements-distributed"),
+        pytest.raises(SweepError, match="requirements-distributed"),
     ):
         next(distributed.run_on_client(SweepRun(small_grid(), store), None))
 

@@ -17,7 +17,7 @@ from core.decoder.base_draw import BaseDraw, Distribution
 from core.decoder.batch import Batch, chapter_batch
 from core.decoder.config import DecoderConfig
 from core.decoder.splitmix64 import FloatArray
-from core.errors import EngineError
+from core.errors import SweepError
 from core.health.report import observe_document
 from core.health.request import ObserveRequest
 from core.recipes.catalogue import RECIPES, recipe
@@ -178,10 +178,10 @@ def test_a_member_without_finite_ratios_is_refused_beside_sound_ones() -> None:
 
 def test_a_process_on_two_threads_or_with_other_code_is_refused() -> None:
     chunk = chunks_of(small_grid())[0]
-    with pytest.raises(EngineError, match="wants other"):
+    with pytest.raises(SweepError, match="wants other"):
         Engine().run(replace(chunk, engine="other"))
     torch.set_num_threads(2)
-    with pytest.raises(EngineError, match="use_one_thread"):
+    with pytest.raises(SweepError, match="use_one_thread"):
         Engine().run(chunk)
 
 

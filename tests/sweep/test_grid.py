@@ -9,7 +9,7 @@ import pytest
 from core.decoder.base_draw import Distribution
 from core.decoder.batch import Batch, chapter_batch
 from core.decoder.config import DecoderConfig
-from core.errors import BudgetError, ConfigError, DepthscopeError, DtypeError, GridError, RecipeError, SeedError
+from core.errors import BudgetError, ConfigError, DepthscopeError, RecipeError, SweepError
 from core.health.band import Band
 from core.recipes.catalogue import recipe
 from core.sweep.grid import GridArm, SweepGrid
@@ -66,22 +66,22 @@ def test_batches_are_labelled_by_shape_and_counted_where_shapes_repeat() -> None
 @pytest.mark.parametrize(
     ("axes", "error"),
     [
-        ({"blocks": ()}, GridError),
-        ({"seeds": ()}, GridError),
-        ({"batches": ()}, GridError),
-        ({"blocks": (1, 1)}, GridError),
-        ({"seeds": (3, 4, 3)}, GridError),
-        ({"recipes": ("gpt2", "gpt2")}, GridError),
-        ({"recipes": ("lns+gpt2", "gpt2+lns")}, GridError),
-        ({"sizes": (DecoderConfig(blocks=2), DecoderConfig(blocks=3))}, GridError),
-        ({"batches": (chapter_batch(), chapter_batch())}, GridError),
-        ({"blocks": tuple(range(1, 3000)), "seeds": tuple(range(3000))}, GridError),
+        ({"blocks": ()}, SweepError),
+        ({"seeds": ()}, SweepError),
+        ({"batches": ()}, SweepError),
+        ({"blocks": (1, 1)}, SweepError),
+        ({"seeds": (3, 4, 3)}, SweepError),
+        ({"recipes": ("gpt2", "gpt2")}, SweepError),
+        ({"recipes": ("lns+gpt2", "gpt2+lns")}, SweepError),
+        ({"sizes": (DecoderConfig(blocks=2), DecoderConfig(blocks=3))}, SweepError),
+        ({"batches": (chapter_batch(), chapter_batch())}, SweepError),
+        ({"blocks": tuple(range(1, 3000)), "seeds": tuple(range(3000))}, SweepError),
         ({"blocks": (0,)}, ConfigError),
-        ({"seeds": (-1,)}, SeedError),
-        ({"seeds": (2**64,)}, SeedError),
+        ({"seeds": (-1,)}, ConfigError),
+        ({"seeds": (2**64,)}, ConfigError),
         ({"recipes": ("depth",)}, RecipeError),
-        ({"dtypes": ("float16",)}, DtypeError),
-        ({"device": "tpu"}, DtypeError),
+        ({"dtypes": ("float16",)}, ConfigError),
+        ({"device": "tpu"}, ConfigError),
     ],
 )
 def test_what_makes_no_grid_is_refused(axes: dict[str, object], error: type[DepthscopeError]) -> None:
@@ -120,5 +120,5 @@ def test_too_many_cells_are_refused_by_the_lengths_of_the_axes_before_seeds_are_
 ) -> None:
     monkeypatch.setattr("core.sweep.grid.checked_seed", None)
     assert seeds_or_range("0:4194304") == range(4194304)
-    with pytest.raises(GridError, match="25,165,824 cells"):
+    with pytest.raises(SweepError, match="25,165,824 cells"):
         SweepGrid(blocks=(1, 2, 4), seeds=range(4194304))

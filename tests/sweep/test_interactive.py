@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from core.decoder.config import DecoderConfig
-from core.errors import BudgetError, StoreError
+from core.errors import BudgetError, StorageError
 from core.sweep.allowance import Allowance
 from core.sweep.grid import SweepGrid
 from core.sweep.interactive import InteractiveSweep
@@ -219,7 +219,7 @@ def test_a_store_that_fails_stops_the_sweep_with_its_sentence(store: Store, monk
     done = sweep.done
 
     def full(*_: object) -> int:
-        raise StoreError("The store is full.")
+        raise StorageError("The store is full.")
 
     monkeypatch.setattr(Store, "put", full)
     sweep.advance()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from core.decoder.config import Budget, DecoderConfig
 from core.decoder.parameters import layout
-from core.errors import GridError
+from core.errors import SweepError
 from core.sweep.grid import SweepGrid
 from core.sweep.plan import MAX_MEMBERS, SweepPlan
 from core.sweep.run import SweepRun
@@ -115,5 +115,5 @@ def test_a_plan_costs_what_a_run_on_an_empty_store_does() -> None:
 
 
 def test_a_grid_of_which_no_cell_can_run_is_itself_refused() -> None:
-    with pytest.raises(GridError, match="4096"):
+    with pytest.raises(SweepError, match="4096"):
         SweepPlan(small_grid(blocks=(5000,)))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.errors import GridError, SeedError
+from core.errors import ConfigError, SweepError
 from core.sweep.ranges import parse_names, parse_seeds, parse_sizes, seed_text
 
 
@@ -27,20 +27,20 @@ def test_a_range_leaves_its_end_out(text: str, seeds: tuple[int, ...]) -> None:
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("", GridError),
-        ("1,,2", GridError),
-        ("3:", GridError),
-        ("3:3", GridError),
-        ("5:2", GridError),
-        ("0:0", GridError),
-        ("0:99999999", GridError),
-        ("0:1:2", GridError),
-        ("-1", SeedError),
-        ("1.5", SeedError),
-        ("a:3", SeedError),
-        ("18446744073709551616", SeedError),
-        ("0:18446744073709551617", SeedError),
-        ("9" * 5000, SeedError),
+        ("", SweepError),
+        ("1,,2", SweepError),
+        ("3:", SweepError),
+        ("3:3", SweepError),
+        ("5:2", SweepError),
+        ("0:0", SweepError),
+        ("0:99999999", SweepError),
+        ("0:1:2", SweepError),
+        ("-1", ConfigError),
+        ("1.5", ConfigError),
+        ("a:3", ConfigError),
+        ("18446744073709551616", ConfigError),
+        ("0:18446744073709551617", ConfigError),
+        ("9" * 5000, ConfigError),
     ],
 )
 def test_what_is_no_range_is_refused_in_one_sentence(text: str, error: type[Exception]) -> None:
@@ -62,5 +62,5 @@ def test_sizes_and_names_are_lists() -> None:
     assert parse_sizes("--blocks", "1, 2,64") == (1, 2, 64)
     assert parse_names("--recipe", "gpt2, lns") == ("gpt2", "lns")
     for text in ("1,x", "1.0", "-2", "1,", "2" * 50):
-        with pytest.raises(GridError, match="--blocks"):
+        with pytest.raises(SweepError, match="--blocks"):
             parse_sizes("--blocks", text)

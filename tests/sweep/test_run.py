@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from core.errors import StoreError
+from core.errors import StorageError
 from core.sweep.engine import ChunkResult, Engine
 from core.sweep.grid import SweepGrid
 from core.sweep.plan import Chunk
@@ -156,7 +156,7 @@ def test_cells_deleted_meanwhile_are_missed_in_a_sentence(store: Store) -> None:
     run = finish(SweepRun(small_grid(), store))
     store._limit = 0
     store.trim()
-    with pytest.raises(StoreError, match="run the sweep again"):
+    with pytest.raises(StorageError, match="run the sweep again"):
         run.rows()
 
 

@@ -17,7 +17,7 @@ from threading import Barrier
 import numpy as np
 import pytest
 
-from core.errors import DepthscopeError, StoreError
+from core.errors import DepthscopeError, StorageError
 from core.sweep.cells import Cell
 from core.sweep.store import Store
 from tests.sweep.support import ROOT
@@ -89,7 +89,7 @@ def test_a_batch_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     with Store.open(tmp_path / "cells.sqlite") as store:
         with pytest.raises(KeyboardInterrupt):
             store.put(failing())
-        with pytest.raises(StoreError):
+        with pytest.raises(StorageError):
             store.put([cell(2), cell(3)._replace(recipe=object())])  # type: ignore[arg-type]
         assert store.count() == 0
         store.put([cell(4)])
@@ -115,7 +115,7 @@ def test_other_connections_writes_are_noticed_and_own_ones_are_not(tmp_path: Pat
 @pytest.mark.parametrize("content", [b"a text of somebody's own\n" * 100, b"SQLite format 3\0" + b"\xff" * 4000])
 def test_a_file_that_is_no_store_is_refused_and_left_as_it_is(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "notes").write_bytes(content)
-    with pytest.raises(StoreError, match="notes"):
+    with pytest.raises(StorageError, match="notes"):
         Store.open(tmp_path / "notes")
     assert (tmp_path / "notes").read_bytes() == content
 
@@ -124,7 +124,7 @@ def test_another_programs_database_is_refused_and_left_as_it_is(tmp_path: Path) 
     with sqlite3.connect(tmp_path / "other.sqlite") as connection:
         connection.execute("CREATE TABLE cells (name TEXT)")
     before = (tmp_path / "other.sqlite").read_bytes()
-    with pytest.raises(StoreError, match="something else"):
+    with pytest.raises(StorageError, match="something else"):
         Store.open(tmp_path / "other.sqlite")
     assert (tmp_path / "other.sqlite").read_bytes() == before
 
@@ -143,7 +143,7 @@ def test_a_damaged_store_is_refused_in_a_sentence(tmp_path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[8192:40_000] = b"\x5a" * (40_000 - 8192)
     path.write_bytes(content)
-    with pytest.raises(StoreError) as caught, Store.open(path) as store:
+    with pytest.raises(StorageError) as caught, Store.open(path) as store:
         store.lookup([cell(number).key for number in range(50)])
     assert "damaged" in str(caught.value)
 
@@ -158,7 +158,7 @@ def test_a_read_only_store_is_read_and_refuses_to_be_written_in_a_sentence() -> 
         before = path.read_bytes()
         with unprivileged(), Store.open(path) as store:
             assert len(store.lookup([cell(number).key for number in range(3)])) == 3
-            with pytest.raises(StoreError, match="may only be read"):
+            with pytest.raises(StorageError, match="may only be read"):
                 store.put([cell(4)])
             assert store.count() == 3
         assert path.read_bytes() == before
@@ -172,7 +172,7 @@ def test_a_full_disk_keeps_what_was_stored(tmp_path: Path) -> None:
     with Store.open(path) as store:
         resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 20_000, limits[1]))
         try:
-            with pytest.raises(StoreError, match="full"):
+            with pytest.raises(StorageError, match="full"):
                 store.put(cell(number, 400) for number in range(100, 200))
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)

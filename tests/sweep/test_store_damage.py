@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from core.errors import StorageError, StoreError
+from core.errors import StorageError
 from core.sweep import store as store_module
 from core.sweep.cells import COLUMNS, row_of
 from core.sweep.store import SCHEMA_VERSION, Store
@@ -105,7 +105,7 @@ def test_a_store_of_another_version_is_refused_with_a_way_out_and_left_as_it_is(
     put(path, 0, 3)
     change(path, f"PRAGMA user_version = {version}")
     before = path.read_bytes()
-    with pytest.raises(StoreError, match="left as it is; move the file away or give another path") as caught:
+    with pytest.raises(StorageError, match="left as it is; move the file away or give another path") as caught:
         Store.open(path)
     assert ("an earlier version" in str(caught.value)) == (version < SCHEMA_VERSION)
     assert path.read_bytes() == before
@@ -117,7 +117,7 @@ def test_a_store_without_its_end_is_refused_as_damaged(tmp_path: Path, lost: int
     put(path, 0, 50, size=400)
     content = path.read_bytes()[:-lost]
     path.write_bytes(content)
-    with pytest.raises(StoreError, match="damaged") as caught:
+    with pytest.raises(StorageError, match="damaged") as caught:
         Store.open(path)
     assert str(path) in str(caught.value)
     assert "move the file away or give another path" in str(caught.value)
@@ -129,7 +129,7 @@ def test_a_store_without_its_table_is_damaged_in_words_of_its_own(tmp_path: Path
     path = tmp_path / "cells.sqlite"
     put(path, 0, 1)
     change(path, "DROP TABLE cells")
-    with Store.open(path) as store, pytest.raises(StoreError, match="damaged") as caught:
+    with Store.open(path) as store, pytest.raises(StorageError, match="damaged") as caught:
         store.lookup([cell(0).key])
     assert "no such table" not in str(caught.value)
 
@@ -181,7 +181,7 @@ def test_a_store_that_stays_held_is_refused_in_a_sentence(tmp_path: Path, monkey
     holder = sqlite3.connect(path, isolation_level=None)
     with Store.open(path, say=said.append) as store:
         holder.execute("BEGIN IMMEDIATE")
-        with pytest.raises(StoreError, match=r"another program holds it; .* so end that program or give another path"):
+        with pytest.raises(StorageError, match=r"another program holds it; .* so end that program or give another"):
             store.put([cell(2)])
         holder.execute("ROLLBACK")
         assert store.count() == 1
@@ -194,6 +194,6 @@ def test_a_file_that_is_moved_away_meanwhile_is_said_to_be(tmp_path: Path) -> No
     with Store.open(path) as store:
         store.put([cell(1)])
         path.rename(tmp_path / "elsewhere")
-        with pytest.raises(StoreError, match=r"moved or deleted meanwhile; .* run the sweep again or give") as caught:
+        with pytest.raises(StorageError, match=r"moved or deleted meanwhile; .* run the sweep again or give") as caught:
             store.put([cell(2)])
     assert "read" not in str(caught.value).replace(str(path), "")

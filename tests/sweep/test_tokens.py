@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.errors import BatchError, SeedError
+from core.errors import BatchError, ConfigError
 from core.sweep.tokens import uniform_batch
 
 MASK = 2**64 - 1
@@ -40,5 +40,5 @@ def test_what_makes_no_batch_is_refused(sizes: tuple[int, int, int]) -> None:
 
 
 def test_a_seed_is_checked() -> None:
-    with pytest.raises(SeedError):
+    with pytest.raises(ConfigError):
         uniform_batch(1, 4, 10, -1)

@@ -14,7 +14,7 @@ import pytest
 from core.compare.drawing import drawing
 from core.decoder.config import DecoderConfig
 from core.decoder.fixtures import FIXTURES
-from core.errors import BandError, ConfigError
+from core.errors import ConfigError
 from core.figures import bars, studies
 from core.figures.block import block_figure
 from core.figures.sites import contribution_figure
@@ -152,7 +152,7 @@ def test_bands_judge_supplied_and_own_ratios() -> None:
     own = lab_tables.judged_table(lab_tables.parsed_ratios(" 1;0.01\n100,100.0000001 "), Band())
     assert own["band"].tolist() == ["within", "within", "within", "above"]
     valid(studies.judged_figure(own, Band()))
-    with pytest.raises(BandError, match="is not finite"):
+    with pytest.raises(ConfigError, match="is not finite"):
         lab_tables.judged_table([1.0, math.nan])
 
 
