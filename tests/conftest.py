@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,8 +14,36 @@ from hypothesis import settings
 # Tensors in tests are small, and two threads on small tensors wait for each other. Subprocesses inherit this.
 os.environ["OMP_NUM_THREADS"] = "1"
 
+# `pytest -m fast`: the laws of the core that need no other library and no process, in half a minute.
+FAST = (
+    "test_files.py", "test_numerals.py", "test_strict_json.py", "command/test_help.py", "audit/test_initialization.py",
+    "compare/test_cards.py", "construction", "decoder/test_batch.py", "decoder/test_config.py",
+    "decoder/test_distribution.py", "decoder/test_engine_gradients.py", "decoder/test_splitmix64.py",
+    "decoder/test_xavier.py", "export/test_compare.py", "figures/test_chart.py", "health", "plan/test_plan.py",
+    "recipes", "sweep/test_grid.py", "sweep/test_keys.py", "sweep/test_store.py",
+)  # fmt: skip
+HERE = Path(__file__).parent
+
 settings.register_profile("depthscope", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("depthscope")
+
+
+def is_fast(path: Path) -> bool:
+    """Whether the tests of a file belong to the fast ones."""
+    return any(path.is_relative_to(HERE / part) for part in FAST)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave other files unread where only the fast ones are asked for, for reading all takes ten seconds."""
+    wanted = config.getoption("markexpr") != "fast" or collection_path.suffix != ".py" or is_fast(collection_path)
+    return None if wanted else True
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the fast tests; a heavy one among them is not."""
+    for item in items:
+        if is_fast(item.path) and item.get_closest_marker("heavy") is None:
+            item.add_marker(pytest.mark.fast)
 
 
 @pytest.fixture(autouse=True)

@@ -133,8 +133,8 @@ def _screen_known_family(settings: Mapping[str, JsonValue], budget: Budget) -> N
 
 def _too_large(parameters: int, budget: Budget, least: str) -> BudgetError:
     return BudgetError(
-        f"The model has {least}{parameters:,} parameters, past the budget of {budget.max_parameters:,}; use --shrink, "
-        "or raise --max-parameters."
+        f"The model has {least}{parameters:,} parameters, more than the budget of {budget.max_parameters:,}; use "
+        "--shrink, or raise --max-parameters."
     )
 
 

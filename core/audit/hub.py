@@ -129,7 +129,7 @@ def built_model(model_class: Any, config: Any, *, seed: int, max_parameters: int
     count = parameters_of(model_class, config)
     if count > max_parameters:
         raise BudgetError(
-            f"{count:,} parameters pass the budget of {max_parameters:,}; make the model smaller, use --shrink, or "
+            f"{count:,} parameters exceed the budget of {max_parameters:,}; make the model smaller, use --shrink, or "
             "raise --max-parameters."
         )
     torch.manual_seed(seed)

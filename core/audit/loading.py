@@ -22,7 +22,7 @@ def loaded_model(
     """The model in float32 with the files' weights, sentences for what did not fit, missing names, whether trained."""
     count = parameters_of(model_class, config)
     if count > max_parameters:
-        raise BudgetError(f"{count:,} parameters pass the budget of {max_parameters:,}; raise --max-parameters.")
+        raise BudgetError(f"{count:,} parameters exceed the budget of {max_parameters:,}; raise --max-parameters.")
     try:
         model, info = model_class.from_pretrained(
             None,

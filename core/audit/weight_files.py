@@ -66,7 +66,8 @@ def screen_folder(folder: str | os.PathLike[str], budget: Budget, name: str | No
     total = sum(math.prod(shape) for _, shape, _ in tensors.values())
     if total > budget.max_parameters:
         raise BudgetError(
-            f"The weights hold {total:,} values, past the budget of {budget.max_parameters:,}; raise --max-parameters."
+            f"The weights hold {total:,} values, more than the budget of {budget.max_parameters:,}; raise "
+            "--max-parameters."
         )
     absent = tuple(sorted(set(promised) - set(tensors)))
     return WeightFiles(place, tensors, tuple(dict.fromkeys(twice)), absent, tuple(names))

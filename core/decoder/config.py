@@ -115,15 +115,15 @@ class Budget:
     def check(self, config: DecoderConfig, parameters: int) -> None:
         """Refuse a decoder of `parameters` coordinates that passes any limit."""
         if config.blocks > self.max_blocks:
-            raise BudgetError(f"{config.blocks} blocks pass the limit of {self.max_blocks}; ask for fewer blocks.")
+            raise BudgetError(f"{config.blocks} blocks exceed the limit of {self.max_blocks}; ask for fewer blocks.")
         if config.positions > self.max_positions:
             raise BudgetError(
-                f"{config.positions} positions pass the budget of {self.max_positions}; shorten the rows or raise "
+                f"{config.positions} positions exceed the budget of {self.max_positions}; shorten the rows or raise "
                 "--max-positions."
             )
         if parameters > self.max_parameters:
             raise BudgetError(
-                f"{parameters:,} parameters pass the budget of {self.max_parameters:,}; make the decoder smaller or "
+                f"{parameters:,} parameters exceed the budget of {self.max_parameters:,}; make the decoder smaller or "
                 "raise --max-parameters."
             )
 

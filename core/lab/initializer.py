@@ -57,7 +57,7 @@ def init_document(
     scale = xavier_scale(fan_in, fan_out)
     elements = checked_elements(scale.fan_in, scale.fan_out)
     if elements > max_weights:
-        raise BudgetError(f"{elements:,} weights pass the limit of {max_weights:,}; choose smaller fans.")
+        raise BudgetError(f"{elements:,} weights exceed the limit of {max_weights:,}; choose smaller fans.")
     weights = NamedParameter.xavier_uniform("weight", fan_in, fan_out, generator).values.reshape(-1)
     edges = bin_edges(scale.uniform_limit)
     document = {
@@ -140,5 +140,5 @@ def _powers(multiplier: float, layers: int, start: float) -> list[float]:
     for _ in range(layers):
         values.append(values[-1] * multiplier)
     if not math.isfinite(values[-1]):
-        raise ConfigError(f"The expected variance over {layers} layers passes binary64; ask for fewer layers.")
+        raise ConfigError(f"The expected variance over {layers} layers exceeds binary64; ask for fewer layers.")
     return values

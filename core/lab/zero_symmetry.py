@@ -39,7 +39,7 @@ def zero_symmetry(
         output = float(silu(before) @ v)
         gradient = np.outer(x, silu_derivative(before) * v)
     if not (np.isfinite(output) and np.isfinite(gradient).all()):
-        raise ConfigError("The output or its gradient passes binary64; choose smaller inputs and weights.")
+        raise ConfigError("The output or its gradient exceeds binary64; choose smaller inputs and weights.")
     return {
         "input": x.tolist(),
         "hidden_weights": hidden.tolist(),

@@ -33,7 +33,7 @@ class PlanRequest:
             raise ConfigError(f"context is {shown(context)}; it must be a whole number between 1 and 2^53.")
         if self.config.position_encoding == "learned" and context > self.config.positions:
             raise ConfigError(
-                f"context {context} passes the {self.config.positions} learned positions; shorten the context."
+                f"context {context} exceeds the {self.config.positions} learned positions; shorten the context."
             )
         assert all("{b}" in spec.name for spec in self.extra), "extra parameters belong to blocks"
 

@@ -20,7 +20,7 @@ def uniform_batch(rows: int, positions: int, vocabulary: int, seed: int = 0) -> 
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise BatchError(f"A batch of random tokens has {label} {shown(value)}; give a whole number from 1 on.")
     if rows * positions > MAX_TOKENS:
-        raise BatchError(f"A batch of {rows * positions:,} positions passes the limit of {MAX_TOKENS:,}.")
+        raise BatchError(f"A batch of {rows * positions:,} positions exceeds the limit of {MAX_TOKENS:,}.")
     if vocabulary > 2**31:
         raise BatchError(f"Random tokens are drawn for vocabularies up to 2^31, not {vocabulary}.")
     high = bits([checked_seed(seed)], 0, rows * (positions + 1))[0] >> np.uint64(32)

@@ -32,7 +32,7 @@ def processor_seconds(arguments: list[str]) -> float:
 
 
 def main() -> None:
-    """Print a row a verb and how many pass the limit."""
+    """Print a row a verb and how many exceed the limit."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=5)
     repeats = parser.parse_args().repeats

@@ -38,7 +38,7 @@ def timed(entry: Experiment[Any], given: dict[str, object], repeats: int) -> tup
 
 
 def main() -> None:
-    """Print a row an experiment and how many pass their limit."""
+    """Print a row an experiment and how many exceed their limit."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=7)
     repeats = parser.parse_args().repeats

@@ -102,7 +102,7 @@ def measured(tab: Visitor, page: LabPage, bench: Bench, rounds: int) -> tuple[li
 
 
 def main() -> None:
-    """Print a row an experiment and how many pass their limit."""
+    """Print a row an experiment and how many exceed their limit."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help="experiments; all unless given")
     parser.add_argument("--rounds", type=int, default=3)

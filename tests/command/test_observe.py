@@ -369,8 +369,8 @@ class TestSaveAndRestore:
     @pytest.mark.parametrize(
         ("options", "sentence"),
         [
-            (["--max-parameters", "100"], "pass the budget of 100"),
-            (["--max-positions", "3"], "4 positions pass the budget of 3"),
+            (["--max-parameters", "100"], "exceed the budget of 100"),
+            (["--max-positions", "3"], "4 positions exceed the budget of 3"),
             (["--text", "a long text"], "A row needs 12 positions but the decoder has 4"),
             (["--inputs", "266", "--targets", "0"], "outside the vocabulary of 266"),
             (["--device", "tpu"], "'tpu' is not one of 'cpu', 'cuda'."),

@@ -203,7 +203,7 @@ class TestRefusals:
             ({"seeds": (-1,)}, ConfigError, "-1"),
             ({"depths": (2, 2)}, RecipeError, "each depth once"),
             ({"depths": (5000,)}, BudgetError, "5000 blocks"),
-            ({"budget": Budget(max_parameters=10)}, BudgetError, "pass the budget"),
+            ({"budget": Budget(max_parameters=10)}, BudgetError, "exceed the budget"),
             ({"batch": Batch.from_rows([[1] * 9], [[1] * 9])}, BatchError, "9 positions"),
             ({"dtype": "float16"}, ConfigError, "float16"),
         ],

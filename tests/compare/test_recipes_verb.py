@@ -77,7 +77,7 @@ def test_a_table_for_people(capsys: pytest.CaptureFixture[str], arguments: list[
         (["--against", "gpt2"], "give both"),
         (["--recipe", "gpt2", "--against", "nothing"], "is unknown"),
         (["--blocks", "0"], "blocks is 0"),
-        (["--blocks", "10000000000"], "pass the limit"),
+        (["--blocks", "10000000000"], "exceed the limit"),
         (["--width", "ten"], "must be a whole number"),
         (["--seed", "x", "--recipe", "gpt2"], "seed"),
     ],

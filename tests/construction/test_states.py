@@ -63,9 +63,9 @@ class TestPrepare:
     @pytest.mark.parametrize(
         ("budget", "sentence"),
         [
-            (Budget(max_parameters=layout(CONFIG).parameters - 1), "parameters pass the budget"),
-            (Budget(max_positions=CONFIG.positions - 1), "positions pass the budget"),
-            (Budget(max_blocks=1), "2 blocks pass the limit of 1"),
+            (Budget(max_parameters=layout(CONFIG).parameters - 1), "parameters exceed the budget"),
+            (Budget(max_positions=CONFIG.positions - 1), "positions exceed the budget"),
+            (Budget(max_blocks=1), "2 blocks exceed the limit of 1"),
         ],
     )
     def test_the_budget_is_checked_first(self, budget: Budget, sentence: str) -> None:
@@ -80,7 +80,7 @@ class TestPrepare:
 
     def test_a_huge_decoder_is_refused_before_anything_is_allocated(self) -> None:
         huge = DecoderConfig(blocks=4096, width=2**40, heads=1, ff_width=2**40, vocabulary=2**40)
-        with pytest.raises(BudgetError, match="parameters pass the budget"):
+        with pytest.raises(BudgetError, match="parameters exceed the budget"):
             FreshInitialization.prepare(Fresh(huge), SplitMix64(1))
 
 

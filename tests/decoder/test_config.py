@@ -111,9 +111,9 @@ class TestBudget:
     @pytest.mark.parametrize(
         ("sizes", "parameters", "sentence"),
         [
-            ({"blocks": 4097}, 1, "4097 blocks pass the limit of 4096"),
-            ({"positions": 65_537}, 1, "65537 positions pass the budget of 65536"),
-            ({}, 2**28 + 1, "268,435,457 parameters pass the budget of 268,435,456"),
+            ({"blocks": 4097}, 1, "4097 blocks exceed the limit of 4096"),
+            ({"positions": 65_537}, 1, "65537 positions exceed the budget of 65536"),
+            ({}, 2**28 + 1, "268,435,457 parameters exceed the budget of 268,435,456"),
         ],
     )
     def test_one_too_many(self, sizes: dict[str, int], parameters: int, sentence: str) -> None:

@@ -151,7 +151,7 @@ def test_options_are_frozen_and_complete() -> None:
         (WidthUpdateOptions, {"widths": ""}, "widths is ''"),
         (WidthUpdateOptions, {"widths": "1,2,3,4,5,6,7,8,9,10,11,12,13"}, "1 to 12 whole numbers"),
         (WidthUpdateOptions, {"widths": 5}, "widths is 5"),
-        (WidthUpdateOptions, {"seeds": 64, "widths": "16384"}, "pass the limit"),
+        (WidthUpdateOptions, {"seeds": 64, "widths": "16384"}, "exceed the limit"),
         (NormStepsOptions, {"x": ["ab"]}, "holds 'ab'"),
         (NormStepsOptions, {"x": "1e-200,1"}, "0 or numbers of size"),
         (NormStepsOptions, {"text": 5, "source": "decoder"}, "text is 5"),

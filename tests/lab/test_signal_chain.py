@@ -151,7 +151,7 @@ def test_sizes_past_binary64_are_null_and_counted() -> None:
     [
         ({"layers": 0}, "layers is 0"),
         ({"layers": 201}, "from 1 to 200"),
-        ({"width": 1024, "layers": 100}, "pass the limit"),
+        ({"width": 1024, "layers": 100}, "exceed the limit"),
         ({"activation": "swish"}, "choose one of linear"),
         ({"factor": math.nan}, "factor holds nan"),
         ({"seed": -1}, "outside 0 to 2"),

@@ -166,10 +166,10 @@ def test_padding_and_text_rows_are_accepted() -> None:
 @pytest.mark.parametrize(
     ("given", "text"),
     [
-        ({"width": 512, "ff_width": 2048, "blocks": 256}, "parameters pass the budget"),
+        ({"width": 512, "ff_width": 2048, "blocks": 256}, "parameters exceed the budget"),
         ({"heads": 3}, "not a multiple"),
         ({"recipe": "t-fixup"}, "choose one of"),
-        ({"text": "x" * 600}, "positions pass the budget"),
+        ({"text": "x" * 600}, "positions exceed the budget"),
         ({"recipe": "deepscalelm", "blocks": 1}, "at least 2 blocks"),
     ],
 )

@@ -185,7 +185,7 @@ def test_a_link_sets_every_axis_of_the_grid(open_app: Open) -> None:
         ({"sweep_dtype": "float8"}, "is not offered"),
         ({"sweep_recipes": "no-such"}, "The recipe 'no-such' is unknown"),
         ({"sweep_band_lower": "10.0", "sweep_band_upper": "1.0"}, "lower limit 10 is above its upper limit 1"),
-        ({"sweep_width": "16384", "sweep_ff_width": "65536"}, "pass the budget"),
+        ({"sweep_width": "16384", "sweep_ff_width": "65536"}, "exceed the budget"),
     ],
 )
 def test_a_link_that_makes_no_sweep_is_one_sentence(open_app: Open, link: dict[str, str], sentence: str) -> None:

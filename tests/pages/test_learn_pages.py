@@ -66,7 +66,7 @@ def test_the_plan_counts_presets_and_own_sizes_exactly(open_app: Open) -> None:
     app.selectbox(key="model").set_value("llama-3.1-405b").run()
     assert_no_trace(app)
     assert app.metric[0].value == "405,853,388,800"
-    assert "pass the budget" in sentences(app)[0]
+    assert "exceed the budget" in sentences(app)[0]
     app.selectbox(key="model").set_value("own sizes").run()
     assert app.metric[0].value == "32,514,560"
     app.number_input(key="plan_heads").set_value(7).run()

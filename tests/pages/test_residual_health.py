@@ -94,7 +94,7 @@ def test_a_link_sets_every_shared_control(open_app: Open) -> None:
             "The recipe '<script>alert(1)</script>' is unknown; all are listed by",
         ),
         ({"recipe": "peri-norm+post-norm"}, "both change the graph"),
-        ({"width": "16384", "ff_width": "65536", "blocks": "128"}, "pass the budget"),
+        ({"width": "16384", "ff_width": "65536", "blocks": "128"}, "exceed the budget"),
         ({"band_lower": "10", "band_upper": "1"}, "lower limit 10 is above its upper limit 1"),
         ({"batch": "uploaded"}, "a link does not carry"),
     ],

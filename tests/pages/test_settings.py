@@ -127,7 +127,7 @@ def test_an_uploaded_batch_travels_in_the_manifest(session: Session) -> None:
         (manifest({}, page="../../etc/passwd"), "which this app does not have."),
         (manifest({"batch": "uploaded"}, batch={"inputs": [[1]], "targets": [[1, 2]]}), "1 inputs but 2 entries"),
         (manifest({}, pins=(SavedSetting(setting={"blocks": 0}),)), "blocks is 0; it must lie between 1 and 128."),
-        (manifest({"width": 16384, "ff_width": 65536, "blocks": 128}), "pass the budget"),
+        (manifest({"width": 16384, "ff_width": 65536, "blocks": 128}), "exceed the budget"),
     ],
 )  # fmt: skip
 def test_a_manifest_that_no_page_can_take_changes_nothing(session: Session, data: bytes, sentence: str) -> None:

@@ -77,7 +77,7 @@ def test_only_the_chosen_experiment_is_drawn() -> None:
 @pytest.mark.parametrize(
     ("name", "link", "sentence"),
     [
-        ("chain", {"signal_chain_width": "1024", "signal_chain_layers": "200"}, "weights pass the limit"),
+        ("chain", {"signal_chain_width": "1024", "signal_chain_layers": "200"}, "weights exceed the limit"),
         (
             "scaled-residual",
             {"signal_scaled_residual_input_correlation": "0.9"},
@@ -90,7 +90,11 @@ def test_only_the_chosen_experiment_is_drawn() -> None:
             "it must be a whole number",
         ),
         ("width-update", {"signal_width_update_widths": "1e9"}, "it must be a whole number"),
-        ("stream-growth", {"signal_stream_growth_width": "512", "signal_stream_growth_seeds": "32"}, "pass the limit"),
+        (
+            "stream-growth",
+            {"signal_stream_growth_width": "512", "signal_stream_growth_seeds": "32"},
+            "exceed the limit",
+        ),
         ("decoder-variance", {"signal_decoder_variance_heads": "3"}, "width 4 is not a multiple of heads 3"),
         ("decoder-variance", {"signal_decoder_variance_kv_heads": "x"}, "kv_heads is 'x'"),
     ],

@@ -182,7 +182,7 @@ def test_decoders_that_cannot_be_are_refused_in_one_sentence(sizes: dict[str, An
 
 
 def test_learned_positions_bound_the_context() -> None:
-    with pytest.raises(ConfigError, match="passes the 1024 learned positions"):
+    with pytest.raises(ConfigError, match="exceeds the 1024 learned positions"):
         plan_document(PRESETS["gpt2"].request, context=1025)
 
 

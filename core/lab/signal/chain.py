@@ -79,7 +79,7 @@ class ChainOptions(Options):
         """Refuse what would draw for too long."""
         draws = self.seeds * self.layers * self.width**2
         if draws > MAX_DRAWS:
-            raise LabError(f"{draws:,} weights pass the limit of {MAX_DRAWS:,}; choose fewer layers, width or seeds.")
+            raise LabError(f"{draws:,} weights exceed the limit of {MAX_DRAWS:,}; choose fewer layers, width or seeds.")
 
     @property
     def gain(self) -> float:

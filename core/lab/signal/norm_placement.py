@@ -54,7 +54,7 @@ class NormPlacementOptions(Options):
         """Refuse what would draw for too long."""
         draws = 2 * self.seeds * self.depths[-1] * self.width**2 * FF_RATIO
         if draws > MAX_DRAWS:
-            raise LabError(f"{draws:,} weights pass the limit of {MAX_DRAWS:,}; choose fewer blocks, width or seeds.")
+            raise LabError(f"{draws:,} weights exceed the limit of {MAX_DRAWS:,}; choose fewer blocks, width or seeds.")
 
 
 def norm_placement(options: NormPlacementOptions, told: Told = silent) -> Result:

@@ -48,7 +48,7 @@ class StreamGrowthOptions(Options):
         """Refuse what would draw for too long."""
         draws = 2 * self.seeds * self.blocks * self.width**2 * self.ff_ratio
         if draws > MAX_DRAWS:
-            raise LabError(f"{draws:,} weights pass the limit of {MAX_DRAWS:,}; choose fewer blocks, width or seeds.")
+            raise LabError(f"{draws:,} weights exceed the limit of {MAX_DRAWS:,}; choose fewer blocks, width or seeds.")
 
 
 def stream_growth(options: StreamGrowthOptions, told: Told = silent) -> Result:

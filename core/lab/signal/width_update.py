@@ -45,7 +45,7 @@ class WidthUpdateOptions(Options):
         draws = self.seeds * sum(self.widths) * OUTPUTS
         if draws > MAX_DRAWS:
             raise LabError(
-                f"{draws:,} weights pass the limit of {MAX_DRAWS:,}; choose fewer or smaller widths or seeds."
+                f"{draws:,} weights exceed the limit of {MAX_DRAWS:,}; choose fewer or smaller widths or seeds."
             )
 
 
