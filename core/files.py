@@ -34,10 +34,10 @@ KINDS: tuple[tuple[Callable[[int], bool], str], ...] = (
 def replacing(*paths: PathLike, seal: PathLike | None = None) -> Iterator[list[Path]]:
     """Give a place aside for every path; files written there take their places together once the body has ended.
 
-    Where the body fails, nothing changes and what was written aside is removed. A symbolic link is followed; a replaced
-    file keeps its permissions and a new one has those that the umask leaves. `seal` is one of `paths` and vouches for
-    the others: it is removed before the first of them moves and comes last. Raises `OSError`, and `StorageError` for
-    what is no regular file.
+    Where the body or a move fails, nothing changes and what was written aside is removed. A symbolic link is followed;
+    a replaced file keeps its permissions and a new one has those that the umask leaves. `seal` is one of `paths` and
+    vouches for the others: it is removed before the first of them moves and comes last. Raises `OSError`, and
+    `StorageError` for what is no regular file.
     """
     with contextlib.ExitStack() as rooms:
         opened: dict[Path, Path] = {}
@@ -54,12 +54,36 @@ def replacing(*paths: PathLike, seal: PathLike | None = None) -> Iterator[list[P
         yield [aside for aside, *_ in moves]
         for aside, _, found, mode in moves:
             _settle(aside, found, mode)
+        _move({target: aside for aside, target, *_ in moves}, None if seal is None else _real(seal))
+
+
+def _move(asides: Mapping[Path, Path], seal: Path | None) -> None:
+    """Let every target take its new file; where one cannot, the earlier files are put back."""
+    earlier = {target: aside.with_name(f"{aside.name}-earlier") for target, aside in asides.items()}
+    for target, kept in earlier.items():
+        if target.exists():
+            _keep(target, kept)
+    try:
         if seal is not None:
-            last = _real(seal)
-            last.unlink(missing_ok=True)
-            moves.sort(key=lambda move: move[1] == last)
-        for aside, target, *_ in moves:
-            os.replace(aside, target)
+            seal.unlink(missing_ok=True)
+        for target in sorted(asides, key=lambda target: target == seal):
+            os.replace(asides[target], target)
+    except BaseException:
+        for target, kept in earlier.items():
+            with contextlib.suppress(OSError):
+                if kept.exists():
+                    os.replace(kept, target)
+                else:
+                    target.unlink(missing_ok=True)
+        raise
+
+
+def _keep(target: Path, kept: Path) -> None:
+    """A second name of a file, or a copy where the file system has none."""
+    try:
+        os.link(target, kept)
+    except OSError:
+        shutil.copy2(target, kept)
 
 
 def write_text(path: PathLike, text: str) -> None:

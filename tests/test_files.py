@@ -123,6 +123,32 @@ class TestWriting:
         assert seen == [{"b": OLD, "c": OLD}, {"b": NEW, "c": OLD}, {"b": NEW, "c": NEW}]
         assert content(tmp_path) == dict.fromkeys("abc", NEW)
 
+    @pytest.mark.parametrize("seal", [None, "a"])
+    @pytest.mark.parametrize("failing", [1, 2, 3])
+    def test_nothing_changes_where_a_move_fails(
+        self, tmp_path: Path, failing: int, seal: str | None, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Files that took their places before are put back, and a new one is removed."""
+        for name in "ac":
+            (tmp_path / name).write_text(OLD)
+        real, calls = os.replace, []
+
+        def busy(source: Path, target: Path) -> None:
+            calls.append(target)
+            if len(calls) == failing:
+                raise OSError(16, "Device or resource busy")
+            real(source, target)
+
+        monkeypatch.setattr(os, "replace", busy)
+        given = [tmp_path / name for name in "abc"]
+        with (  # noqa: PT012
+            pytest.raises(OSError, match="busy"),
+            replacing(*given, seal=None if seal is None else tmp_path / seal) as asides,
+        ):
+            for aside in asides:
+                aside.write_text(NEW)
+        assert content(tmp_path) == {"a": OLD, "c": OLD}
+
 
 def content_without_rooms(folder: Path) -> dict[str, str]:
     return {path.name: path.read_text() for path in folder.iterdir() if not is_room(path.name)}

@@ -69,9 +69,28 @@ def read_golden(path: str | Path) -> Mapping[str, Any] | None:
     if not os.path.exists(path):
         return None
     kept = read_json(path, max_bytes=MAX_BYTES)
-    if not isinstance(kept, dict) or kept.get("schema") != SCHEMA:
+    if not isinstance(kept, dict) or kept.get("schema") != SCHEMA or not _is_whole(kept):
         raise StorageError(f"{path} is no golden file of an audit; give another path, or delete it to write one.")
     return kept
+
+
+def _is_whole(kept: Mapping[str, Any]) -> bool:
+    """Whether what is compared has its form, which an edit or a merge may have broken."""
+    findings, additions, matrices = kept.get("findings"), kept.get("additions"), kept.get("matrices")
+    return (
+        isinstance(findings, list)
+        and all(isinstance(row, dict) and isinstance(row.get("kind"), str) for row in findings)
+        and all(isinstance(row.get("parameters"), list) for row in findings)
+        and all(isinstance(name, str) for row in findings for name in row["parameters"])
+        and isinstance(additions, list)
+        and isinstance(matrices, dict)
+        and all(isinstance(row, dict) and {"distribution", "std"} <= set(row) for row in matrices.values())
+        and all(_is_number(row["std"]) for row in matrices.values())
+    )
+
+
+def _is_number(value: object) -> bool:
+    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
 
 
 def check_golden(path: str | Path, document: Mapping[str, Any], *, write: bool = True) -> list[str] | None:

@@ -167,14 +167,21 @@ def _restored(context: click.Context, options: dict[str, Any], batch: Any, band:
     from core.health.request import checked_names
 
     checked_names("float64", options["device"])
-    record, _ = read_record(options["restore"], budget)
+    record = read_record(options["restore"], budget).record
     batch.check(record.config)
     opt.use_threads(layout(record.config).parameters)
     from core.construction.storage import load_run
     from core.health.report import restored_document
 
+    run = load_run(options["restore"], budget)
+    for arm in run.changed:
+        click.echo(
+            f"The weights of the {arm} arm are not those that were saved in {options['restore']}: edited, damaged or "
+            "of another run. They are observed as they are.",
+            err=True,
+        )
     with progress() as told:
-        return restored_document(load_run(options["restore"], budget), batch, band, options["device"], told=told)
+        return restored_document(run, batch, band, options["device"], told=told)
 
 
 def _export(document: dict[str, Any], options: dict[str, Any], request: ObserveRequest | None) -> None:

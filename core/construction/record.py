@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from core import __version__
 from core.decoder.config import Budget, DecoderConfig
@@ -55,8 +55,19 @@ class ConstructionRecord:
         return f"{self.recipe}/1"
 
 
-def read_record(folder: str | os.PathLike[str], budget: Budget | None = None) -> tuple[ConstructionRecord, str]:
-    """The record in a folder that a run was saved in, and its dtype; the budget is checked with the sizes.
+class Stored(NamedTuple):
+    """What a folder's record says: how the run came to be, its dtype, and the SHA-256 of each arm's file of weights.
+
+    Folders of an earlier version have no digests.
+    """
+
+    record: ConstructionRecord
+    dtype: str
+    digests: Mapping[str, str]
+
+
+def read_record(folder: str | os.PathLike[str], budget: Budget | None = None) -> Stored:
+    """The record in a folder that a run was saved in; the budget is checked with the sizes.
 
     Raises `StorageError`, and the refusals of the sizes, the recipe or the budget.
     """
@@ -85,8 +96,8 @@ def check_run_folder(folder: str | os.PathLike[str]) -> None:
         raise StorageError(f"The folder {place} holds {foreign[0]!r}; save into an empty folder or an earlier run's.")
 
 
-def record_document(record: ConstructionRecord, dtype: str) -> dict[str, Any]:
-    """The JSON form of a record and of the type its weights are stored in."""
+def record_document(record: ConstructionRecord, dtype: str, digests: Mapping[str, str]) -> dict[str, Any]:
+    """The JSON form of a record, of the type its weights are stored in, and of the digest of each arm's file."""
     return {
         "schema": SCHEMA,
         "version": __version__,
@@ -101,10 +112,11 @@ def record_document(record: ConstructionRecord, dtype: str) -> dict[str, Any]:
         "selected_names": list(record.selected_names),
         "transformed_tensors": record.transformed_tensors,
         "shortcuts": None if record.shortcuts is None else [dict(block) for block in record.shortcuts],
+        "sha256": dict(digests),
     }
 
 
-def _parsed(document: JsonValue, budget: Budget) -> tuple[ConstructionRecord, str]:
+def _parsed(document: JsonValue, budget: Budget) -> Stored:
     try:
         fields: dict[str, Any] = dict(document)  # type: ignore[arg-type]
         if fields.pop("schema") != SCHEMA:
@@ -126,13 +138,14 @@ def _parsed(document: JsonValue, budget: Budget) -> tuple[ConstructionRecord, st
             transformed_tensors=int(fields["transformed_tensors"]),
             shortcuts=_shortcuts(chosen.graph(config), fields["shortcuts"]),
         )
+        digests = {arm: str(fields["sha256"][arm]) for arm in ARMS} if "sha256" in fields else {}
     except DepthscopeError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise StorageError(
             f"{RECORD} is not a whole record ({one_line(error)}); restore a folder that --save wrote."
         ) from error
-    return record, dtype
+    return Stored(record, dtype, digests)
 
 
 def _shortcuts(graph: Graph, stored: Any) -> Shortcuts | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Mapping
@@ -32,11 +33,15 @@ from core.files import replacing
 
 @dataclass(frozen=True)
 class StoredRun:
-    """The two arms of a run, with the dtype that their values were stored in."""
+    """The two arms of a run, with the dtype that their values were stored in.
+
+    `changed` names the arms whose file is no longer the one that was saved: edited, damaged or of another run.
+    """
 
     initialized: Decoder
     control: Decoder
     dtype: str
+    changed: tuple[str, ...] = ()
 
 
 def save_run(folder: str | os.PathLike[str], initialized: Decoder, control: Decoder, dtype: str) -> None:
@@ -47,7 +52,6 @@ def save_run(folder: str | os.PathLike[str], initialized: Decoder, control: Deco
     """
     place = Path(folder)
     check_run_folder(place)
-    text = json.dumps(record_document(initialized.record, dtype), indent=1, allow_nan=False)
     weights = [place / weights_name(arm) for arm in ARMS]
     try:
         place.mkdir(parents=True, exist_ok=True)
@@ -57,18 +61,28 @@ def save_run(folder: str | os.PathLike[str], initialized: Decoder, control: Deco
                 save_file(
                     {name: leaf.detach().to(kind).contiguous() for name, leaf in decoder.parameters.items()}, aside
                 )
-            record.write_text(text + "\n")
+            digests = {arm: _digest(aside) for arm, aside in zip(ARMS, asides, strict=True)}
+            document = record_document(initialized.record, dtype, digests)
+            record.write_text(json.dumps(document, indent=1, allow_nan=False) + "\n")
     except (OSError, SafetensorError) as error:
         raise StorageError(f"The run cannot be saved in {place}: {one_line(error)}.") from error
 
 
 def load_run(folder: str | os.PathLike[str], budget: Budget | None = None) -> StoredRun:
-    """Restore both arms exactly as stored; the budget is checked before any tensor is read."""
-    record, dtype = read_record(folder, budget)
-    initialized, control = (
-        restore(record, _tensors(Path(folder) / weights_name(arm), record.config, dtype)) for arm in ARMS
-    )
-    return StoredRun(initialized, control, dtype)
+    """Restore both arms exactly as stored; the budget is checked before any tensor is read.
+
+    Weights may be edited on purpose, so a file of another digest is restored and named in `changed`.
+    """
+    record, dtype, digests = read_record(folder, budget)
+    files = {arm: Path(folder) / weights_name(arm) for arm in ARMS}
+    initialized, control = (restore(record, _tensors(path, record.config, dtype)) for path in files.values())
+    changed = tuple(arm for arm, path in files.items() if arm in digests and _digest(path) != digests[arm])
+    return StoredRun(initialized, control, dtype, changed)
+
+
+def _digest(path: Path) -> str:
+    with open(path, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _tensors(path: Path, config: DecoderConfig, dtype: str) -> Mapping[str, torch.Tensor]:

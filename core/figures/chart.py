@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Chart", "Drawn", "Line", "Look", "Picture", "Ribbon", "Strip"]
 
 # Below the axes: the axis title, then the legend, which has room for two short names a row on a telephone.
-AXIS_ROOM, LEGEND_ROW, SHORT_NAME = 62, 20, 16
+AXIS_ROOM, LEGEND_ROW, LEGEND_EDGE, SHORT_NAME = 62, 20, 12, 16
 # Pixels above the axes and between them, where a chart does not say otherwise.
 HEAD, PLOT = 64, 212
 SLANTED_ROOM, ROW_PIXELS = 40, 48
@@ -115,7 +115,7 @@ class Chart:
         a_row = 2 if max(map(len, self.names), default=0) <= SHORT_NAME else 1
         told = self.legend and len(self.names) > 1
         axis = AXIS_ROOM + SLANTED_ROOM * self.slanted_x
-        foot = axis + (LEGEND_ROW * math.ceil(len(self.names) / a_row) if told else 0)
+        foot = axis + (LEGEND_ROW * math.ceil(len(self.names) / a_row) + LEGEND_EDGE if told else 0)
         chart["height"] = HEAD + foot + (ROW_PIXELS * len(self.rows) or self.plot)
         chart["margin"] |= {"t": HEAD, "b": foot, **({"l": 12} if self.rows else {})}
         chart["showlegend"] = told

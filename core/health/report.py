@@ -70,7 +70,10 @@ def restored_document(
     *,
     told: Told = silent,
 ) -> Document:
-    """Observe stored values exactly as they are: no draws, no scaling. `told` is that of `observe_document`."""
+    """Observe stored values exactly as they are: no draws, no scaling. `told` is that of `observe_document`.
+
+    `changed_weights` of the document names the arms whose file is no longer the one that was saved.
+    """
     batch = batch or chapter_batch()
     record, chosen = run.initialized.record, recipe(run.initialized.record.recipe)
     batch.check(record.config)
@@ -82,7 +85,8 @@ def restored_document(
         pairs = ((run.initialized, chosen.name), (run.control, CONTROL))
         single = [_observe_stored([decoder], name, run.dtype, batch, device, told) for decoder, name in pairs]
         documents = [arm_document(observation, 0, band) for observation in single]
-    return {**_document(record, run.dtype, documents, band), "construction": "restored"}
+    changed = {"changed_weights": list(run.changed)} if run.changed else {}
+    return {**_document(record, run.dtype, documents, band), "construction": "restored", **changed}
 
 
 def _observe_stored(

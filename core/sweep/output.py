@@ -111,8 +111,11 @@ class OutputFolder:
         names.discard(LOCK)
         own = {MANIFEST, *TABLES}
         foreign = sorted(name for name in names - own - {name + PARTIAL for name in own} if not is_room(name))
-        if not foreign and MANIFEST not in names:
-            foreign = sorted(names & own)
+        if not foreign and MANIFEST not in names and (tables := sorted(names & own)):
+            raise StorageError(
+                f"The folder {self.path} holds {tables[0]!r} without the {MANIFEST} of a sweep; delete its tables, or "
+                "give another folder as --out."
+            )
         if foreign:
             raise StorageError(
                 f"The folder {self.path} holds {foreign[0]!r}, which no sweep put there; give an empty folder or the "
@@ -120,7 +123,11 @@ class OutputFolder:
             )
         if MANIFEST not in names:
             return None
-        manifest = read_json(self.path / MANIFEST, max_bytes=MAX_MANIFEST_BYTES)
+        try:
+            manifest = read_json(self.path / MANIFEST, name=MANIFEST, max_bytes=MAX_MANIFEST_BYTES)
+        except StorageError as error:
+            reason = f"{error} Delete it and the tables in {self.path}, or give another folder as --out."
+            raise StorageError(reason) from error
         if not isinstance(manifest, dict) or manifest.get("schema") != SCHEMA:
             raise StorageError(
                 f"The {MANIFEST} in {self.path} is not a sweep's; give an empty folder or the folder of an earlier "

@@ -205,6 +205,12 @@ def test_reports_are_written_and_what_cannot_be_is_refused(tmp_path: Path, absen
     assert again.lines() == ["golden: nothing changed"]
     with pytest.raises(StorageError, match="cannot be written"):
         write_outputs(absent, junit=str(tmp_path / "none" / "junit.xml"))
-    (tmp_path / "other.json").write_text("{}")
-    with pytest.raises(StorageError, match="no golden file"):
-        write_outputs(absent, golden=str(tmp_path / "other.json"))
+    whole = json.loads(Path(golden).read_text())
+    broken: list[dict[str, Any]] = [{}]
+    broken += [{**whole, "findings": found} for found in (None, {}, [1], [{"parameters": []}], [{"kind": "absent"}])]
+    broken += [{**whole, "additions": 1}, {**whole, "matrices": []}, {**whole, "matrices": {"a": {}}}]
+    broken += [{**whole, "matrices": {"a": {"std": "1", "distribution": "normal"}}}]
+    for document in broken:
+        (tmp_path / "other.json").write_text(json.dumps(document))
+        with pytest.raises(StorageError, match="no golden file"):
+            write_outputs(absent, golden=str(tmp_path / "other.json"))

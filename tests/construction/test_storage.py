@@ -20,7 +20,7 @@ from core.decoder.config import Budget, DecoderConfig
 from core.errors import BudgetError, ConstructionError, DepthscopeError, StorageError
 from core.health.report import built_run, observe_document, restored_document
 from core.health.request import ObserveRequest
-from tests.support import PACKED, batch_of
+from tests.support import PACKED, batch_of, run_cli
 
 CONFIG = DecoderConfig(blocks=3, width=8, heads=4, kv_heads=2, ff_width=6, vocabulary=110, positions=6)
 RECIPES = ["depth-scaled", "unscaled", "block-indexed", "zero-writer", "admin", "ngpt", "parallel", "wang+post-norm"]
@@ -93,8 +93,34 @@ def test_stored_gains_and_signed_zeros_survive(folder: Path) -> None:
     gain = [-0.0, 5e-324, 0.1, 1.0, 2.0, -3.0, 1e10, 0.0]
     tensors["final_norm.gain"] = torch.tensor(gain, dtype=torch.float64)
     save_file(tensors, path)
-    arm = restored_document(load_run(folder), batch_of(PACKED))["initialized"]
+    document = restored_document(load_run(folder), batch_of(PACKED))
+    assert document["changed_weights"] == ["initialized"]
+    arm = document["initialized"]
     assert np.array(arm["final_norm_gain"]).tobytes() == np.array(gain).tobytes()
+
+
+def test_a_flipped_bit_and_anothers_weights_are_told_of(folder: Path, tmp_path: Path) -> None:
+    """Both restore, for weights may be edited on purpose, but not in silence."""
+    assert load_run(folder).changed == ()
+    assert "changed_weights" not in restored_document(load_run(folder), batch_of(PACKED))
+    data = bytearray((folder / "control.safetensors").read_bytes())
+    data[-9] ^= 0x10
+    (folder / "control.safetensors").write_bytes(data)
+    assert load_run(folder).changed == ("control",)
+    shutil.copy(saved(tmp_path / "other", "gpt2") / "initialized.safetensors", folder)
+    outcome = run_cli("observe", "--restore", folder, "--json")
+    assert outcome.status == 0
+    assert outcome.document()["changed_weights"] == ["initialized", "control"]
+    assert [line.split(" arm ")[0] for line in outcome.err.splitlines()] == [
+        "The weights of the initialized", "The weights of the control"
+    ]  # fmt: skip
+
+
+def test_a_record_without_digests_is_restored(folder: Path) -> None:
+    record = json.loads((folder / "record.json").read_text())
+    del record["sha256"]
+    (folder / "record.json").write_text(json.dumps(record))
+    assert load_run(folder).changed == ()
 
 
 def test_saving_again_replaces_an_earlier_run(folder: Path) -> None:

@@ -188,7 +188,11 @@ def test_depths_that_cannot_run_are_one_sentence(open_app: Open, depths: str, se
 
 
 @pytest.mark.parametrize("view", ["Profiles", "Contributions", "Theory", "Against depth", "Drift"])
-def test_a_decoder_that_would_hold_the_page_up_is_refused_with_its_cost(open_app: Open, view: str) -> None:
+def test_a_decoder_that_would_hold_the_page_up_is_refused_with_its_cost(
+    open_app: Open, view: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the pace of the machine: here a page may take no time at all."""
+    monkeypatch.setattr("pages.common.recipe_panel.PATIENCE_SECONDS", 1.0)
     app = opened(open_app, compare_view=view, compare_depths="16,32", compare_seeds="256")
     for name, value in (("width", 512), ("heads", 8), ("kv_heads", 8), ("ff_width", 2048)):
         app.number_input(key=name).set_value(value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -43,10 +44,16 @@ def sweep(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str
 
 
 def start(*arguments: object, **options: Any) -> subprocess.Popen[str]:
-    """Start `sweep` in a process of its own."""
+    """Start `sweep` in a process of its own, which hears signals although the tests may be run deaf to some."""
     return subprocess.Popen(
-        command_line(*arguments), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options
-    )
+        command_line(*arguments), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=_hear_signals, **options,
+    )  # fmt: skip
+
+
+def _hear_signals() -> None:
+    for each in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+        signal.signal(each, signal.SIG_DFL)
 
 
 def files(folder: Path) -> dict[str, bytes]:

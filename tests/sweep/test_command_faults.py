@@ -110,6 +110,20 @@ def test_a_table_that_is_a_pipe_is_refused_before_any_cell(home: Path, name: str
     assert {path.name: path.stat().st_mtime_ns for path in (home / "out").iterdir()} == before
 
 
+@pytest.mark.parametrize("text", [None, "", "{"])
+def test_a_folder_without_a_whole_manifest_has_a_way_out(home: Path, text: str | None) -> None:
+    sweep(*SMALL, "--out", home / "out")
+    (home / "out" / "manifest.json").unlink()
+    if text is not None:
+        (home / "out" / "manifest.json").write_text(text)
+    before = files(home / "out")
+    outcome = sweep(*SMALL, "--out", home / "out")
+    assert (outcome.status, outcome.out, outcome.err.count("\n")) == (2, "", 1)
+    assert "manifest" in outcome.err
+    assert "or give another folder as --out." in outcome.err
+    assert files(home / "out") == before
+
+
 def test_more_workers_than_cores_are_told_of(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("core.sweep.process.cores", lambda: 1)
     outcome = sweep(*SMALL, "--workers", "2", "--out", home / "out")
