@@ -116,7 +116,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _say(sentence: str) -> None:
-    line = readable(" ".join(sentence.split()))
+    words = " ".join(sentence.split())
+    line = readable("".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in words))
     click.echo(line if line.endswith((".", "?")) else line + ".", err=True)
 
 

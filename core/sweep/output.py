@@ -70,8 +70,6 @@ class OutputFolder:
         """
         with made_and_locked(self.path):
             self._own_manifest()
-            for name in (MANIFEST, *TABLES):
-                check_kind(self.path / name)
             # No other sweep writes here now, so whatever is left aside is that of a killed one.
             clear(self.path, 0.0)
             yield
@@ -108,19 +106,7 @@ class OutputFolder:
             raise StorageError(
                 f"The folder {self.path} cannot be read: {reason}; give another folder as --out."
             ) from error
-        names.discard(LOCK)
-        own = {MANIFEST, *TABLES}
-        foreign = sorted(name for name in names - own - {name + PARTIAL for name in own} if not is_room(name))
-        if not foreign and MANIFEST not in names and (tables := sorted(names & own)):
-            raise StorageError(
-                f"The folder {self.path} holds {tables[0]!r} without the {MANIFEST} of a sweep; delete its tables, or "
-                "give another folder as --out."
-            )
-        if foreign:
-            raise StorageError(
-                f"The folder {self.path} holds {foreign[0]!r}, which no sweep put there; give an empty folder or the "
-                "folder of an earlier sweep as --out."
-            )
+        self._check_own(names - {LOCK})
         if MANIFEST not in names:
             return None
         try:
@@ -134,6 +120,24 @@ class OutputFolder:
                 "sweep as --out."
             )
         return dict(manifest)
+
+    def _check_own(self, names: set[str]) -> None:
+        """Refuse a folder with anything that no sweep wrote, or with tables that no manifest vouches for."""
+        own = {MANIFEST, *TABLES}
+        foreign = sorted(name for name in names - own - {name + PARTIAL for name in own} if not is_room(name))
+        if not foreign and MANIFEST not in names and (tables := sorted(names & own)):
+            raise StorageError(
+                f"The folder {self.path} holds {tables[0]!r} without the {MANIFEST} of a sweep; delete its tables, or "
+                "give another folder as --out."
+            )
+        if foreign:
+            raise StorageError(
+                f"The folder {self.path} holds {foreign[0]!r}, which no sweep put there; give an empty folder or the "
+                "folder of an earlier sweep as --out."
+            )
+        for name in sorted(names & own):
+            # To read a pipe would wait for its writer.
+            check_kind(self.path / name)
 
     def _write_manifest(self, manifest: Mapping[str, Any]) -> None:
         text = json.dumps(manifest, indent=1, allow_nan=False) + "\n"

@@ -27,6 +27,13 @@ def test_no_argument_is_echoed_whole(words: tuple[str, ...], capsys: pytest.Capt
     assert len(err) < 600
 
 
+def test_no_control_character_reaches_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["observe", "--", "a\x01\x1b[2Jb"]) == 2
+    err = capsys.readouterr().err
+    assert err.rstrip("\n").isprintable()
+    assert "a\N{REPLACEMENT CHARACTER}" in err
+
+
 def test_a_refusal_shortens_whatever_it_is_given() -> None:
     told_whole = f"{'a/' * 3000}b cannot be read: no such file."
     for sentence in (str(DepthscopeError(told_whole)), str(StorageError(told_whole)), readable(told_whole)):

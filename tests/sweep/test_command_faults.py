@@ -99,13 +99,15 @@ def test_a_store_that_is_a_pipe_is_refused_and_no_folder_is_made(home: Path) -> 
     assert os.listdir(home) == ["pipe"]
 
 
+@pytest.mark.parametrize("seeds", ["5:9", None])
 @pytest.mark.parametrize("name", ["sweep.csv", "summary.csv", "manifest.json"])
-def test_a_table_that_is_a_pipe_is_refused_before_any_cell(home: Path, name: str) -> None:
+def test_a_table_that_is_a_pipe_is_refused_before_any_cell(home: Path, name: str, seeds: str | None) -> None:
+    """Also where the rest of the folder is a finished sweep of this very grid."""
     sweep(*SMALL, "--out", home / "out")
     (home / "out" / name).unlink()
     os.mkfifo(home / "out" / name)
     before = {path.name: path.stat().st_mtime_ns for path in (home / "out").iterdir()}
-    outcome = sweep(*SMALL, "--seeds", "5:9", "--out", home / "out")
+    outcome = sweep(*SMALL, *(() if seeds is None else ("--seeds", seeds)), "--out", home / "out")
     assert (outcome.status, outcome.out, outcome.err.count("\n")) == (2, "", 1)
     assert {path.name: path.stat().st_mtime_ns for path in (home / "out").iterdir()} == before
 
