@@ -153,7 +153,7 @@ class TestShipped:
 
 @pytest.mark.heavy
 def test_children_are_bounded_and_leave_a_row() -> None:
-    rows = {row["family"]: row for row in survey(["llama", "xlnet"], workers=2, seconds=60)}
+    rows = {row["family"]: row for row in survey(["llama", "xlnet"], workers=2, seconds=300)}
     assert {row["identity"] for row in rows.values()} == {"proved"}
     (late,) = survey(["hrm_text"], workers=1, seconds=1)
     assert late["reason"] == "Not finished within 1 seconds."
