@@ -120,8 +120,16 @@ def _embed(stem: Weights, batch: Batch, members: int, factor: float) -> torch.Te
         x = x * factor
     positions = stem.get("position_embedding.weight")
     if positions is not None:
-        x = x + positions[:, torch.from_numpy(batch.positions).to(table.device)]
+        placed = positions[:, torch.from_numpy(batch.positions).to(table.device)]
+        if placed.shape[0] != x.shape[0]:
+            # Arms may share one of the two embeddings and differ in the other.
+            x, placed = (_every_member(term, members) for term in (x, placed))
+        x = x + placed
     # Members that share an embedding still need a state each, for its adjoint is theirs alone.
+    return _every_member(x, members)
+
+
+def _every_member(x: torch.Tensor, members: int) -> torch.Tensor:
     return x.repeat_interleave(members // x.shape[0], dim=0)
 
 

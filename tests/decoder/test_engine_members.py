@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from core.decoder.weights import StoredWeights, WeightProvider, Weights
 from core.health.arms import observe_arms
 from core.health.observation import Observation, observe
 from core.recipes.catalogue import recipe
+from core.recipes.law import constant, relative
 from tests.support import BATCHES, MASKED, PACKED, Rows, assert_same_member, batch_of, observe_one
 
 TIGHT = 1e-12
@@ -219,3 +221,17 @@ class TestSharedStorage:
         for member in range(4):
             alone = observe(forward(graph, StoredWeights(config, [models[member]]), batch_of(MASKED)))
             assert_same_member(shared, member, alone, 0, TIGHT)
+
+
+@pytest.mark.parametrize("role", ["token_embedding", "position_embedding"])
+def test_arms_that_differ_in_one_embedding_alone(role: str) -> None:
+    """Whichever of the two embeddings the arms share, each arm is what it is by itself."""
+    config = DecoderConfig(blocks=2, position_encoding="learned")
+    arms = [recipe("unscaled"), replace(recipe("unscaled"), name="halved", laws={role: relative(constant(0.5))})]
+    together = observe_arms(BaseDraw(config, [1, 2]), arms, batch_of(PACKED))
+    first, second = (found.observation.loss_nats[found.member(0)] for found in together)
+    assert first != second
+    for found, arm in zip(together, arms, strict=True):
+        (alone,) = observe_arms(BaseDraw(config, [1, 2]), [arm], batch_of(PACKED))
+        for seed in range(2):
+            assert_same_member(found.observation, found.member(seed), alone.observation, alone.member(seed), 1e-12)
