@@ -25,11 +25,11 @@ from core.audit.initialization.rebuild import Rebuilder, rebuilder_of
 from core.audit.initialization.request import AUTO
 from core.audit.inputs import model_inputs, random_batch
 from core.audit.loading import loaded_model
-from core.audit.own_code import own_model
 from core.audit.request import checked_family
 from core.audit.result import ModelFacts
 from core.audit.run import audit
 from core.audit.shrink import small_settings
+from core.audit.target import called
 from core.audit.weight_files import CONFIG, screen_folder
 from core.decoder.batch import Batch
 from core.decoder.config import Budget
@@ -77,10 +77,21 @@ def run_task(
 
 
 def own_target(task: Task) -> Target:
-    """The model that the user's own callable returns."""
-    model, batch, facts, source = own_model(task)
+    """The model that the user's callable returns, its batch, and how to build it again."""
+    name = task["source"]
+    torch.manual_seed(task["seed"])
+    model, example = called(name)
+    batch = Batch.from_document(task["batch"]) if task["batch"] is not None else example
+    source = rebuilder_of(model)
+
+    def build(blocks: int | None) -> nn.Module:
+        if blocks is not None and source.build is not None:
+            return source.build(blocks)
+        again: nn.Module = called(name)[0]
+        return again
+
     _use_threads(model)
-    return Target(model, facts, batch, source)
+    return Target(model, ModelFacts(class_name=type(model).__name__, source=name), batch, replace(source, build=build))
 
 
 def build_target(task: Task, seconds: float = MOST_PROBING) -> Target:
