@@ -12,11 +12,11 @@ from torch import nn
 
 import core.health
 from core.audit import audit, observe_module
+from core.audit.initialization.weight_stats import distribution, standard_deviation
 from core.audit.inputs import model_inputs, random_batch, vocabulary_of
 from core.audit.layout import Layout
 from core.audit.names import ParameterNames, block_numbers, common_prefix, numbered
 from core.audit.result import topology
-from core.audit.statistics import distribution, standard_deviation
 from core.decoder.batch import Batch
 from core.errors import BatchError, BudgetError, ObservationError
 from tests.audit import zoo
