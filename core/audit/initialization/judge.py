@@ -6,10 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import nn
 
-from core.audit.discovery import discover
+from core.audit.discovery import Discovery, discover
 from core.audit.guard import undisturbed
+from core.audit.initialization import words
 from core.audit.initialization.checks_integrity import alike, missing, reloaded, shared, uninitialized
 from core.audit.initialization.checks_scale import CHECKS
 from core.audit.initialization.checks_zero import zero_branches
@@ -23,13 +25,14 @@ from core.audit.initialization.request import AUTO, checked_sigma
 from core.audit.initialization.resolution import Resolution
 from core.audit.initialization.resolve import resolve
 from core.audit.initialization.sign_hash import sign_hashes
-from core.audit.initialization.stream_notes import stream_notes
 from core.audit.recorder import DEFAULT_BYTES
-from core.audit.result import AuditResult
+from core.audit.result import AuditResult, Stream, stream_of
 from core.health.band import DEFAULT_BAND, Band
 
 # Beyond this many blocks the second depth is half the first, not twice.
 DEEP = 8
+# A norm whose output is this much smaller than its full size is in the regime of its epsilon.
+FULL = 0.99
 TRAINED = "The weights are trained, so they say nothing of their initialization."
 
 
@@ -114,7 +117,7 @@ def judge(
         [*_checked(result, found, marked), *whole],
         resolution=found,
         corrected=correct(result, found) if with_twin else None,
-        notes=[*notes, *stream_notes(result)],
+        notes=[*notes, *_stream_notes(result)],
         hashes=sign_hashes(result.discovery.names.parameters),
     )
 
@@ -168,3 +171,35 @@ def _at_depth(result: AuditResult, source: Rebuilder, blocks: int) -> ModelStats
         # Another depth is a bonus; a model that fails at it is judged at its own.
         return None
     return stats if stats.writers else None
+
+
+def _stream_notes(result: AuditResult) -> Iterator[str]:
+    """What the stream says beside the weights: not pre-norm, or branches in the regime of a norm's epsilon."""
+    discovery = result.discovery
+    stream = stream_of(discovery)
+    if stream in (Stream.POST_NORM, Stream.SOME_NORMS):
+        yield words.not_pre_norm(stream.value, _cosine(discovery))
+    small = min(_small_branches(discovery), key=lambda pair: pair[1], default=None)
+    if small is not None:
+        yield words.small_branch(*small)
+
+
+def _cosine(discovery: Discovery) -> float | None:
+    """Between the first and the last state; None where one of them is zero."""
+    kept = torch.from_numpy(discovery.inputs.valid)
+    first, last = (discovery.states[place][kept].detach().double().flatten() for place in (0, -1))
+    size = float(first.norm() * last.norm())
+    return float(first @ last) / size if size > 0 else None
+
+
+def _small_branches(discovery: Discovery) -> Iterator[tuple[str, float]]:
+    """Branches that a norm does not bring to full size, with the size: there the writer's scale shows after all."""
+    kept = torch.from_numpy(discovery.inputs.valid)
+    for site in discovery.sites:
+        for branch in site.measured.branches if site.measured is not None else ():
+            coefficient = abs(branch.coefficient.value)
+            if not branch.branch.norm_out or not coefficient:
+                continue
+            rms = float(branch.contribution.expand(branch.raw.shape)[kept].double().square().mean().sqrt())
+            if 0 < rms / coefficient < FULL:
+                yield site.label, rms / coefficient
