@@ -10,7 +10,7 @@ import math
 import re
 from numbers import Integral
 
-from core.errors import ConfigError
+from core.errors import ConfigError, shown
 
 # Enough for every integer here; far below what Python refuses to convert.
 MAX_DIGITS = 40
@@ -42,18 +42,10 @@ def checked_seed(seed: object) -> int:
         number = whole_number(seed)
         seed = seed if number is None else number
     if isinstance(seed, bool) or not isinstance(seed, Integral):
-        raise ConfigError(f"The seed {_shown(seed)} is not a whole number; give one from 0 to 2^64 - 1.")
+        raise ConfigError(f"The seed {shown(seed)} is not a whole number; give one from 0 to 2^64 - 1.")
     if not 0 <= int(seed) <= LARGEST_SEED:
-        raise ConfigError(f"The seed {_shown(seed)} is outside 0 to 2^64 - 1.")
+        raise ConfigError(f"The seed {shown(seed)} is outside 0 to 2^64 - 1.")
     return int(seed)
-
-
-def _shown(value: object) -> str:
-    # Python refuses to print integers of thousands of digits, so only the size of a huge one is told.
-    if isinstance(value, int) and value.bit_length() > 128:
-        return f"of {value.bit_length()} bits"
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def exact_text(value: float) -> str:
