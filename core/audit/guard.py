@@ -144,7 +144,7 @@ class Guard:
             for module, name, buffer, kept in self._buffers:
                 if module._buffers.get(name) is not buffer:
                     module._buffers[name] = buffer
-                if buffer is not None and kept is not None and not _same(buffer, kept):
+                if buffer is not None and kept is not None and not same_values(buffer, kept):
                     buffer.copy_(kept)
 
 
@@ -229,8 +229,9 @@ def _restore_tensors(found: Sequence[tuple[torch.Tensor, torch.Tensor, bool]], m
             written.data.copy_(copy)
 
 
-def _same(first: torch.Tensor, second: torch.Tensor) -> bool:
-    if first.shape != second.shape or first.layout != second.layout:
+def same_values(first: torch.Tensor, second: torch.Tensor) -> bool:
+    """Whether two tensors have one shape, layout and floating type, and equal values; NaN equals NaN."""
+    if (first.shape, first.layout, first.dtype) != (second.shape, second.layout, second.dtype):
         return False
     if first.is_sparse:
         first, second = first.coalesce().to_dense(), second.coalesce().to_dense()

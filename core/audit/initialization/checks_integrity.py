@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from core.audit.guard import same_values
 from core.audit.initialization import words
 from core.audit.initialization.factors import close
 from core.audit.initialization.findings import Finding
@@ -109,7 +110,7 @@ def reloaded(model: nn.Module, source: Rebuilder) -> Iterator[Finding]:
     if again is not None:
         before, after = _stored(model), _stored(again)
         kept = {name: p for name, p in before.items() if name not in lost}
-        changed = [name for name, p in kept.items() if name not in after or not _same(p, after[name])]
+        changed = [name for name, p in kept.items() if name not in after or not same_values(p, after[name])]
         ratios = (_ratio(before[name], after[name]) for name in changed if name in after)
         measured = next((ratio for ratio in ratios if ratio is not None), None)
         if changed:
@@ -184,12 +185,6 @@ def _stored(model: nn.Module) -> dict[str, torch.Tensor]:
     """Parameters, and the buffers that are saved with them."""
     saved = model.state_dict().keys()
     return {**_parameters(model), **{name: buffer for name, buffer in model.named_buffers() if name in saved}}
-
-
-def _same(first: torch.Tensor, second: torch.Tensor) -> bool:
-    if first.shape != second.shape or first.dtype != second.dtype:
-        return False
-    return bool(((first == second) | (first.isnan() & second.isnan())).all()) if first.numel() else True
 
 
 def _ratio(before: torch.Tensor, after: torch.Tensor) -> float | None:
