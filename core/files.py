@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import secrets
 import shutil
@@ -93,6 +94,12 @@ def write_text(path: PathLike, text: str) -> None:
             aside.write_text(text, encoding="utf-8", newline="")
     except OSError as error:
         raise StorageError(f"The file {_named(path)} cannot be written: {error.strerror or error}.") from error
+
+
+def file_digest(path: PathLike) -> str:
+    """SHA-256 of a file, in hexadecimal."""
+    with open(path, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def is_room(name: str) -> bool:

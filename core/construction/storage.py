@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Mapping
@@ -28,7 +27,7 @@ from core.construction.states import Decoder, restore
 from core.decoder.config import Budget, DecoderConfig
 from core.decoder.parameters import layout
 from core.errors import ConstructionError, StorageError
-from core.files import replacing
+from core.files import file_digest, replacing
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ def save_run(folder: str | os.PathLike[str], initialized: Decoder, control: Deco
                 save_file(
                     {name: leaf.detach().to(kind).contiguous() for name, leaf in decoder.parameters.items()}, aside
                 )
-            digests = {arm: _digest(aside) for arm, aside in zip(ARMS, asides, strict=True)}
+            digests = {arm: file_digest(aside) for arm, aside in zip(ARMS, asides, strict=True)}
             document = record_document(initialized.record, dtype, digests)
             record.write_text(json.dumps(document, indent=1, allow_nan=False) + "\n")
     except (OSError, SafetensorError) as error:
@@ -76,13 +75,8 @@ def load_run(folder: str | os.PathLike[str], budget: Budget | None = None) -> St
     record, dtype, digests = read_record(folder, budget)
     files = {arm: Path(folder) / weights_name(arm) for arm in ARMS}
     initialized, control = (restore(record, _tensors(path, record.config, dtype)) for path in files.values())
-    changed = tuple(arm for arm, path in files.items() if arm in digests and _digest(path) != digests[arm])
+    changed = tuple(arm for arm, path in files.items() if arm in digests and file_digest(path) != digests[arm])
     return StoredRun(initialized, control, dtype, changed)
-
-
-def _digest(path: Path) -> str:
-    with open(path, "rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _tensors(path: Path, config: DecoderConfig, dtype: str) -> Mapping[str, torch.Tensor]:

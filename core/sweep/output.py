@@ -16,7 +16,7 @@ from typing import IO, Any
 
 from core import __version__
 from core.errors import StorageError
-from core.files import check_kind, clear, is_room, replacing
+from core.files import check_kind, clear, file_digest, is_room, replacing
 from core.health.columns import REFUSED
 from core.strict_json import read_json
 from core.sweep.canonical import canonical_json, engine_version, library_versions
@@ -58,7 +58,7 @@ class OutputFolder:
         ):
             return None
         with suppress(OSError):
-            if all(digests[name] == _digest(self.path / name) for name in digests):
+            if all(digests[name] == file_digest(self.path / name) for name in digests):
                 return manifest
         return None
 
@@ -149,7 +149,7 @@ class OutputFolder:
             with replacing(self.path / name) as (aside,):
                 with open(aside, "wb") as stream:
                     fill(stream)
-                digest = _digest(aside)
+                digest = file_digest(aside)
             # What an earlier version of the program left where it was killed.
             (self.path / (name + PARTIAL)).unlink(missing_ok=True)
         except OSError as error:
@@ -162,11 +162,6 @@ class OutputFolder:
 
 def _names(parquet: bool) -> tuple[str, ...]:
     return TABLES if parquet else (ROWS, SUMMARY)
-
-
-def _digest(path: Path) -> str:
-    with open(path, "rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _head(grid: SweepGrid, state: str) -> dict[str, Any]:
