@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from core.audit.initialization.judge import judged_document
 from core.audit.initialization.rebuild import Rebuilder
-from core.audit.initialization.sign_hash import compare_draws
+from core.audit.initialization.sign_hash import compare_digests, sign_hashes
 from core.audit.run import audit
 from core.health.document import arm_document
 from tests.audit.drawn import IDS, At, Drawn, gpt2, judged, kinds
@@ -292,7 +292,7 @@ def test_a_block_that_never_writes() -> None:
 def test_arms_of_one_base_draw_and_the_first_draw_that_shifted() -> None:
     plain = dict(Drawn(lambda at: SIGMA).named_parameters())
     scaled = dict(Drawn(gpt2).named_parameters())
-    same = compare_draws(plain, scaled)
+    same = compare_digests(sign_hashes(plain), sign_hashes(scaled))
     assert same.all_shared
     assert same.shared == len(plain)
     # A matrix inserted before the others moves every draw behind it.
@@ -300,10 +300,10 @@ def test_arms_of_one_base_draw_and_the_first_draw_that_shifted() -> None:
     rows = {"first": torch.randn(16, 16), "second": torch.randn(16, 16)}
     torch.manual_seed(0)
     moved = {"first": torch.randn(16, 16), "inserted": torch.randn(16, 16), "second": torch.randn(16, 16)}
-    shared = compare_draws(rows, moved)
+    shared = compare_digests(sign_hashes(rows), sign_hashes(moved))
     assert (shared.shared, shared.first_shifted, shared.only_second) == (1, "second", ("inserted",))
     assert "second" in shared.sentence
-    anew = compare_draws(plain, dict(Drawn(gpt2, seed=1).named_parameters()))
+    anew = compare_digests(sign_hashes(plain), sign_hashes(dict(Drawn(gpt2, seed=1).named_parameters())))
     assert (anew.shared, anew.first_shifted) == (0, "embed.weight")
 
 
