@@ -66,8 +66,6 @@ def survey(
 
 def survey_row(family: str) -> Row:
     """Build and audit one family at both depths, in this process; every failure is the row's reason."""
-    from core.audit.family import family_settings
-    from core.audit.hub import built_config, built_model, model_class_of
     from core.audit.inputs import random_batch
     from core.audit.run import audit
     from core.audit.shrink import VOCABULARY
@@ -77,15 +75,13 @@ def survey_row(family: str) -> Row:
     outcomes: list[Row] = []
     try:
         for depth in DEPTHS:
-            model_class = model_class_of(family)
-            config = built_config(model_class.config_class, family_settings(family, depth))
-            model = built_model(model_class, config, seed=0, max_parameters=MAX_PARAMETERS)
+            model = _built(family, depth)
             row["built"] = True
-            batch = random_batch(VOCABULARY, 0, avoid=special_ids(config.to_dict()))
-            result = audit(model, batch)
+            settings = model.config.to_dict()
+            result = audit(model, random_batch(VOCABULARY, 0, avoid=special_ids(settings)))
             outcomes.append(_outcome(result.document()))
             if depth == DEPTHS[0]:
-                row |= _judged(family, result, config)
+                row |= _judged(family, result, settings)
     except Exception as error:
         row["reason"] = reason_of(error)
     if outcomes:
@@ -93,23 +89,25 @@ def survey_row(family: str) -> Row:
     return row
 
 
-def _judged(family: str, result: Any, config: Any) -> Row:
+def _built(family: str, blocks: int) -> Any:
+    from core.audit.family import family_settings
+    from core.audit.hub import built_config, built_model, model_class_of
+
+    model_class = model_class_of(family)
+    config = built_config(model_class.config_class, family_settings(family, blocks))
+    return built_model(model_class, config, seed=0, max_parameters=MAX_PARAMETERS)
+
+
+def _judged(family: str, result: Any, settings: Row) -> Row:
     """The columns `rule` (None where no rule is met) and `kind`, judged at the audited depth and twice it.
 
     A family that cannot be judged has none.
     """
-    from core.audit.family import family_settings
-    from core.audit.hub import built_config, built_model, model_class_of
     from core.audit.initialization.judge import judge
     from core.audit.initialization.rebuild import Rebuilder
 
-    def build(blocks: int | None) -> Any:
-        model_class = model_class_of(family)
-        again = built_config(model_class.config_class, family_settings(family, blocks or DEPTHS[0]))
-        return built_model(model_class, again, seed=0, max_parameters=MAX_PARAMETERS)
-
+    source = Rebuilder(build=lambda blocks: _built(family, blocks or DEPTHS[0]), deep=True, settings=settings)
     try:
-        source = Rebuilder(build=build, deep=True, settings=config.to_dict())
         judgement = judge(result, source=source, with_twin=False)
     except DepthscopeError:
         return {}
