@@ -137,12 +137,7 @@ def _completed(
         from core.health.arms import checked_device
 
         checked_device(grid.device)
-    check_kind(place, "--store")
-    check_outputs({}, {"--out": options["out"]})
-    if Path(os.path.realpath(place)).is_relative_to(os.path.realpath(folder.path)):
-        raise StorageError(
-            f"The store {place} lies in --out, which holds the files of one sweep alone; give another place."
-        )
+    _check_places(place, folder.path)
     # A scheduler that does not answer leaves nothing behind, not even a store; one that has everything is not asked.
     if scheduler is not None and not os.path.exists(place):
         client = _connected(held, scheduler)
@@ -164,6 +159,15 @@ def _completed(
     manifest = folder.write(run, parquet=options["parquet"])
     store.trim(run.keys())
     return manifest
+
+
+def _check_places(store: Path, out: Path) -> None:
+    check_kind(store, "--store")
+    check_outputs({}, {"--out": out})
+    if Path(os.path.realpath(store)).is_relative_to(os.path.realpath(out)):
+        raise StorageError(
+            f"The store {store} lies in --out, which holds the files of one sweep alone; give another place."
+        )
 
 
 def _connected(held: ExitStack, scheduler: str) -> Any:
