@@ -21,9 +21,7 @@ from core.decoder.progress import Told, silent
 from core.decoder.splitmix64 import FloatArray
 from core.decoder.tape import Tape
 from core.decoder.valid import select_valid
-from core.errors import (
-    ObservationError,
-)
+from core.errors import ObservationError
 from core.health.rms import cosine_of_rows, rms_of_rows
 from core.health.sites import site_ratios
 from core.health.token_rms import token_statistics
@@ -53,7 +51,7 @@ class Observation:
 
     `activation_rms` and `adjoint_rms` are `[E, S]`, `loss_nats` is `[E]`. `width` is D. `activation_tokens` and
     `adjoint_tokens` are `[E, S, len(TOKEN_STATISTICS)]` where they were asked for. `notes` are sentences on how a
-    model of the user's own was run.
+    user's model was run.
     """
 
     labels: list[str]
@@ -133,16 +131,11 @@ def measure(tape: Tape, *, parameter_gradients: bool = False, tokens: bool = Fal
     """Statistics of every member from one reverse pass; refuses only what makes the tape itself unusable.
 
     `tokens` adds the quantiles of single tokens' RMS, which a sweep has no use for. `told` hears of every site that the
-    reverse pass has reached.
-    Raises `ObservationError` where shapes do not belong together and, naming the site, where the loss does not depend
-    on a state, or where the forward ran without gradients. The reverse pass frees the tape's graph, so
-    a tape is measured once.
+    reverse pass has reached. Raises `ObservationError` where shapes do not belong together and, naming the site, where
+    the loss does not depend on a state, or where the forward ran without gradients. The reverse pass frees the tape's
+    graph, so a tape is measured once.
     """
     _check_geometry(tape)
-    if not tape.loss.requires_grad:
-        raise ObservationError(
-            f"The loss depends on no site, not even site 0 ({tape.labels[0]}); run it with gradients."
-        )
     leaves = list(tape.parameters.values()) if parameter_gradients else []
     with _telling(tape.states, told):
         gradients = torch.autograd.grad(tape.loss.sum(), [*tape.states, *leaves], allow_unused=True)
@@ -194,16 +187,16 @@ def _telling(states: Sequence[torch.Tensor], told: Told) -> Iterator[None]:
 
 
 def _check_geometry(tape: Tape) -> None:
-    """Refuse a tape whose labels, states, mask and loss do not belong together, before the reverse pass."""
+    """Refuse a tape whose labels, states, mask and loss do not belong together or have no gradients."""
     if len(tape.labels) != len(tape.states) or not tape.states:
         raise ObservationError(
-            f"There are {len(tape.labels)} site labels for {len(tape.states)} states; give one a state."
+            f"There are {len(tape.labels)} site labels for {len(tape.states)} states; give one per state."
         )
     wanted = tape.states[0].shape
     if len(wanted) != 4 or tuple(wanted[1:3]) != tape.valid.shape or tuple(tape.loss.shape) != (wanted[0],):
         raise ObservationError(
             f"The input state {list(wanted)} is to be [members, rows, positions, width], with a validity mask "
-            f"[rows, positions], not {list(tape.valid.shape)}, and a loss a member, not {list(tape.loss.shape)}."
+            f"[rows, positions], not {list(tape.valid.shape)}, and one loss per member, not {list(tape.loss.shape)}."
         )
     for site, state in enumerate(tape.states):
         if state.shape != wanted:
@@ -220,6 +213,10 @@ def _check_geometry(tape: Tape) -> None:
             raise ObservationError(
                 f"The {part.branch} contribution at site {part.site} does not have the states' shape {list(wanted)}."
             )
+    if not tape.loss.requires_grad:
+        raise ObservationError(
+            f"The loss depends on no site, not even site 0 ({tape.labels[0]}); run it with gradients."
+        )
 
 
 def observe(tape: Tape, *, parameter_gradients: bool = False) -> Observation:

@@ -168,7 +168,7 @@ class TestRefusals:
 
     def test_geometry_of_the_loss(self) -> None:
         tape = tape_of([1.0, 1.0], [1.0, 1.0], members=2)
-        with pytest.raises(ObservationError, match="a loss a member"):
+        with pytest.raises(ObservationError, match="one loss per member"):
             observe(replace(tape, loss=tape.loss.mean()))
 
     def test_geometry_of_a_contribution(self) -> None:
