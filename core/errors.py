@@ -1,4 +1,4 @@
-"""Every refusal the core can give: one base class, one named subclass a cause.
+"""Every refusal the core can give: one base class, one named subclass per cause.
 
 A message states the value, the rule and the way out in one sentence, so that a page or the command line can
 show it as it is.

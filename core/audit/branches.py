@@ -58,7 +58,7 @@ class Branch:
     softmax: bool = False
 
 
-# Tells a branch's kind; parts of a sum are branches of their own where their kinds differ.
+# Tells a branch's kind; parts of a sum are separate branches where their kinds differ.
 KindOf = Callable[[Branch], str]
 
 

@@ -1,6 +1,6 @@
 """Screen a Hugging Face `config.json` before anything is imported or built for it.
 
-Refused here: code of its own, quantized or half-precision weights, attention or kernels from a repository, sizes past
+Refused here: custom code, quantized or half-precision weights, attention or kernels from a repository, sizes past
 the budget. What is left is read later against the keys that the configuration class of its model type declares.
 """
 
@@ -72,7 +72,7 @@ def _mappings(settings: Mapping[str, JsonValue], place: str) -> Iterator[tuple[s
 
 def _screen_entry(place: str, key: str, value: JsonValue) -> None:
     if key in CODE_KEYS and value:
-        raise AuditError(f"{place} asks for code of the model's own, which is never run; remove the key.")
+        raise AuditError(f"{place} asks for the model's custom code, which is never run; remove the key.")
     if key in QUANTIZATION_KEYS and value:
         raise AuditError(f"{place} asks for quantized weights; the audit reads float32 models, so remove the key.")
     if key in KERNEL_KEYS and value:
@@ -105,7 +105,7 @@ def _screen_sizes(place: str, settings: Mapping[str, JsonValue], budget: Budget,
     vocabulary = _largest(settings, (VOCABULARY_KEY,))
     if depth > budget.max_blocks:
         raise BudgetError(f"{place or 'config.json '}asks for {depth:,} blocks; the limit is {budget.max_blocks:,}.")
-    # Less than any block of that width holds: one matrix a branch.
+    # Less than any block of that width holds: one matrix per branch.
     least = depth * 2 * width * width + vocabulary * width
     if least > budget.max_parameters and not shrink:
         raise _too_large(least, budget, "at least ")

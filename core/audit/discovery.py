@@ -105,7 +105,7 @@ def _read(guard: Guard, inputs: ModelInputs, recording: Recording, loss: Loss) -
         states=[],
     )
     if not chain.additions:
-        inside = f"; the forward runs inside an autograd function of its own, {flow.custom[0]}" if flow.custom else ""
+        inside = f"; the forward runs inside the custom autograd function {flow.custom[0]}" if flow.custom else ""
         discovery.problems.append(f"no residual addition was found between the batch and the output{inside}")
         return discovery
     discovery.layout = _layout(discovery)

@@ -179,7 +179,7 @@ class _CallIndex:
         call = self._calls.get(number)
         if call is None:
             return None
-        # Some nodes come without an operation of their own; the next operation must not pass for theirs.
+        # Some nodes come without an operation; the next operation must not pass for theirs.
         same = not call.arguments or call.name.replace("_", "") == name.lower()
         read = {edge for edge in call.edges if edge is not None}
         return call if same and read <= above else None

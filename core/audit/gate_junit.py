@@ -1,4 +1,4 @@
-"""The findings of an audit as a JUnit XML report: a test case a kind, failed where the gate would fail."""
+"""The findings of an audit as a JUnit XML report: one test case per kind, failed where the gate would fail."""
 
 from __future__ import annotations
 

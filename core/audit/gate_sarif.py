@@ -17,7 +17,7 @@ ROOT = "%SRCROOT%"
 
 
 def sarif_log(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The log: one run, a rule a kind, a result a finding with its parameters as logical locations."""
+    """The log: one run, one rule per kind, one result per finding with its parameters as logical locations."""
     rules = [
         {
             "id": kind,

@@ -187,7 +187,7 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def storage_of(tensor: torch.Tensor) -> int | None:
-    """The identity of a tensor's memory; None for sparse and other tensors that have none of their own."""
+    """The identity of a tensor's memory; None for sparse and other tensors without a storage."""
     try:
         return int(tensor.untyped_storage()._cdata)
     except (NotImplementedError, RuntimeError):

@@ -124,7 +124,7 @@ def building(model_class: Any) -> Iterator[None]:
 def built_model(model_class: Any, config: Any, *, seed: int, max_parameters: int) -> nn.Module:
     """A float32 model with eager attention, drawn from `seed`; its size is checked before anything is allocated.
 
-    Reads and writes torch's global generator, so it belongs in a process of its own.
+    Reads and writes torch's global generator, so it belongs in a separate process.
     """
     count = parameters_of(model_class, config)
     if count > max_parameters:

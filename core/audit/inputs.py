@@ -88,7 +88,7 @@ def random_batch(
     positions: int = DEFAULT_POSITIONS,
     avoid: frozenset[int] = frozenset(),
 ) -> Batch:
-    """A small batch of uniform ids with their successors as targets, drawn from a generator of its own.
+    """A small batch of uniform ids with their successors as targets, drawn from a separate generator.
 
     Ids in `avoid` are passed over, for a model may give them a meaning (padding, an image to come).
     """

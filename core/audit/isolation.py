@@ -1,4 +1,4 @@
-"""Run an audit task in a child process of its own, with limits of memory and time, and bring back its document."""
+"""Run an audit task in a child process, with limits of memory and time, and bring back its document."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LAST_SECONDS = 2.0
 
 
 class Child:
-    """One task in a process of its own, from its start on; `told` hears of every stage that it enters.
+    """One task in a child process, from its start on; `told` hears of every stage that it enters.
 
     `stage` is what it said last that it is at, `seconds` of one core what it took in the end, 0 where it did not say.
     A task of the user's own code keeps the caller's environment, and its `memory` may be None for no limit; what that
@@ -113,7 +113,7 @@ class Child:
 
 
 def _relay(source: IO[bytes] | None) -> threading.Thread:
-    """Write what a child prints to standard error as it comes, in a thread of its own."""
+    """Write what a child prints to standard error as it comes, in a separate thread."""
 
     def copy() -> None:
         line = b"\n"

@@ -65,7 +65,7 @@ class Layout:
 
 
 def layout_at(flow: Flow, layout: Layout, vertex: Vertex) -> Layout:
-    """The layout of one vertex: rows flattened together are told apart by what they were flattened from."""
+    """The layout of one vertex: rows flattened together are distinguished by what they were flattened from."""
     shape = flow.shape(vertex)
     if layout.rows == 1 or layout.positions == 1 or not layout.flat(shape):
         return layout

@@ -97,7 +97,7 @@ class Recorder(Watch):  # type: ignore[no-untyped-call]
         if func in LOOKUPS and len(tensors) == 2:
             check_lookup(tensors[0], tensors[1], LOOKUPS[func], self._ids, self._names)
         differentiable = torch.is_grad_enabled()
-        # Inside a function with a derivative of its own gradients are off, and it may be all that reads a vertex.
+        # Inside a function with a custom derivative gradients are off, and it may be all that reads a vertex.
         edges = [edge_of(tensor, self._features) for tensor in tensors]
         name = func.overloadpacket.__name__
         kept = name in ARGUMENTS_KEPT

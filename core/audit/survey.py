@@ -1,7 +1,7 @@
 """Audit every family of the installed transformers at small size and two depths, each in a bounded child process.
 
-The libraries are imported once, then a child is forked a family, so that a family costs what its model costs. A family
-that cannot be built, proved or finished in time is a row with its reason.
+The libraries are imported once, then one child per family is forked, so that a family costs what its model costs. A
+family that cannot be built, proved or finished in time is a row with its reason.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def survey(
     """
     check_limits(memory, seconds)
     if not hasattr(os, "fork"):
-        raise AuditError("The survey forks a process a family, which this system cannot; run it on Linux or macOS.")
+        raise AuditError("The survey forks one process per family, which this system cannot; run it on Linux or macOS.")
     _preload()
     waiting, running = list(reversed(families)), dict[int, _Child]()
     try:

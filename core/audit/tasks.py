@@ -223,7 +223,7 @@ def _batch(task: Task, config: Any) -> Batch:
 
 
 def special_ids(settings: Mapping[str, Any]) -> frozenset[int]:
-    """Ids that a configuration gives a meaning of their own: padding, images, ends."""
+    """Ids that a configuration gives a special meaning: padding, images, ends."""
     found: set[int] = set()
     for key, value in settings.items():
         if isinstance(value, Mapping):

@@ -108,7 +108,7 @@ def main() -> None:
         sys.stdout.flush()
         sys.stderr.flush()
     write({**reply, "seconds": time.process_time()})
-    # Threads of the user's own may still run, and there is nothing to tidy up.
+    # The user's threads may still run, and there is nothing to tidy up.
     os._exit(0)
 
 

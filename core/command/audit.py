@@ -1,4 +1,4 @@
-"""`audit`: the residual stream of a model of the user's own, found, proved and measured."""
+"""`audit`: the residual stream of a user's model, found, proved and measured."""
 
 from __future__ import annotations
 

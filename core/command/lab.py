@@ -1,4 +1,4 @@
-"""`lab`: the experiments of the signal, norm and path labs, a subcommand each."""
+"""`lab`: the experiments of the signal, norm and path labs, one subcommand per experiment."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SHOWN_ROWS = 40
 
 
 class LabGroup(click.Group):
-    """One subcommand an experiment, its options read off the experiment's own; nothing is imported before."""
+    """One subcommand per experiment, its options read off the experiment's own; nothing is imported before."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Names in the order of the pages."""

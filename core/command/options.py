@@ -124,7 +124,7 @@ family_options = combined(
         "--mlp", type=click.Choice(MLPS), default="swiglu", show_default=True, help="Every feed-forward part."
     ),
     click.option("--learned-positions", is_flag=True, help="Learned positions instead of rotary ones."),
-    click.option("--untied", is_flag=True, help="A head of its own instead of the embedding's transpose."),
+    click.option("--untied", is_flag=True, help="A separate head instead of the embedding's transpose."),
     click.option("--bias", is_flag=True, help="A zero bias on every block matrix."),
 )
 base_options = combined(

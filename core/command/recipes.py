@@ -67,7 +67,7 @@ def _drift(request: ObserveRequest) -> list[dict[str, Any]]:
 
 
 def readable(document: dict[str, Any]) -> str:
-    """The document for a terminal: a line a recipe, or one card in full."""
+    """The document for a terminal: one line per recipe, or one card in full."""
     cards = document["recipes"]
     lines = _card_lines(cards[0]) if len(cards) == 1 else _list_lines(document)
     lines += [f"warning: {warning['sentence']}" for warning in document.get("warnings", ())]

@@ -34,7 +34,7 @@ SCHEMA = "depthscope.survey/1"
 @opt.quiet_option
 @opt.json_option
 def command(**options: Any) -> None:
-    """Audit the causal language models of the installed transformers and write one row a family."""
+    """Audit the causal language models of the installed transformers and write one row per family."""
     os.environ.update(OFFLINE)
     workers = options["workers"]
     if workers is not None and workers < 1:

@@ -27,7 +27,7 @@ PARTIAL = ".partial"
 MAX_RECORD_BYTES = 2**22
 # Types that weights are stored in, as a record and as a safetensors header name them.
 HEADER_DTYPES = {"float64": "F64", "float32": "F32", "bfloat16": "BF16"}
-# What a profile step measured: one mapping a block, from the shortcut's key to its coefficient.
+# What a profile step measured: one mapping per block, from the shortcut's key to its coefficient.
 Shortcuts = tuple[Mapping[str, float], ...]
 
 

@@ -1,6 +1,6 @@
 """The base draw: every matrix of a decoder before any recipe, for one seed or many at once.
 
-Distributions act on the same exact stream, one draw a coordinate: Xavier uniform, or a normal of given standard
+Distributions act on the same exact stream, one draw per coordinate: Xavier uniform, or a normal of given standard
 deviation, z = inverse normal CDF of (k + 1/2) 2^-52 with k the high 52 bits, optionally truncated at `cut` sigma with
 the parent's sigma kept.
 """

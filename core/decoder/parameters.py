@@ -1,7 +1,7 @@
 """Names, shapes, roles and draw order of a decoder's parameters.
 
 The order of the specifications is the order of the draws. Gains and biases are constants and draw nothing; a tied
-head reads the token embedding and has no parameter of its own. A matrix is stored `[fan_in, fan_out]`.
+head reads the token embedding and has no parameter. A matrix is stored `[fan_in, fan_out]`.
 """
 
 from __future__ import annotations

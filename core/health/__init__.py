@@ -8,7 +8,7 @@
     scaled.observation.activation_ratio  # [members, sites]; `scaled.member(3)` is the member of seed 3
     arm_document(scaled.observation, scaled.member(3))["within_band"]
 
-`observe` takes the `Tape` of any forward. `observe_module` observes a model of the user's own in a training script; it
+`observe` takes the `Tape` of any forward. `observe_module` observes a user's model in a training script; it
 stands in `core.audit`. A public name loads its module when it is first read, so the band and requests need no torch.
 """
 

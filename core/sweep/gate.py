@@ -33,7 +33,7 @@ class Failure:
 
     @property
     def factor(self) -> float:
-        """How many times the ratio is beyond the limit; 0 for a refused cell."""
+        """How far the ratio is beyond the limit, as a logarithm; 0 for a refused cell."""
         if self.ratio is None or self.limit is None:
             return 0.0
         return abs(math.log(self.ratio / self.limit)) if self.ratio > 0 else math.inf

@@ -27,7 +27,7 @@ def readable(folder: OutputFolder, manifest: Mapping[str, Any]) -> str:
 
 
 def _summary_lines(folder: OutputFolder) -> list[str]:
-    """The largest ratios of a written summary as a table for a terminal, one line an arm and setting."""
+    """The largest ratios of a written summary as a table for a terminal, one line per arm and setting."""
     rows = _summary(folder)
     extra = list(rows[0])[len(SUMMARY_COLUMNS) :] if rows else []
     found: dict[tuple[str, ...], dict[str, dict[str, str]]] = {}

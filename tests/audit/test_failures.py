@@ -1,4 +1,4 @@
-"""Whose failure a failure is: the model's, the audit's own, or a want of memory; each in words of its own."""
+"""Whose failure a failure is: the model's, the audit's own, or a want of memory; each with a different sentence."""
 
 from __future__ import annotations
 

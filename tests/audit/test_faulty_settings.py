@@ -126,7 +126,7 @@ def test_what_is_no_setting_s_doing_stays_what_it_is() -> None:
 
 
 def test_a_fault_of_the_audit_is_not_the_model_s(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Building, refusing and judging fail in words of their own."""
+    """Building, refusing and judging fail with different sentences."""
 
     def fails(*words: Any, **options: Any) -> None:
         raise IndexError("tuple index out of range")

@@ -1,4 +1,4 @@
-"""The audit verb's rule, sigma, gate and reports on models of the user's own."""
+"""The audit verb's rule, sigma, gate and reports on a user's models."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def ends():
 
 @pytest.fixture
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A module of the user's own, in the working folder."""
+    """A user's module, in the working folder."""
     name = "users_odd_models"
     (tmp_path / f"{name}.py").write_text(OWN)
     monkeypatch.chdir(tmp_path)

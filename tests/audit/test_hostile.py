@@ -32,7 +32,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "attention a part": {**SMALL, "attn_implementation": {"": "eager", "text_config": "evil/kernel"}},
     "experts from a repository": {**SMALL, "experts_implementation": "evil/kernel"},
     "nested attention": {**SMALL, "text_config": {"attn_implementation": "evil/kernel"}},
-    "code of its own": {**SMALL, "auto_map": {"AutoModelForCausalLM": "evil/repo--modeling.Evil"}},
+    "custom code": {**SMALL, "auto_map": {"AutoModelForCausalLM": "evil/repo--modeling.Evil"}},
     "nested code": {**SMALL, "text_config": {"auto_map": {"AutoConfig": "x.Y"}}},
     "trusting": {**SMALL, "trust_remote_code": True},
     "quantized": {**SMALL, "quantization_config": {"quant_method": "gptq"}},

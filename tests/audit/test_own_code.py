@@ -1,4 +1,4 @@
-"""Code of the user's own that is no builder of a model, or misbehaves: one sentence each, and the audit ends."""
+"""A user's code that is no builder of a model, or misbehaves: one sentence each, and the audit ends."""
 
 from __future__ import annotations
 

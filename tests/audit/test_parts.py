@@ -1,4 +1,4 @@
-"""The audit's small parts against laws of their own: names, layouts, distributions, batches, public names."""
+"""The audit's small parts against independent laws: names, layouts, distributions, batches, public names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The survey: a row a family whatever happens, two depths, and the whole mapping of the pinned library."""
+"""The survey: one row per family whatever happens, two depths, and the whole mapping of the pinned library."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_children_are_bounded_and_leave_a_row() -> None:
     assert {row["identity"] for row in rows.values()} == {"proved"}
     (late,) = survey(["hrm_text"], workers=1, seconds=1)
     assert late["reason"] == "Not finished within 1 seconds."
-    # In a process of its own: a child also has what this long one freed and kept.
+    # In a separate process: a child also has what this long one freed and kept.
     starve = (
         "import json; from core.audit.survey import survey; print(json.dumps(list(survey(['moshi'], memory=2**20))))"
     )

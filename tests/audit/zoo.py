@@ -595,7 +595,7 @@ class Checkpointed(Decoder):
 
 
 class Hidden(Decoder):
-    """Reentrant checkpointing hides the block inside a function with a derivative of its own."""
+    """Reentrant checkpointing hides the block inside a function with a custom derivative."""
 
     def block(self, x: Tensor, block: int) -> Tensor:
         return checkpoint(lambda y: Decoder.block(self, y, block), x, use_reentrant=True)

@@ -1,11 +1,11 @@
 """Browser sessions that move controls at once on one server: `python -m tests.benchmarks.eight_sessions`.
 
-Every session has a seed of its own and moves its depth slider, now and then also the recipe, for as long as told. After
+Every session has a distinct seed and moves its depth slider, now and then also the recipe, for as long as told. After
 every move the figure's title must name the session's own depth and seed, and the table of sites that it downloads must
 be the core's for that setting, to the bit; anything else is cross-talk. Reported beside errors: the server's resident
 memory before the first visitor, at its highest, and after the last has gone.
 
-Every session is a process with a browser of its own, so the machine is busy with browsers; the moves a second say
+Every session is a process with a separate browser, so the machine is busy with browsers; the moves a second say
 nothing about the server alone.
 """
 

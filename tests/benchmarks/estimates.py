@@ -1,6 +1,6 @@
 """Estimates of cost beside what the runs take: `python -m tests.benchmarks.estimates [--threads 2] [--shape NAME ...]`.
 
-Each run is a process of its own, so that none finds the memory of another; imports are not counted. Processor seconds
+Each run is a separate process, so that none finds the memory of another; imports are not counted. Processor seconds
 are those of one core and hold on a busy machine too. The machine of the constants gives a machine's pace of 1.
 """
 

@@ -1,6 +1,6 @@
 """Hostile calls of all verbs: `python -m tests.benchmarks.hostile --calls 9000 --seed 1 [--verbs plan ...]`.
 
-Each call runs in a folder of its own, in a fork of a process that has loaded the libraries; `--processes N` runs the
+Each call runs in a separate folder, in a fork of a process that has loaded the libraries; `--processes N` runs the
 first N as true processes. What no call may do, whatever it is given, is in `broken`. Prints every kind of broken
 promise with its shortest command line; `--report FILE` takes them all, `--only NUMBER --keep DIR` repeats one.
 `--audits N` adds as many hostile audits, of `tests.benchmarks.hostile_audits`.

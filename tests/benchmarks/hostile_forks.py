@@ -40,7 +40,7 @@ class Special:
         elif self.kind == "link":
             path.symlink_to(self.target)
         else:
-            # A device of its own, for a program that replaces the machine's would harm everybody. For root alone.
+            # A separate device, for a program that replaces the machine's would harm everybody. For root alone.
             major, minor = map(int, self.target.split(":"))
             with contextlib.suppress(PermissionError):
                 os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(major, minor))

@@ -27,7 +27,7 @@ class Case:
 
     @property
     def prints(self) -> bool:
-        """Whether code of the case's own may write to standard error."""
+        """Whether the case's code may write to standard error."""
         return any(":" in word for word in self.arguments[1:2])
 
 

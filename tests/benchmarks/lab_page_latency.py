@@ -1,7 +1,7 @@
 """How long a person waits for a control of the labs: `python -m tests.benchmarks.lab_page_latency [NAME ...]`.
 
 In a real browser every control that stands open at an experiment's defaults is changed to and fro. The answer is the
-frame in which the last figure in sight that changes shows it; where no figure does, and in a column of its own for
+frame in which the last figure in sight that changes shows it; where no figure does, and in a separate column for
 all, it is the first frame in which the run has ended and nothing on the page is stale: tables and files follow the
 figures. The limit is 250 ms for the median of an experiment's controls, and 2 s for the published chains, 512 wide and
 50 layers deep. The server's processor time a change stands beside it, for other work on the machine hardly moves that.

@@ -2,7 +2,7 @@
 
 Run `python -m tests.benchmarks.observe_pair [--threads N]`. Medians of 7 interleaved pairs in one process. The narrow
 case counts building on both sides; the laptop case leaves construction apart and prints the peak resident memory of a
-process of its own, imports included.
+separate process, imports included.
 """
 
 from __future__ import annotations

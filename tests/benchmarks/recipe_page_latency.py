@@ -2,7 +2,7 @@
 
 In a real browser, on a server that has loaded its tensor engine, over 32 seeds: from opening a link to the page
 Recipes, view Against depth, to the moment when all its figures stand and the sweep behind them is complete. Every round
-has seeds of its own, so no number is ever read from a cache. The limit of 5 s is for the median in a browser that has
+has distinct seeds, so no number is ever read from a cache. The limit of 5 s is for the median in a browser that has
 read the app's own files before; the command exits with 1 where it is passed. A browser that opens the app for the first
 time reads several megabytes of scripts beside, which is printed too.
 """

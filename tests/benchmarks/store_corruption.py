@@ -1,7 +1,7 @@
 """What a sweep makes of damaged stores: the tables of the whole store, or a refusal in one sentence, nothing else.
 
 Run `python -m tests.benchmarks.store_corruption [--count 500] [--processes 10] [--seed 0]`. Every corruption is made in
-a copy of the same finished store, which the same sweep then reads; the first ones run in processes of their own.
+a copy of the same finished store, which the same sweep then reads; the first ones run in separate processes.
 """
 
 from __future__ import annotations

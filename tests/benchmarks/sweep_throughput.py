@@ -106,7 +106,7 @@ def measure(case: Case, pairs: int) -> list[Rates]:
 
 
 def peak_mebibytes(case: int) -> float:
-    """Peak memory of one measurement in a process of its own, torch included."""
+    """Peak memory of one measurement in a separate process, torch included."""
     code = f"""if True:
         import resource
         from tests.benchmarks.sweep_throughput import *

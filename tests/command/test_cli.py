@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def process(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
-    """`python -m core` in a process of its own."""
+    """`python -m core` in a separate process."""
     return subprocess.run(
         [sys.executable, "-m", "core", *arguments], cwd=ROOT, text=True, check=False, timeout=120, **options
     )

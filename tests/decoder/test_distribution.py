@@ -1,4 +1,4 @@
-"""The base draw's law: its exact name, embeddings of a spread of their own, and where both are recorded."""
+"""The base draw's law: its exact name, embeddings of a separate spread, and where both are recorded."""
 
 from __future__ import annotations
 

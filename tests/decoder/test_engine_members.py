@@ -32,7 +32,7 @@ ARMS = ["depth-scaled", "unscaled", "gpt2", "block-indexed", "lingua-global", "w
 
 
 class Cut:
-    """A provider that stores the tensors of another one at leading sizes of its own."""
+    """A provider that stores the tensors of another one at other leading sizes."""
 
     def __init__(self, full: WeightProvider, change: Callable[[str, torch.Tensor], torch.Tensor]) -> None:
         self.config, self.members, self._full, self._change = full.config, full.members, full, change

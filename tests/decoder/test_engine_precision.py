@@ -1,4 +1,4 @@
-"""float32 and bfloat16 beside float64, in units of their own roundoff, and what is computed wider than the run."""
+"""float32 and bfloat16 beside float64, in units of their roundoff, and what is computed wider than the run."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def test_a_valid_nonfinite_value_is_seen(value: float) -> None:
 
 
 def test_members_do_not_scale_each_other() -> None:
-    """Each member has a power of two of its own."""
+    """Each member has a distinct power of two."""
     state = torch.tensor([1e200, 1e-200, 1.0, 0.0], dtype=torch.float64).view(4, 1, 1, 1).repeat(1, 2, 3, 5)
     assert valid_rms(state, np.ones((2, 3), dtype=bool)).tolist() == [1e200, 1e-200, 1.0, 0.0]
 

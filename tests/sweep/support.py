@@ -1,4 +1,4 @@
-"""What tests of the sweep share: small grids, and the command line in a process of its own."""
+"""What tests of the sweep share: small grids, and the command line in a separate process."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def command_line(*arguments: object) -> list[str]:
 
 
 def sweep(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
-    """Run `sweep` in a process of its own and wait for it."""
+    """Run `sweep` in a separate process and wait for it."""
     return subprocess.run(
         command_line(*arguments), cwd=ROOT, capture_output=True, text=True, timeout=900, check=False, **options
     )
 
 
 def start(*arguments: object, **options: Any) -> subprocess.Popen[str]:
-    """Start `sweep` in a process of its own, which hears signals although the tests may be run deaf to some."""
+    """Start `sweep` in a separate process, which hears signals although the tests may be run deaf to some."""
     return subprocess.Popen(
         command_line(*arguments), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         preexec_fn=_hear_signals, **options,

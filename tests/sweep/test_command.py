@@ -25,7 +25,7 @@ SMALL = ("--blocks", "1,2", "--seeds", "0:3")
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A place of its own for the store and the folder."""
+    """A separate place for the store and the folder."""
     monkeypatch.delenv("DEPTHSCOPE_STORE", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return tmp_path

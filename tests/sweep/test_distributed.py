@@ -38,7 +38,7 @@ def scheduler(tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture
 def workers(scheduler: str, tmp_path: Path) -> Iterator[list[subprocess.Popen[str]]]:
-    """Two workers of that scheduler, each a process of its own with one thread."""
+    """Two workers of that scheduler, each a separate process with one thread."""
     options = ("--nthreads", "1", "--no-nanny", "--no-dashboard")
     crew = [dask("worker", scheduler, *options, folder=tmp_path) for _ in range(2)]
     try:

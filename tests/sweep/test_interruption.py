@@ -1,4 +1,4 @@
-"""A sweep in a process of its own: stopped, killed, out of disk, doubled, and repeated without torch."""
+"""A sweep in a separate process: stopped, killed, out of disk, doubled, and repeated without torch."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ NOBODY = 65534
 
 
 def cell(number: int, size: int = 7, reason: str = "") -> Cell:
-    """A cell with a key and numbers of its own."""
+    """A cell with a distinct key and distinct numbers."""
     numbers = (np.arange(0 if reason else size, dtype=np.float64) / 3 + number).tobytes()
     return Cell(number.to_bytes(32, "big"), "gpt2", 8, 2**64 - 1 - number, reason, numbers)
 

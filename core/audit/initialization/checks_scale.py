@@ -1,4 +1,4 @@
-"""Checks of scale: each reads a resolution and yields findings of its own kinds."""
+"""Checks of scale: each reads a resolution and yields findings of certain kinds."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Matrices = Sequence[MatrixStats]
 
 
 def reader_ranges(found: Resolution) -> Iterator[Finding]:
-    """Readers away from a declared base; those that carry a rule's own factor have findings of their own."""
+    """Readers away from a declared base; those that carry a rule's factor have separate findings."""
     first, rule, base = found.first, found.rule, found.first.base
     readers = usable(first.stats.readers)
     if found.remark is Remark.UNUSED_RANGE:

@@ -103,7 +103,7 @@ def _silent(discovery: Discovery) -> list[str]:
 
 
 def _with_gradient(discovery: Discovery) -> frozenset[str]:
-    """Names of all parameters whose gradient of the loss is not zero, by a forward of its own."""
+    """Names of all parameters whose gradient of the loss is not zero, by a separate forward."""
     model, names = discovery.guard.model, discovery.names
     watch = Replay([])
     with undisturbed(model) as guard, guard.run(watch, discovery.inputs):

@@ -13,7 +13,7 @@ from core.audit.initialization.weight_stats import combined_tolerance, tolerance
 
 # A division by zero at the first block is caught by code in many ways; none of them leaves less than this.
 NOT_SMALL = 0.9
-# Forward coefficients are exact but for the rounding of their own type, at worst bfloat16.
+# Forward coefficients are exact but for the rounding of their type, at worst bfloat16.
 FORWARD_MARGIN = 4e-3
 
 

@@ -35,7 +35,7 @@ class Rebuilder:
 
 
 def rebuilder_of(model: nn.Module) -> Rebuilder:
-    """What a model object tells of its own origin: one with a configuration of transformers can be built again."""
+    """What a model object tells of its origin: one with a configuration of transformers can be built again."""
     config, maker = getattr(model, "config", None), getattr(type(model), "_from_config", None)
     if config is None or not hasattr(config, "to_dict"):
         return Rebuilder()

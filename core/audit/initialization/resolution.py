@@ -28,8 +28,8 @@ class Remark(Enum):
 class Resolution:
     """The build at each depth on its base, the first depth first; the rule, None where none is declared or met.
 
-    `explained` gives an explanation to every visible writer; `scaled_readers` carry the factor of their own branch's
-    writer although the rule leaves readers alone.
+    `explained` gives an explanation to every visible writer; `scaled_readers` carry the factor of their branch's writer
+    although the rule leaves readers alone.
     """
 
     depths: tuple[Factors, ...]

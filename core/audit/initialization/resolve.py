@@ -79,7 +79,7 @@ def _resolution(depths: Sequence[Factors], rule: Rule | None, remark: Remark = R
 
 
 def scaled_readers(first: Factors, rule: Rule) -> Iterator[MatrixStats]:
-    """Readers that carry the factor of their own branch's writer, where the rule leaves readers alone."""
+    """Readers that carry the factor of their branch's writer, where the rule leaves readers alone."""
     for matrix in usable(first.stats.readers):
         writer = next((m for m in first.stats.writers if m.where == matrix.where), None)
         if writer is None or matrix.orthonormal:

@@ -95,7 +95,7 @@ def repeated_draws(parameters: Mapping[str, torch.Tensor]) -> list[tuple[str, ..
     for found in (sign_hashes(parameters), sign_hashes(stacked)):
         for name, digest in found.items():
             groups.setdefault(digest, []).append(name)
-    # Copies of a stack hold copies of its matrices, which need no mention of their own.
+    # Copies of a stack hold copies of its matrices, which need no separate mention.
     whole = {name for names in groups.values() if len(names) > 1 for name in names if name in parameters}
     kept = ([name for name in names if unstacked(name) not in whole or name in whole] for names in groups.values())
     return [tuple(names) for names in kept if len(names) > 1]

@@ -9,7 +9,7 @@ import torch
 
 # Deviations beyond this many standard errors are no accident: one in 5e8, where an audit asks some thousand times.
 SIGMAS = 6.0
-# Laws that lie closer together than this are not told apart, however large the matrix.
+# Laws that lie closer together than this are not distinguished, however large the matrix.
 FLOOR = 0.003
 # Fourth standardized moments of the candidates; a normal cut at two standard deviations lies between.
 KURTOSIS = {"uniform": 1.8, "truncated normal": 2.3653, "normal": 3.0}

@@ -74,7 +74,7 @@ def duplicated(groups: Sequence[Sequence[str]]) -> str:
     """duplicated."""
     return (
         f"{sum(map(len, groups))} matrices hold {len(groups)} draws, up to a factor, as {' = '.join(groups[0][:2])}; "
-        "draw each of its own instead of copying or seeding again, or tie them if they are meant to be one."
+        "draw each one separately instead of copying or seeding again, or tie them if they are meant to be one."
     )
 
 
