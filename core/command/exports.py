@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,7 +19,7 @@ export_options = combined(
 )
 
 
-def check_exports(options: dict[str, Any]) -> None:
+def check_exports(options: Mapping[str, Any]) -> None:
     """Refuse an output that cannot be written, before any work; raises `StorageError`."""
     check_outputs({"--html": options["html_file"]}, {"--csv": options["csv_folder"]})
 
@@ -32,10 +32,16 @@ def emit_with_tables(
     options: dict[str, Any],
 ) -> None:
     """Print the document, then write `tables` where the options say; raises `StorageError`."""
-    emit(document, options["as_json"], readable, exports=lambda: _write(title, tables, options))
+    emit(document, options["as_json"], readable, exports=lambda: write_exports(title, tables, options))
 
 
-def _write(title: str, tables: Callable[[], dict[str, pd.DataFrame]], options: dict[str, Any]) -> None:
+def write_exports(
+    title: str,
+    tables: Callable[[], Mapping[str, pd.DataFrame]],
+    options: Mapping[str, Any],
+    notes: Sequence[str] = (),
+) -> None:
+    """Write `tables` where the options say, on a page led by `notes`; raises `StorageError`."""
     if options["csv_folder"] is None and options["html_file"] is None:
         return
     # Pandas and Plotly are kept out of the module, so that help and refusals do not wait for them.
@@ -46,7 +52,7 @@ def _write(title: str, tables: Callable[[], dict[str, pd.DataFrame]], options: d
     if options["csv_folder"] is not None:
         write_tables(options["csv_folder"], found)
     if options["html_file"] is not None:
-        write_text(options["html_file"], html_report(title, found, {}, []))
+        write_text(options["html_file"], html_report(title, found, {}, notes))
 
 
 def plan_tables(document: dict[str, Any]) -> dict[str, pd.DataFrame]:

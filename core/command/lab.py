@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from core import __version__
 from core.command import options as opt
+from core.command.exports import check_exports, write_exports
 from core.command.progress import progress
 from core.errors import LabError
-from core.files import check_outputs, write_text
 from core.lab.experiments import EXPERIMENTS, SCHEMA, experiment, listing
 from core.lab.options import Option, typed
 
@@ -75,39 +74,24 @@ def _command(entry: Experiment[Any]) -> click.Command:
     ]
 
     @click.pass_obj
-    def callback(
-        json_before: bool,
-        /,
-        preset: str | None,
-        csv_folder: str | None,
-        html_file: str | None,
-        as_json: bool,
-        **given: Any,
-    ) -> None:
+    def callback(json_before: bool, /, preset: str | None, as_json: bool, **given: Any) -> None:
+        places = {name: given.pop(name) for name in ("csv_folder", "html_file")}
         options = entry.options({name: value for name, value in given.items() if value is not None}, preset)
-        check_outputs({"--html": html_file}, {"--csv": csv_folder})
+        check_exports(places)
         if entry.needs_torch(options):
             opt.use_threads(0)
         with progress() as told:
             result = entry.run(options, told)
         printed = as_json or json_before
         document = entry.document(options, result) if printed else None
-        exports = partial(_export, entry, result, csv_folder, html_file)
-        opt.emit(document, printed, lambda _: readable(entry, result), exports=exports)
+        opt.emit(
+            document,
+            printed,
+            lambda _: readable(entry, result),
+            exports=lambda: write_exports(entry.title, lambda: result.tables, places, result.notes),
+        )
 
     return click.Command(entry.name, params=parameters, callback=callback, help=f"{entry.title}.")
-
-
-def _export(entry: Experiment[Any], result: Result, csv_folder: str | None, html_file: str | None) -> None:
-    if csv_folder is None and html_file is None:
-        return
-    from core.export.csv import write_tables
-    from core.export.html import html_report
-
-    if csv_folder is not None:
-        write_tables(csv_folder, result.tables)
-    if html_file is not None:
-        write_text(html_file, html_report(entry.title, result.tables, {}, result.notes))
 
 
 def _parameter(name: str, option: Option, default: object) -> click.Option:
