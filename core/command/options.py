@@ -144,10 +144,13 @@ positions_option = click.option(
     "--positions", "--context", "positions", cls=Aliased, type=WHOLE,
     help="Position capacity; max(4, longest row) unless given.",
 )  # fmt: skip
-batch_options = combined(
+ids_options = combined(
     click.option("--inputs", type=str, help="Token ids; commas between ids, semicolons between rows."),
     click.option("--targets", type=str, help="Target ids, in the shape of --inputs."),
     click.option("--text", type=str, help="A row of UTF-8 bytes plus 10, led by 0, ending in target 1."),
+)
+batch_options = combined(
+    ids_options,
     click.option("--batch", "batch_file", type=PATH, metavar="FILE.json", help="Rows with validity and segments."),
 )
 budget_options = combined(

@@ -63,9 +63,7 @@ def _list(name: str, default: int | None, text: str, *aliases: str) -> Callable[
 @opt.base_options
 @click.option("--dtype", default="float64", show_default=True, metavar="A,...", help=f"Of {', '.join(DTYPE_NAMES)}.")
 @click.option("--device", type=opt.DEVICE, default="cpu", show_default=True, help="Where it runs.")
-@click.option("--inputs", type=str, help="Token ids; commas between ids, semicolons between rows.")
-@click.option("--targets", type=str, help="Target ids, in the shape of --inputs.")
-@click.option("--text", type=str, help="A row of UTF-8 bytes plus 10, led by 0, ending in target 1.")
+@opt.ids_options
 @click.option(
     "--batch", "batch_files", type=opt.PATH, multiple=True, metavar="FILE.json", help="A batch; give it again for more."
 )
