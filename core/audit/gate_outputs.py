@@ -39,18 +39,19 @@ def write_outputs(
 
     With `gate` a change against the golden file fails it too.
     """
-    outcome = judge_outputs(document, gate=gate, golden=golden)
-    if golden is not None:
-        check_golden(golden, document)
+    changes = None if golden is None else check_golden(golden, document)
     if junit is not None:
         write_text(junit, junit_report(document, gate or "error"))
     if sarif is not None:
         write_text(sarif, sarif_report(document))
-    return outcome
+    return _outcome(document, gate, changes)
 
 
 def judge_outputs(document: Mapping[str, Any], *, gate: Gate | None = None, golden: str | None = None) -> Outcome:
     """What `write_outputs` returns, with nothing written. Raises `StorageError`."""
-    changes = check_golden(golden, document, write=False) if golden is not None else None
+    return _outcome(document, gate, None if golden is None else check_golden(golden, document, write=False))
+
+
+def _outcome(document: Mapping[str, Any], gate: Gate | None, changes: list[str] | None) -> Outcome:
     kept = None if changes is None else tuple(changes)
     return Outcome(fails=gate_fails(document, gate, changed=bool(changes)), changes=kept)
