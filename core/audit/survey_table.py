@@ -13,6 +13,7 @@ from typing import Any
 from core import __version__
 from core.audit.survey import DEPTHS
 
+SCHEMA = "depthscope.survey/1"
 SHIPPED = Path(__file__).with_name("survey_data")
 TABLE, MANIFEST = "survey.csv", "manifest.json"
 # What can become of a family, best first.
@@ -48,7 +49,7 @@ def state_counts(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
 def survey_manifest(rows: Sequence[Mapping[str, Any]], versions: Mapping[str, str]) -> dict[str, Any]:
     """What stands beside the table: versions, the date of today, depths and counts."""
     return {
-        "schema": "depthscope.survey/1",
+        "schema": SCHEMA,
         "version": __version__,
         "versions": dict(versions),
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),

@@ -16,13 +16,11 @@ from core import __version__
 from core.audit.confine import OFFLINE, check_limits
 from core.audit.request import families
 from core.audit.survey import COLUMNS, FAMILY_BYTES, FAMILY_SECONDS, survey
-from core.audit.survey_table import MANIFEST, TABLE, survey_counts, survey_manifest, survey_state
+from core.audit.survey_table import MANIFEST, SCHEMA, TABLE, survey_counts, survey_manifest, survey_state
 from core.command import options as opt
 from core.errors import AuditError, ConfigError, StorageError, shown
 from core.files import refusal, replacing
 from core.strict_json import read_json
-
-SCHEMA = "depthscope.survey/1"
 
 
 @click.command(name="survey")
