@@ -52,3 +52,8 @@ def exact_text(value: float) -> str:
     """Six significant digits where they are exact, else the shortest text that reads back as `value`."""
     short = f"{value:g}"
     return short if float(short) == value else repr(float(value))
+
+
+def finite(value: float | None) -> float | None:
+    """A number as JSON has it: None for what is not finite."""
+    return value if value is not None and math.isfinite(value) else None

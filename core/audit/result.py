@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -22,6 +21,7 @@ from core.health.band import DEFAULT_BAND, Band
 from core.health.document import arm_document
 from core.health.observation import Observation, measure
 from core.health.rms import valid_rms
+from core.numerals import finite
 
 SCHEMA = "depthscope.audit/1"
 Document = dict[str, Any]
@@ -172,14 +172,14 @@ def _identity(identity: Identity) -> Document:
     worst = identity.worst_relative_error
     return {
         "verdict": identity.verdict,
-        "worst_relative_error": None if worst is None else _finite(worst),
+        "worst_relative_error": finite(worst),
         "interventions": len(identity.interventions),
         "reason": identity.reason,
         "trials": [
             {
                 "label": trial.label,
                 "earlier_states_equal": trial.earlier_states_equal,
-                "difference": _finite(trial.difference),
+                "difference": finite(trial.difference),
                 "passed": trial.passed,
             }
             for trial in identity.interventions
@@ -218,7 +218,7 @@ def _measured(discovery: Discovery, site: Site, measured: MeasuredAddition) -> D
         "contribution_rms": gained,
         "contribution_to_stream": gained / rms[1] if gained is not None and rms[1] else None,
         "shortcut": _coefficient(measured.shortcut),
-        "relative_error": _finite(measured.error),
+        "relative_error": finite(measured.error),
         "branches": [
             {
                 "branch": kind,
@@ -246,8 +246,4 @@ def _coefficient(coefficient: Coefficient | None) -> Document | None:
 
 
 def _rms(discovery: Discovery, tensor: torch.Tensor) -> float | None:
-    return _finite(float(valid_rms(tensor.detach().unsqueeze(0), discovery.inputs.valid)[0]))
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+    return finite(float(valid_rms(tensor.detach().unsqueeze(0), discovery.inputs.valid)[0]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from core.health.band import DEFAULT_BAND, Band
 from core.health.columns import TOKEN_STATISTICS
 from core.health.observation import ContributionStatistics, Observation
 from core.health.sites import site_values
+from core.numerals import finite
 
 Document = dict[str, Any]
 
@@ -51,7 +51,7 @@ def _sites(observation: Observation, member: int, band: Band) -> list[Document]:
         statistics: FloatArray | None = getattr(observation, name)
         if statistics is not None:
             columns[name] = [
-                {level: _finite(value) for level, value in zip(TOKEN_STATISTICS, values, strict=True)}
+                {level: finite(value) for level, value in zip(TOKEN_STATISTICS, values, strict=True)}
                 for values in statistics[member].tolist()
             ]
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
@@ -63,11 +63,11 @@ def _contribution(statistics: ContributionStatistics, member: int) -> Document:
         "site": statistics.site,
         "block": statistics.block,
         "branch": statistics.branch,
-        "raw_rms": _finite(float(statistics.raw_rms[member])),
-        "contribution_rms": _finite(contribution),
-        "stream_rms": _finite(stream),
-        "contribution_to_stream": _finite(contribution / stream) if stream > 0 else None,
-        "cosine": _finite(float(statistics.cosine[member])),
+        "raw_rms": finite(float(statistics.raw_rms[member])),
+        "contribution_rms": finite(contribution),
+        "stream_rms": finite(stream),
+        "contribution_to_stream": finite(contribution / stream) if stream > 0 else None,
+        "cosine": finite(float(statistics.cosine[member])),
     }
 
 
@@ -75,7 +75,7 @@ def _branches(observation: Observation, member: int) -> list[Document]:
     blocks: dict[int, Document] = {}
     for c in observation.contributions:
         row = blocks.setdefault(c.block, {"block": c.block})
-        row[f"{c.branch}_output_rms"] = _finite(float(c.raw_rms[member]))
+        row[f"{c.branch}_output_rms"] = finite(float(c.raw_rms[member]))
         row[f"{c.branch}_norm_gain"] = _gain(c.owns_gain, c.gain, member, observation)
     return list(blocks.values())
 
@@ -87,7 +87,3 @@ def _gain(owned: bool, gain: FloatArray | None, member: int, observation: Observ
         return np.ones(observation.width).tolist()
     shared = observation.members // len(gain)
     return [float(value) for value in gain[member // shared]]
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None

@@ -9,7 +9,7 @@ from typing import Any
 from core.audit.initialization.base_std import BaseStd
 from core.audit.initialization.corrected import Corrected
 from core.audit.initialization.factors import Factors
-from core.audit.initialization.findings import Finding, finite, verdict_of
+from core.audit.initialization.findings import Finding, verdict_of
 from core.audit.initialization.measure import MatrixStats, grouped
 from core.audit.initialization.profile import shape_of
 from core.audit.initialization.resolution import Resolution
@@ -18,6 +18,7 @@ from core.audit.initialization.words import base_source
 from core.errors import DepthscopeError
 from core.health.band import Band
 from core.health.document import arm_document
+from core.numerals import finite
 
 Document = dict[str, Any]
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
+
+from core.numerals import finite
 
 Severity = Literal["error", "warning", "info"]
 
@@ -98,8 +99,3 @@ def ordered(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 def verdict_of(findings: Iterable[Finding]) -> str:
     """The kind of the worst finding that judges an initialization, `nothing-to-judge` where there is none."""
     return next((found.kind for found in ordered(findings) if found.kind not in NO_VERDICT), NOTHING)
-
-
-def finite(value: float | None) -> float | None:
-    """A number as JSON has it: None for what is not finite."""
-    return value if value is not None and math.isfinite(value) else None
