@@ -46,7 +46,7 @@ def sweep_contents(sweep: InteractiveSweep) -> Contents:
     for index, name in enumerate(order[:MAX_HEAT_MAPS]):
         for quantity in STATISTICS["largest"]:
             heat = heat_table(by_series[by_series["recipe"] == name], quantity, band)
-            figures[f"heat-{index + 1}-{stem(quantity)}"] = heat_figure(heat, band)
+            figures[f"heat-{index + 1}-{stem(quantity)}"] = heat_figure(heat, band, quantity)
     tables: dict[str, pd.DataFrame] = {
         "summary": summary, "growth": growth, "differences": difference_table(summary), "cells": cells,
         "refusals": refusal_table(cells),

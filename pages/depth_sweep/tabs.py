@@ -9,10 +9,9 @@ from functools import cached_property, partial
 import pandas as pd
 import streamlit as st
 
-from core.figures.heat import heat_figure, heat_sentence
+from core.figures.heat import heat_figure
 from core.figures.recipes import share_figure
-from core.figures.sweep import TITLES, difference_figure, distribution_figure, ribbon_figure
-from core.figures.words import described, hidden_points
+from core.figures.sweep import difference_figure, distribution_figure, ribbon_figure
 from core.sweep.interactive import InteractiveSweep
 from core.sweep.tables import PARQUET, ROWS, SUMMARY
 from core.tables.recipes import SHARE_TITLE
@@ -82,13 +81,8 @@ def against_depth(shown: Shown) -> None:
     draw_row(controls.STATISTIC, controls.SPREAD, key="sweep-options")
     band, spread = shown.sweep.grid.band, bool(controls.SPREAD.value)
     for quantity in beside(shown.quantities):
-        rows = shown.summary[shown.summary["quantity"] == quantity]
-        shown.sheet.figure(
-            stem(quantity),
-            partial(ribbon_figure, shown.summary, band, quantity, order=shown.order, spread=spread),
-            alt=described(rows, "blocks", f"{TITLES[quantity][0]} against depth, medians over seeds"),
-            undrawn=hidden_points(rows),
-        )
+        chart = ribbon_figure.chart(shown.summary, band, quantity, order=shown.order, spread=spread)
+        shown.sheet.figure(stem(quantity), chart)
     shown.sheet.table(
         "summary", shown.sweep.table("summary"), view=quantile_view(shown.summary, shown.quantities),
         alt="Quantiles over seeds, one row a series, depth and ratio.", formats={SHARE_TITLE: PERCENT},
@@ -106,8 +100,7 @@ def depth_by_seed(shown: Shown) -> None:
         heat = heat_table(cells[cells["seed"].isin(drawn)], quantity, shown.sweep.grid.band)
         shown.sheet.figure(
             f"heat-{stem(quantity)}",
-            partial(heat_figure, heat, shown.sweep.grid.band),
-            alt=heat_sentence(heat, quantity),
+            heat_figure.chart(heat, shown.sweep.grid.band, quantity),
             select=partial(sweep_cell.open_clicked, shown.sweep.grid, shown.axes),
         )
     st.caption("A click on a cell opens that decoder on Residual health. So does the choice below.")
@@ -126,11 +119,8 @@ def one_depth(shown: Shown) -> None:
     for quantity in beside(shown.quantities):
         seen = distribution_table(shown.cells, blocks, quantity)
         tables.append(seen)
-        shown.sheet.figure(
-            f"spread-{stem(quantity)}",
-            partial(distribution_figure, seen, quantity, shown.sweep.grid.band, order=shown.order),
-            alt=f"{TITLES[quantity][0]} over seeds at {blocks} blocks, a histogram a series; the table has it.",
-        )
+        chart = distribution_figure.chart(seen, quantity, shown.sweep.grid.band, order=shown.order)
+        shown.sheet.figure(f"spread-{stem(quantity)}", chart)
     here = shown.summary[shown.summary["blocks"] == blocks]
     shown.sheet.table(
         "one-depth", here, view=quantile_view(here, shown.quantities), formats={SHARE_TITLE: PERCENT},
@@ -146,12 +136,7 @@ def one_depth(shown: Shown) -> None:
 
 def within_band(shown: Shown) -> None:
     """Share of seeds within the band against depth."""
-    rows = shown.summary[shown.summary["quantity"] == "all_ratios"]
-    shown.sheet.figure(
-        "share-within",
-        partial(share_figure, shown.summary, order=shown.order),
-        alt=described(rows, "blocks", "Share of seeds wholly within the band", "share_within"),
-    )
+    shown.sheet.figure("share-within", share_figure.chart(shown.summary, order=shown.order))
     view = share_view(shown.summary)
     shown.sheet.table(
         "summary", shown.sweep.table("summary"), view=view, formats=dict.fromkeys(view.columns[3:], PERCENT),
@@ -173,14 +158,10 @@ def differences(shown: Shown) -> None:
     if not len(named):
         panels.notice("Only the control itself has finished or was asked for; there is nothing to pair.")
         return
+    spread = bool(controls.SPREAD.value)
     for quantity in beside(shown.quantities):
-        shown.sheet.figure(
-            f"paired-{stem(quantity)}",
-            partial(difference_figure, named, quantity, order=shown.order, spread=bool(controls.SPREAD.value)),
-            alt=described(
-                named[named["quantity"] == quantity], "blocks", f"{TITLES[quantity][0]}, recipe minus control"
-            ),
-        )
+        chart = difference_figure.chart(named, quantity, order=shown.order, spread=spread)
+        shown.sheet.figure(f"paired-{stem(quantity)}", chart)
     shown.sheet.table(
         "differences", table, view=quantile_view(named, shown.quantities),
         alt="Quantiles of the paired differences, one row a series, depth and ratio.",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from itertools import cycle
 from typing import Literal
 
@@ -87,11 +86,7 @@ def drift(shown: Shown) -> None:
     )
     table = comparison.drift(shown.request)
     for quantity in beside(RATIO_TITLES):
-        shown.sheet.figure(
-            f"drift-{quantity}",
-            partial(drift_figure, table, quantity),
-            alt=f"Largest {quantity} ratio as declared and as in the code, a row a code base; the table has them.",
-        )
+        shown.sheet.figure(f"drift-{quantity}", drift_figure.chart(table, quantity))
     shown.sheet.table("drift", table, view=drift_view(table), alt="Factors and ratios beside the declared ones.")
     for column, row in zip(cycle(st.columns(2)), table.to_dict("records"), strict=False):
         with column, st.container(border=True):

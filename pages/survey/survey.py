@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import streamlit as st
 
 from core.audit.survey_table import shipped_survey
@@ -64,9 +62,7 @@ with st.expander("What the columns mean"):
 
 st.subheader("What was proved")
 states = state_table(rows)
-sheet.figure(
-    "states", partial(count_figure, states, "state"), alt="Families a state as bars; the table has the counts."
-)
+sheet.figure("states", count_figure.chart(states, "state"))
 sheet.table("states", states, alt="Families a state.", formats={"share": "percent"})
 st.markdown("**Not proved, and why**")
 unproved = unproved_table(rows)
@@ -81,14 +77,9 @@ st.markdown(
 kinds = kind_table(rows)
 left, right = st.columns(2)
 with left:
-    sheet.figure(
-        "kinds", partial(count_figure, kinds, "kind"), alt="Families a kind of finding; the table has the counts."
-    )
+    sheet.figure("kinds", count_figure.chart(kinds, "kind"))
 with right:
-    sheet.figure(
-        "depth-ratios", partial(depth_ratio_figure, survey_table(rows)),
-        alt="Writer over reader standard deviation of every family at two depths; the table above has the values.",
-    )  # fmt: skip
+    sheet.figure("depth-ratios", depth_ratio_figure.chart(survey_table(rows)))
 sheet.table("kinds", kinds, alt="Families a kind of finding.", formats={"share": "percent"})
 st.markdown("**Families with a rule or a finding**")
 sheet.table("rules", rule_view(rows), alt="Families whose weights follow a rule or break one.", formats=FORMATS)
