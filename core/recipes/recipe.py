@@ -89,6 +89,14 @@ class Recipe:
                 )
         return self.topology.build(config)
 
+    def refused(self, config: DecoderConfig) -> str | None:
+        """Why it does not apply to `config`, None where it does."""
+        try:
+            self.graph(config)
+        except RecipeError as error:
+            return str(error)
+        return None
+
     def coefficient(self, spec: ParameterSpec, block: int, config: DecoderConfig, base_std: float) -> float:
         """The coefficient on one parameter; exactly 1 where no law applies. `base_std` is the draw's own."""
         law = self.laws.get(spec.role)
