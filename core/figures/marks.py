@@ -57,6 +57,12 @@ class Line:
         return cls(name=name, x=table[x].tolist(), y=table[y].tolist(), index=index, look=look)
 
     @classmethod
+    def each(cls, table: pd.DataFrame, key: str, x: str, y: str, look: Look = "measured") -> list[Line]:
+        """The lines of two columns, one per value of the column `key`."""
+        groups = enumerate(table.groupby(key, sort=False))
+        return [cls.of(rows, x, y, str(name), index, look) for index, (name, rows) in groups]
+
+    @classmethod
     def labelled(
         cls, table: pd.DataFrame, x: str, y: str, name: str, style: Style, look: Look = "series", **options: Any
     ) -> Line:

@@ -28,10 +28,7 @@ def histogram_figure(table: pd.DataFrame) -> Chart:
 @Drawn
 def propagation_figure(table: pd.DataFrame) -> Chart:
     """Expected signal variance over layers, a line per population; zero has no place on the logarithmic axis."""
-    lines = [
-        Line.of(rows, "layer", "expected_variance", str(name), index, "series")
-        for index, (name, rows) in enumerate(table.groupby("population", sort=False))
-    ]
+    lines = Line.each(table, "population", "layer", "expected_variance", "series")
     title = "Expected propagation, under independence"
     return Chart(title=title, x_title="layer", y_title="expected variance", lines=lines, whole_x=True)
 

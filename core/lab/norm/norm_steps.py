@@ -15,8 +15,8 @@ from core.lab.experiment import Experiment, Pictures, Result
 from core.lab.moments import rms
 from core.lab.norm.law import RowNorm
 from core.lab.norm.row import (
-    FEATURE_AXIS,
     NORM,
+    OVER_FEATURES,
     ROW,
     NormOptions,
     norm_subject,
@@ -103,8 +103,7 @@ def _pictures(result: Result) -> Pictures:
     rows = {str(name): part for name, part in steps.groupby("quantity", sort=False) if part["index"].iloc[0] >= 0}
     shown = [name for name in rows if name not in ("squares", "scaled")]
     return {"row": Chart(
-        title="The row through the norm", x_title=FEATURE_AXIS, y_title="value", log_y=False,
-        whole_x=True, levels=[(0.0, "0")],
+        title="The row through the norm", y_title="value", **OVER_FEATURES,
         lines=[Line.of(rows[name], "index", "value", name, index) for index, name in enumerate(shown)],
     )}  # fmt: skip
 

@@ -12,7 +12,7 @@ from core.lab.experiment import Experiment, Pictures, Result
 from core.lab.moments import rms
 from core.lab.norm.law import RowNorm
 from core.lab.norm.row import (
-    FEATURE_AXIS,
+    OVER_FEATURES,
     ROW,
     RowOptions,
     row_subject,
@@ -62,8 +62,7 @@ def _pictures(result: Result) -> Pictures:
     lines = [Line.of(output, "index", name, f"{name} variance", index) for index, name in enumerate(DIVISORS)]
     return {
         "output": Chart(
-            title="LayerNorm with either divisor", x_title=FEATURE_AXIS, y_title="output",
-            log_y=False, whole_x=True, lines=lines, levels=[(0.0, "0")],
+            title="LayerNorm with either divisor", y_title="output", lines=lines, **OVER_FEATURES,
         ),
         "widths": Chart(
             title="Ratio of the outputs against width", subject="epsilon 0", x_title="width d, features",
