@@ -28,7 +28,6 @@ STATISTICS = {
     "smallest": ("smallest_activation_ratio", "smallest_adjoint_ratio"),
     "far end": ("last_activation_ratio", "input_adjoint_ratio"),
 }
-HEAT_COLUMNS = ("recipe", "seed", "blocks", "quantity", "ratio", "band")
 DISTRIBUTION_COLUMNS = ("recipe", "blocks", "quantity", "lower", "centre", "upper", "seeds", "share")
 REFUSAL_COLUMNS = ("arm", "recipe", "blocks", "cells", "seeds", "reason")
 FEWEST_BINS, MOST_BINS = 10, 32
@@ -77,13 +76,12 @@ def series_names(table: pd.DataFrame) -> list[str]:
 
 
 def heat_table(cells: pd.DataFrame, quantity: str, band: Band) -> pd.DataFrame:
-    """One row a cell of a series table (`HEAT_COLUMNS`); the ratio of a refused cell is missing."""
+    """One row a cell of a series table; the ratio of a refused cell is missing."""
     ratio = cells[quantity].to_numpy(dtype=float)
     verdict = np.select(
         [np.isnan(ratio), ratio < band.lower, ratio > band.upper], [REFUSED, "below", "above"], "within"
     )
-    found = cells[["recipe", "seed", "blocks"]].assign(quantity=quantity, ratio=ratio, band=verdict)
-    return found[list(HEAT_COLUMNS)].reset_index(drop=True)
+    return cells[["recipe", "seed", "blocks"]].assign(ratio=ratio, band=verdict).reset_index(drop=True)
 
 
 def distribution_table(cells: pd.DataFrame, blocks: int, quantity: str) -> pd.DataFrame:
