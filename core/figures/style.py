@@ -112,11 +112,6 @@ def stroke(place: int, theme: Theme = "light") -> Stroke:
     return place_style(place).stroke(theme)
 
 
-def recipe_stroke(name: str, variant: int = 0, theme: Theme = "light") -> Stroke:
-    """`recipe_style` in a theme."""
-    return recipe_style(name, variant).stroke(theme)
-
-
 def faded(color: str, opacity: float) -> str:
     """A `#RRGGBB` colour with an opacity."""
     red, green, blue = (int(color[start : start + 2], 16) for start in (1, 3, 5))

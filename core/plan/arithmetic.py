@@ -95,11 +95,6 @@ def role_rows(request: PlanRequest) -> tuple[RoleRow, ...]:
     )
 
 
-def parameter_count(request: PlanRequest) -> int:
-    """Stored coordinates of the whole decoder, exact."""
-    return sum(row.coordinates for row in role_rows(request))
-
-
 def residual_coordinates(request: PlanRequest) -> int:
     """Numbers in all residual states of one row: (2L + 1) x context x width."""
     return (request.config.additions + 1) * request.row_positions * request.config.width

@@ -21,7 +21,7 @@ from core.figures.recipes import depth_figure, profile_figure, share_figure
 from core.figures.rows import growth_figure
 from core.figures.series import series_style
 from core.figures.sites import contribution_figure, ratio_figure, series, site_figure, token_figure
-from core.figures.style import DASHES, MARKERS, PALETTES, Stroke, Theme, recipe_stroke
+from core.figures.style import DASHES, MARKERS, PALETTES, Stroke, Theme, recipe_style
 from core.figures.sweep import difference_figure, distribution_figure, ribbon_figure
 from core.health.columns import INITIALIZED
 from core.health.report import observe_document
@@ -54,6 +54,10 @@ def looks(figure: go.Figure) -> Iterator[tuple[str, Stroke]]:
     for trace in figure.data:
         if trace.mode == "lines+markers" and trace.customdata is not None:
             yield trace.name, Stroke(trace.line.color, trace.marker.symbol, trace.line.dash)
+
+
+def recipe_stroke(name: str, variant: int = 0, theme: Theme = "light") -> Stroke:
+    return recipe_style(name, variant).stroke(theme)
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,7 @@ from core.decoder.config import DecoderConfig
 from core.figures.block import Block, block_figure
 from core.figures.recipes import branch_figure, cosine_figure, depth_figure, profile_figure, share_figure
 from core.figures.rows import drift_figure, growth_figure
-from core.figures.style import Theme, recipe_stroke
+from core.figures.style import Theme, recipe_style
 from core.figures.theory import error_figure, overlay_figure
 from core.health.band import Band
 from core.health.report import observe_document
@@ -190,7 +190,7 @@ def test_recipes_keep_their_looks_when_one_is_left_out(profiles: pd.DataFrame) -
     part = profiles[profiles["recipe"] != "unscaled"]
     without = {trace.name: trace.line.color for trace in profile_figure(part).data}
     assert {name: whole[name] for name in NAMES[1:]} == {name: without[name] for name in NAMES[1:]}
-    assert whole["gpt2"] == recipe_stroke("gpt2").color
+    assert whole["gpt2"] == recipe_style("gpt2").stroke("light").color
 
 
 def test_profile_figures_hold_every_median_and_the_spread(profiles: pd.DataFrame) -> None:
