@@ -1,4 +1,4 @@
-"""A comparison as long tables, one row an observation, and what is read off such tables; undefined numbers are NaN.
+"""A comparison as long tables, one row per observation, and what is read off such tables; undefined numbers are NaN.
 
 `profile_table` has exactly the columns of a sweep's long table, so `largest_table`, `share_table` and the overlays
 against depth read either. A cell that was refused, or whose recipe does not run, is one row without a site, with the

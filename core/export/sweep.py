@@ -27,7 +27,7 @@ MAX_HEAT_MAPS = 8
 
 
 def sweep_contents(sweep: InteractiveSweep) -> Contents:
-    """Paragraphs, tables and figures of the finished cells. The long table, a row a site, is a file of its own."""
+    """Paragraphs, tables and figures of the finished cells. The long table, one row per site, is a separate file."""
     cells, summary, growth = (sweep.table(name) for name in ("cells", "summary", "growth"))
     axes, band = axis_names(sweep.grid), sweep.grid.band
     named = series_table(summary, axes)

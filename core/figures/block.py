@@ -1,6 +1,6 @@
 """One block as a diagram from the node and edge tables of `core.compare.drawing`, read from top to bottom.
 
-The stream runs down the middle; branches leave it sideways and come back at the sum, every step in a line of its own,
+The stream runs down the middle; branches leave it sideways and come back at the sum, one step per line,
 so that the labels stay apart in half a page and on a telephone.
 """
 

@@ -1,6 +1,6 @@
 """What charts of several series over seeds share: quantile lines with their ribbons, and the words under a title.
 
-A series has its recipe's look; `order`, all series of a page, tells those of one recipe apart.
+A series has its recipe's look; `order`, all series of a page, distinguishes those of one recipe.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from core.health.band import DEFAULT_BAND, Band
 
 @Drawn
 def histogram_figure(table: pd.DataFrame) -> Chart:
-    """Percent of all weights in each bin, one group of bars per population, told apart by colour and hatching."""
+    """Percent of all weights in each bin, one group of bars per population, with its own colour and hatching."""
     lines = [
         Line(
             name=str(name), x=[f"{low:g} to {high:g}" for low, high in zip(rows["from"], rows["to"], strict=True)],

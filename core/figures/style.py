@@ -67,7 +67,7 @@ PALETTES: dict[Theme, Palette] = {
 
 @dataclass(frozen=True)
 class Stroke:
-    """How one series is told apart: colour, marker and dash together."""
+    """The colour, marker and dash of one series."""
 
     color: str
     marker: str

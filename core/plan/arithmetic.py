@@ -85,7 +85,7 @@ def plan_document(subject: DecoderConfig | PlanRequest, context: int | None = No
 
 
 def role_rows(request: PlanRequest) -> tuple[RoleRow, ...]:
-    """One row a name pattern, in draw order; the extra block parameters follow the block's own."""
+    """One row per name pattern, in draw order; the extra block parameters follow the block's own."""
     parts = layout(request.config)
     blocks = request.config.blocks
     return (

@@ -50,7 +50,7 @@ def moment_table(document: Mapping[str, Any]) -> pd.DataFrame:
 
 
 def propagation_table(document: Mapping[str, Any]) -> pd.DataFrame:
-    """Expected signal variance after each layer, one row a population and layer; expected, not measured."""
+    """Expected signal variance after each layer, one row per population and layer; expected, not measured."""
     found = document["expected_propagation"]
     rows = [
         {"population": name, "layer": layer, "expected_variance": variance}
@@ -78,7 +78,7 @@ def ideal_table(worked: Mapping[str, Any]) -> pd.DataFrame:
 
 
 def vector_table(worked: Mapping[str, Any]) -> pd.DataFrame:
-    """The worked vector at every depth, beside its unselected twin, one row a coordinate."""
+    """The worked vector at every depth, beside its unselected twin, one row per coordinate."""
     rows = [
         {"blocks": int(depth), "coordinate": index, "base": base, "selected": selected, "unselected": twin}
         for depth, vector in worked["blocks"].items()
@@ -105,7 +105,7 @@ def symmetry_table(document: Mapping[str, Any]) -> pd.DataFrame:
 
 
 def initializer_table(config: DecoderConfig, recipe_name: str, distribution: Distribution = XAVIER) -> pd.DataFrame:
-    """Which tensor of a decoder gets which initializer and factor, one row a name pattern, block 0 for the blocks."""
+    """Which tensor of a decoder gets which initializer and factor, one row per name pattern, block 0 for the blocks."""
     chosen, parts = recipe(recipe_name), layout(config)
     rows = []
     for spec in (*parts.stem, *parts.block_template, *parts.tail):
@@ -143,7 +143,7 @@ def role_table(document: Mapping[str, Any]) -> pd.DataFrame:
 
 
 def byte_table(document: Mapping[str, Any]) -> pd.DataFrame:
-    """Bytes of weights, gradients, Adam moments and one row's residual stream, one row a floating type."""
+    """Bytes of weights, gradients, Adam moments and one row's residual stream, one row per floating type."""
     parts = list(document["bytes_meaning"])
     rows = [
         {"dtype": dtype, **{f"{part}_bytes": int(found[part]) for part in parts}}
@@ -153,7 +153,7 @@ def byte_table(document: Mapping[str, Any]) -> pd.DataFrame:
 
 
 def classifier_table(arrays: Mapping[str, Mapping[str, Sequence[Any]]]) -> pd.DataFrame:
-    """Supplied ratios with their verdicts, one row a value."""
+    """Supplied ratios with their verdicts, one row per value."""
     rows = [
         {"array": name, "site": index, "ratio": ratio, "band": verdict}
         for name, found in arrays.items()

@@ -37,7 +37,7 @@ SHOWN_SEEDS = 8
 
 
 def axis_names(grid: SweepGrid) -> tuple[str, ...]:
-    """The columns that tell settings of one depth apart, as few of the grid's further columns as do it."""
+    """The fewest of the grid's further columns that distinguish the settings of one depth."""
     found = {setting.columns for setting in grid.settings}
     kept = list(range(len(grid.extra_columns)))
     for place in reversed(list(kept)):
@@ -76,7 +76,7 @@ def series_names(table: pd.DataFrame) -> list[str]:
 
 
 def heat_table(cells: pd.DataFrame, quantity: str, band: Band) -> pd.DataFrame:
-    """One row a cell of a series table; the ratio of a refused cell is missing."""
+    """One row per cell of a series table; the ratio of a refused cell is missing."""
     ratio = cells[quantity].to_numpy(dtype=float)
     verdict = np.select(
         [np.isnan(ratio), ratio < band.lower, ratio > band.upper], [REFUSED, "below", "above"], "within"
@@ -151,7 +151,7 @@ def stem(quantity: str) -> str:
 
 
 def quantile_view(table: pd.DataFrame, quantities: Sequence[str]) -> pd.DataFrame:
-    """Quantiles of some quantities as people read them, a row a series and depth."""
+    """Quantiles of some quantities as people read them, one row per series and depth."""
     titles = {
         "recipe": "series", "blocks": "L, blocks", "quantity": "quantity", **LEVEL_TITLES,
         "share_within": SHARE_TITLE, "seeds": "seeds",
@@ -163,7 +163,7 @@ def quantile_view(table: pd.DataFrame, quantities: Sequence[str]) -> pd.DataFram
 
 
 def share_view(summary: pd.DataFrame) -> pd.DataFrame:
-    """Share of seeds within the band, a row a series and depth: every ratio at once, then each extreme by itself."""
+    """Share of seeds within the band, one row per series and depth: all ratios at once, then each extreme."""
     kept = summary[summary["quantity"].isin((ALL_RATIOS, *RATIOS)) & (summary["seeds"] > 0)]
     wide = kept.pivot_table(
         index=["recipe", "blocks", "seeds"], columns="quantity", values="share_within", sort=False

@@ -99,7 +99,7 @@ DECODER = (BLOCKS, SEED, RECIPE, *SIZES, *MORE, BATCH, INPUTS, TARGETS, TEXT)
 def draw(*, one_recipe: bool = True) -> None:
     """Draw every shared control where Streamlit stands; once a run, in the sidebar, on pages that observe decoders.
 
-    A page that chooses recipes of its own leaves the control of one recipe out.
+    A page that chooses recipes itself leaves out the control of one recipe.
     """
     BLOCKS.draw()
     SEED.draw()

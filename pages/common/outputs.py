@@ -1,4 +1,4 @@
-"""A page's sheet: every figure and table goes through it, with files of its own, and so is there for the exports."""
+"""A page's sheet: every figure and table goes through it with its files, and so is there for the exports."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class Shown:
 
     @cached_property
     def axes(self) -> tuple[str, ...]:
-        """What tells the series of one recipe apart."""
+        """The columns that distinguish the series of one recipe."""
         return axis_names(self.sweep.grid)
 
     @cached_property
@@ -85,7 +85,7 @@ def against_depth(shown: Shown) -> None:
         shown.sheet.figure(stem(quantity), chart)
     shown.sheet.table(
         "summary", shown.sweep.table("summary"), view=quantile_view(shown.summary, shown.quantities),
-        alt="Quantiles over seeds, one row a series, depth and ratio.", formats={SHARE_TITLE: PERCENT},
+        alt="Quantiles over seeds, one row per series, depth and ratio.", formats={SHARE_TITLE: PERCENT},
     )  # fmt: skip
 
 
@@ -107,7 +107,7 @@ def depth_by_seed(shown: Shown) -> None:
     sweep_cell.picker(shown.sweep.grid, name, shown.axes)
     shown.sheet.table(
         "cells", shown.sweep.table("cells"), view=cell_view(cells, MOST_CELLS), height=320,
-        alt="Extreme ratios, loss and status, one row a cell.",
+        alt="Extreme ratios, loss and status, one row per cell.",
     )  # fmt: skip
 
 
@@ -124,13 +124,13 @@ def one_depth(shown: Shown) -> None:
     here = shown.summary[shown.summary["blocks"] == blocks]
     shown.sheet.table(
         "one-depth", here, view=quantile_view(here, shown.quantities), formats={SHARE_TITLE: PERCENT},
-        alt="Quantiles over seeds at this depth, one row a series and ratio.",
+        alt="Quantiles over seeds at this depth, one row per series and ratio.",
     )  # fmt: skip
     st.subheader("Bins")
     bins = pd.concat(tables, ignore_index=True)
     shown.sheet.table(
         "distribution", bins, view=distribution_view(bins), formats={"share": PERCENT}, height=320,
-        alt="Seeds a bin and series, bins without a seed left out.",
+        alt="Seeds per bin and series, bins without a seed left out.",
     )  # fmt: skip
 
 
@@ -164,14 +164,14 @@ def differences(shown: Shown) -> None:
         shown.sheet.figure(f"paired-{stem(quantity)}", chart)
     shown.sheet.table(
         "differences", table, view=quantile_view(named, shown.quantities),
-        alt="Quantiles of the paired differences, one row a series, depth and ratio.",
+        alt="Quantiles of the paired differences, one row per series, depth and ratio.",
     )  # fmt: skip
 
 
 def rows_and_refusals(shown: Shown) -> None:
     """The long table, the files of the command line, and what was refused."""
     st.markdown(
-        "The long table has one row a site. These files are, byte for byte, what the command line writes for this grid."
+        "The long table has one row per site. These files are byte for byte what the command line writes for this grid."
     )
     with st.container(horizontal=True, gap="small", key="sweep-files"):
         for name, mime in FILES.items():
@@ -190,7 +190,7 @@ def rows_and_refusals(shown: Shown) -> None:
 
 
 def refusal_notice(shown: Shown) -> None:
-    """What was refused, one sentence a reason, where anything was."""
+    """What was refused, one sentence per reason, where anything was."""
     refused = refusal_table(shown.sweep.table("cells"))
     for reason, rows in refused.groupby("reason", sort=False):
         depths = ", ".join(str(depth) for depth in dict.fromkeys(rows["blocks"]))

@@ -68,7 +68,7 @@ def difference(shown: Shown) -> None:
         panels.notice(f"{first} and {second} differ in nothing at these sizes.")
         return
     shown.sheet.table(
-        "difference", table, view=difference_view(table, first, second), alt="What differs, a row an item."
+        "difference", table, view=difference_view(table, first, second), alt="What differs, one row per item."
     )
     for column, side, name in zip(st.columns(2), ("from", "to"), (first, second), strict=True):
         with column:

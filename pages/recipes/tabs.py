@@ -60,7 +60,7 @@ def profiles(shown: Shown) -> None:
     st.subheader("Recipes at this depth")
     shown.sheet.table(
         "overview", overview, view=overview_view(overview), formats={"seeds within the band": PERCENT},
-        alt="Law, largest ratios, share of seeds within the band and loss, one row a recipe.",
+        alt="Law, largest ratios, share of seeds within the band and loss, one row per recipe.",
     )  # fmt: skip
     st.subheader("Sites")
     shown.sheet.table(
@@ -110,7 +110,7 @@ def contributions(shown: Shown) -> None:
     st.subheader("Token by token")
     st.markdown(
         "The cosine above pools all tokens and features; one near zero may hide two opposite halves. Here every valid "
-        "token of every seed has a cosine of its own. A token whose branch or stream is zero has none and is counted."
+        "token of every seed has its own cosine. A token whose branch or stream is zero has none and is counted."
     )
     name = controls.FOCUS.draw(shown.runnable)
     tokens = comparison.tokens(shown.one(name))

@@ -69,7 +69,7 @@ def ratios(shown: Shown) -> None:
     )
     st.subheader("Arms")
     arms = arm_table(shown.document)
-    shown.sheet.table("arms", arms, view=arm_view(arms), alt="Loss, normalizers and largest ratios, one row an arm.")
+    shown.sheet.table("arms", arms, view=arm_view(arms), alt="Loss, normalizers and largest ratios, one row per arm.")
     st.caption(panels.escaped(f"{setting_sentence(shown.document)} {reduction_sentence(shown.document)}"))
 
 

@@ -146,7 +146,7 @@ def test_every_look_is_one_of_the_palette() -> None:
                 assert look.dash in DASHES
 
 
-def test_lines_of_one_recipe_keep_its_colour_and_are_told_apart() -> None:
+def test_lines_of_one_recipe_keep_its_colour_and_differ() -> None:
     order = [f"{name}, width {width}" for name in ("gpt2", CONTROL) for width in (4, 8, 16, 32, 64)]
     found = [series_style(name, order).stroke("light") for name in order]
     assert len(set(found)) == 10

@@ -81,7 +81,7 @@ WRITTEN = 16
 
 
 def step_view(steps: pd.DataFrame) -> pd.DataFrame:
-    """One row a step, the numbers of a row side by side in one cell."""
+    """One row per step, the numbers of a row side by side in one cell."""
     rows: list[dict[str, Any]] = []
     for (_, quantity, formula), part in steps.groupby(["step", "quantity", "formula"], sort=False):
         values = [f"{value:.6g}" for value in part["value"].head(WRITTEN)]

@@ -35,7 +35,7 @@ def linear_chain(options: LinearChainOptions) -> Result:
     """Three spreads, one input: drawn once, then fresh matrices for each spread in turn. Table: `sizes`."""
     d, generator = options.width, np.random.default_rng(options.seed)
     start = generator.standard_normal(d)
-    # A stream of its own, for a draw between the matrices would change the published ones.
+    # A separate stream: a draw between the matrices would change the published ones.
     upstream = np.random.default_rng([options.seed, 1]).standard_normal(d)
     norm = None if options.norm == "none" else RowNorm(kind="rmsnorm", epsilon=NORM_EPSILON)
     found = {}
