@@ -13,11 +13,7 @@ import pandas as pd
 from core.figures.chart import Chart, Line
 from core.lab.experiment import Experiment, Pictures, Result
 from core.lab.norm.law import RowNorm
-from core.lab.norm.row import (
-    ROW,
-    RowOptions,
-    row_subject,
-)
+from core.lab.norm.row import ROW, RowOptions, row_subject
 from core.lab.options import number
 from core.lab.view import TableView, rounded
 

@@ -11,14 +11,7 @@ from core.errors import LabError
 from core.figures.chart import Chart, Line
 from core.lab.experiment import Experiment, Pictures, Result
 from core.lab.norm.law import STEP, central_difference
-from core.lab.norm.row import (
-    MAX_WIDTH,
-    NORM,
-    OVER_FEATURES,
-    ROW,
-    NormOptions,
-    norm_subject,
-)
+from core.lab.norm.row import MAX_WIDTH, NORM, OVER_FEATURES, ROW, NormOptions, norm_subject
 from core.lab.options import numbers, whole
 from core.lab.view import TableView, closeness, plural
 

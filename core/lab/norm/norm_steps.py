@@ -14,13 +14,7 @@ from core.figures.chart import Chart, Line
 from core.lab.experiment import Experiment, Pictures, Result
 from core.lab.moments import rms
 from core.lab.norm.law import RowNorm
-from core.lab.norm.row import (
-    NORM,
-    OVER_FEATURES,
-    ROW,
-    NormOptions,
-    norm_subject,
-)
+from core.lab.norm.row import NORM, OVER_FEATURES, ROW, NormOptions, norm_subject
 from core.lab.published import Printed, cell, scalar
 from core.lab.view import TableView, rounded
 

@@ -10,9 +10,7 @@ import pandas as pd
 from core.figures.chart import Chart, Line
 from core.lab.experiment import Experiment, Pictures, Result
 from core.lab.moments import rms
-from core.lab.norm.row import (
-    OVER_FEATURES,
-)
+from core.lab.norm.row import OVER_FEATURES
 from core.lab.options import Options, number, seed, whole
 from core.lab.view import TableView, plural, rounded
 

@@ -12,13 +12,7 @@ from core.errors import LabError
 from core.figures.chart import Chart, Line
 from core.lab.experiment import Experiment, Pictures, Result
 from core.lab.norm.law import RowNorm
-from core.lab.norm.row import (
-    OVER_FEATURES,
-    ROW,
-    RowOptions,
-    norm_kind,
-    row_subject,
-)
+from core.lab.norm.row import OVER_FEATURES, ROW, RowOptions, norm_kind, row_subject
 from core.lab.options import choice, number, whole
 from core.lab.view import TableView, plural, rounded
 

@@ -11,12 +11,7 @@ from core.figures.chart import Chart, Line
 from core.lab.experiment import Experiment, Pictures, Result
 from core.lab.moments import rms
 from core.lab.norm.law import RowNorm
-from core.lab.norm.row import (
-    OVER_FEATURES,
-    ROW,
-    RowOptions,
-    row_subject,
-)
+from core.lab.norm.row import OVER_FEATURES, ROW, RowOptions, row_subject
 from core.lab.options import number
 from core.lab.view import TableView, rounded
 
