@@ -17,13 +17,12 @@ from core.errors import BatchError, DepthscopeError, RecipeError
 from core.health.band import Band
 from core.health.request import ObserveRequest
 from core.numerals import checked_seed
-from core.recipes.catalogue import RECIPES, recipe
+from core.recipes.catalogue import RUNNABLE, recipe
 from core.recipes.recipe import JOINT
 from core.strict_json import parse_json
 from pages.common import panels
 from pages.common.widgets import Control, defaults_of, values_of
 
-RUNNABLE = tuple(known.name for known in RECIPES if known.refusal is None)
 BATCHES = ("chapter", "rows", "text", "uploaded")
 # Session entry: the batch that was uploaded last, or the sentence why it was refused.
 UPLOADED = "uploaded batch"

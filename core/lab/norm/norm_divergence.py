@@ -18,8 +18,6 @@ from core.lab.options import number
 from core.lab.view import TableView, rounded
 
 POINTS = 81
-
-
 REACH = 4.0
 
 

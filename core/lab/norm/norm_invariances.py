@@ -50,8 +50,6 @@ KEPT: Mapping[str, tuple[str, ...]] = {
     "sign": NORMS,
     "order": ("layernorm", "rmsnorm", "scalenorm", "dyt"),
 }
-
-
 EXPECTED = {"factor": "unchanged", "shift": "unchanged", "sign": "sign turned", "order": "reordered along"}
 
 

@@ -111,8 +111,6 @@ _ALGORITHMS: Mapping[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "two passes": _two_passes,
     "online": _online,
 }
-
-
 RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 

@@ -51,8 +51,6 @@ PRINTED = {
     "1/sqrt(d)": ("0.972", "0.943", "0.864", "0.804"),
     "0.5/sqrt(d)": ("0.487", "0.232", "0.00087", "8.6e-16"),
 }
-
-
 EXPERIMENT = Experiment(
     title="Published linear chain at three spreads",
     label="Linear chain",

@@ -15,8 +15,6 @@ from core.lab.signal.activations import sigmoid, sigmoid_slope
 from core.lab.view import TableView, rounded
 
 BIAS = -0.5
-
-
 CURVE = 121
 
 
