@@ -14,6 +14,7 @@ from core.audit.gate import findings_of
 from core.audit.initialization.findings import NOTHING
 from core.export.audit import FILES, gate_file
 from core.figures.audit import writer_profile_figure
+from core.lab.view import plural
 from core.tables import audit_words as words
 from core.tables.audit import SUFFIXES, addition_view, arm_view, audit_tables, matrix_view
 from core.tables.observe import site_view, token_view
@@ -191,8 +192,7 @@ def _finding(finding: Mapping[str, Any]) -> None:
         st.markdown(panels.escaped(page_words(finding["sentence"])))
         names = finding["parameters"]
         if names:
-            label = "1 parameter" if len(names) == 1 else f"{len(names)} parameters"
-            with st.expander(label, expanded=len(names) <= FEW_NAMES):
+            with st.expander(plural(len(names), "parameter"), expanded=len(names) <= FEW_NAMES):
                 # Code is shown as it is, so a name can neither be markup nor a link, and can be copied.
                 st.code("\n".join(names), language=None, height=300 if len(names) > SHOWN_NAMES else "content")
 

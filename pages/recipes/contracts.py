@@ -70,12 +70,11 @@ def difference(shown: Shown) -> None:
     shown.sheet.table(
         "difference", table, view=difference_view(table, first, second), alt="What differs, one row per item."
     )
-    for column, side, name in zip(st.columns(2), ("from", "to"), (first, second), strict=True):
-        with column:
-            if name in shown.runnable:
-                show_graph(shown, name, f"graph-{side}", f"{name}, the last block")
-            else:
-                st.warning(panels.escaped(card(name, shown.request.config).refusal or ""), icon=panels.REFUSED)
+    for side, name in beside((("from", first), ("to", second))):
+        if name in shown.runnable:
+            show_graph(shown, name, f"graph-{side}", f"{name}, the last block")
+        else:
+            st.warning(panels.escaped(card(name, shown.request.config).refusal or ""), icon=panels.REFUSED)
 
 
 def drift(shown: Shown) -> None:
