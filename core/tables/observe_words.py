@@ -48,8 +48,8 @@ def loss_sentence(count: int, reduction: str = "mean over valid targets") -> str
     if not reduction.startswith("mean"):
         return f"The loss is the model's own ({reduction}), in nats; another reduction scales every absolute adjoint."
     return (
-        f"The loss is the mean over {plural(count, 'valid target')}, in nats. An adjoint is the derivative of that mean: "
-        "another reduction or number of targets scales every absolute adjoint, and no ratio."
+        f"The loss is the mean over {plural(count, 'valid target')}, in nats. An adjoint is the derivative of that "
+        "mean: another reduction or number of targets scales every absolute adjoint, and no ratio."
     )
 
 

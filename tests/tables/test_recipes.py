@@ -183,6 +183,9 @@ def test_a_log_axis_says_what_it_leaves_out(comparison: Comparison) -> None:
     assert list(by_name["rezero"].y) == [None] * 3
     hidden = branch_figure.chart(summary, "contribution_to_stream", "attention").undrawn
     assert hidden == ["rezero at 0, 0", "rezero at 1, 0", "rezero at 2, 0"]
+    undefined = summary["median"].where((summary["recipe"] != "gpt2") | (summary["block"] != 1))
+    chart = branch_figure.chart(summary.assign(median=undefined), "contribution_to_stream", "attention")
+    assert "gpt2 at 1, nan" in chart.undrawn
 
 
 def test_recipes_keep_their_looks_when_one_is_left_out(profiles: pd.DataFrame) -> None:

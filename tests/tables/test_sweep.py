@@ -202,6 +202,12 @@ def test_differences_are_the_cells_paired_by_seed(run: SweepRun, cells: pd.DataF
     row = table[(table["recipe"] == "depth-scaled") & (table["blocks"] == 16) & (table["quantity"] == quantity)].iloc[0]
     assert row["median"] == pytest.approx((wide["depth-scaled"] - wide["unscaled"]).median(), rel=1e-12)
     figure = difference_figure(table, quantity)
+    rows = table[(table["quantity"] == quantity) & (table["recipe"] == table["recipe"].iloc[0])]
+    # The words have the differences, the axis a transform of them.
+    words = ", ".join(
+        f"{median:.4g} at {blocks}" for median, blocks in zip(rows["median"], rows["blocks"], strict=True)
+    )
+    assert f"{rows['recipe'].iloc[0]}: {words}" in difference_figure.chart(table, quantity).alt
     line = named(checked(figure), "depth-scaled")
     assert line["y"][-1] == pytest.approx(float(symmetric_log(row["median"])), rel=1e-12)
     assert line["customdata"][-1] == f"L 16: {row['median']:.6g}"
