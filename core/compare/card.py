@@ -12,7 +12,6 @@ from core.decoder.base_draw import XAVIER, Distribution
 from core.decoder.config import DecoderConfig
 from core.decoder.graph import DepthLaw
 from core.decoder.parameters import layout
-from core.errors import RecipeError
 from core.recipes.catalogue import RECIPES, recipe
 from core.recipes.recipe import Recipe
 
@@ -86,7 +85,7 @@ def card(name: str, config: DecoderConfig | None = None, distribution: Distribut
     """
     config = config or DecoderConfig()
     chosen = recipe(name)
-    refusal = _refusal(chosen, config)
+    refusal = chosen.refused(config)
     stored = () if refusal else tuple(_stored_laws(chosen, config, distribution))
     refusal = refusal or _not_finite(stored)
     stored = () if refusal else stored
@@ -118,14 +117,6 @@ def card(name: str, config: DecoderConfig | None = None, distribution: Distribut
 def cards(config: DecoderConfig | None = None, distribution: Distribution = XAVIER) -> list[Card]:
     """The cards of all named recipes, in their order."""
     return [card(known.name, config, distribution) for known in RECIPES]
-
-
-def _refusal(chosen: Recipe, config: DecoderConfig) -> str | None:
-    try:
-        chosen.graph(config)
-    except RecipeError as error:
-        return str(error)
-    return None
 
 
 def _not_finite(stored: Sequence[StoredLaw]) -> str | None:

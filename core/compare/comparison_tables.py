@@ -1,4 +1,4 @@
-"""A comparison as long tables, one row an observation, and what is read off such tables; undefined numbers are NaN.
+"""A comparison as long tables, one row per observation, and what is read off such tables; undefined numbers are NaN.
 
 `profile_table` has exactly the columns of a sweep's long table, so `largest_table`, `share_table` and the overlays
 against depth read either. A cell that was refused, or whose recipe does not run, is one row without a site, with the
@@ -13,9 +13,8 @@ import numpy as np
 import pandas as pd
 
 from core.compare.comparison import Chunk, Comparison
-from core.decoder.splitmix64 import FloatArray
 from core.health.arms import Arm
-from core.health.band import Band, classify
+from core.health.band import classify
 from core.health.columns import INITIALIZED, OBSERVED, REFUSED, SITE_COLUMNS
 
 QUANTITIES = ("activation", "adjoint")
@@ -50,7 +49,7 @@ def profile_table(comparison: Comparison) -> pd.DataFrame:
             ratios = getattr(observation, f"{name}_ratio")[chosen].ravel()
             part[f"{name}_rms"] = getattr(observation, f"{name}_rms")[chosen].ravel()
             part[f"{name}_ratio"] = ratios
-            part[f"{name}_band"] = _bands(ratios, comparison.request.band)
+            part[f"{name}_band"] = [classify(ratio, comparison.request.band) for ratio in ratios.tolist()]
         part |= {"loss_nats": np.repeat(observation.loss_nats[chosen], sites), "status": OBSERVED, "reason": ""}
         parts.append(pd.DataFrame(part))
     table = _joined([*parts, _refused_rows(refused)], SITE_COLUMNS)
@@ -103,10 +102,6 @@ def _head(chunk: Chunk, arm: Arm, seeds: Sequence[int], rows: int) -> dict[str, 
         "seed": np.repeat(np.array([str(seed) for seed in seeds], dtype=object), rows),
         "blocks": chunk.config.blocks,
     }
-
-
-def _bands(ratios: FloatArray, band: Band) -> list[str]:
-    return [classify(ratio, band) for ratio in ratios.tolist()]
 
 
 def _refused_recipes(comparison: Comparison) -> list[tuple[str, int, int, str]]:

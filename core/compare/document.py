@@ -60,12 +60,9 @@ def difference_rows(
 
 
 def _rows(table: pd.DataFrame) -> list[dict[str, Any]]:
-    return [_mapping({str(key): value for key, value in row.items()}) for row in table.to_dict("records")]
+    return [_mapping(row) for row in table.to_dict("records")]
 
 
-def _mapping(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: _plain(value) for key, value in row.items()}
-
-
-def _plain(value: Any) -> Any:
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+def _mapping(row: Mapping[Any, Any]) -> dict[str, Any]:
+    undefined = {key for key, value in row.items() if isinstance(value, float) and not math.isfinite(value)}
+    return {str(key): None if key in undefined else value for key, value in row.items()}

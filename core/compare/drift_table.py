@@ -12,7 +12,7 @@ from core.decoder.parameters import WRITERS, layout
 from core.health.arms import observe_arms
 from core.recipes.catalogue import recipe
 from core.recipes.recipe import Recipe
-from core.recipes.variants import VARIANTS, Variant
+from core.recipes.variants import VARIANTS
 
 DRIFT_COLUMNS = (
     "variant", "recipe", "code_base", "place", "says", "does", "blocks", "seeds", "output_first", "output_last",
@@ -33,21 +33,10 @@ def drift_table(request: ComparisonRequest) -> pd.DataFrame:
         pair = [recipe(variant.recipe), variant.as_recipe()]
         runnable, _ = runnable_recipes(pair, request.config)
         if len(runnable) == len(pair):
-            rows.append({**_said(variant, request), **_written(pair, request), **_observed(pair, request)})
+            counts = {"blocks": request.config.blocks, "seeds": len(request.seeds)}
+            said = {**vars(variant), "variant": variant.name, **counts}
+            rows.append({**said, **_written(pair, request), **_observed(pair, request)})
     return pd.DataFrame(rows, columns=list(DRIFT_COLUMNS))
-
-
-def _said(variant: Variant, request: ComparisonRequest) -> dict[str, object]:
-    return {
-        "variant": variant.name,
-        "recipe": variant.recipe,
-        "code_base": variant.code_base,
-        "place": variant.place,
-        "says": variant.says,
-        "does": variant.does,
-        "blocks": request.config.blocks,
-        "seeds": len(request.seeds),
-    }
 
 
 def _written(pair: list[Recipe], request: ComparisonRequest) -> dict[str, object]:

@@ -79,7 +79,7 @@ class MeasuredCombination:
         return [part for part in self.laws if not part.changes_graph and set(self.writer_coefficients(part)) != {1.0}]
 
     def arm(self, twin: Recipe) -> Arm:
-        """The arm of a recipe on the shared draw; the twin's name tells it apart."""
+        """The arm of a recipe on the shared draw; the twin's name distinguishes it."""
         if twin.name not in self._arms:
             request = self.request
             (arm,) = observe_arms(self._draw, [twin], request.batch, dtype=request.dtype, device=request.device)

@@ -81,15 +81,8 @@ def comparison_of(base: ObserveRequest, names: Sequence[str], seeds: int = 1) ->
 
 def runnable_recipes(chosen: Sequence[Recipe], config: DecoderConfig) -> tuple[list[Recipe], dict[str, str]]:
     """The recipes that run on `config`, and the sentence of each that does not."""
-    runnable, refused = [], {}
-    for known in chosen:
-        try:
-            known.graph(config)
-        except RecipeError as error:
-            refused[known.name] = str(error)
-        else:
-            runnable.append(known)
-    return runnable, refused
+    refused = {known.name: reason for known in chosen if (reason := known.refused(config)) is not None}
+    return [known for known in chosen if known.name not in refused], refused
 
 
 def seed_chunks(request: ComparisonRequest, config: DecoderConfig, arms: int) -> Iterator[tuple[int, ...]]:

@@ -23,7 +23,7 @@ TOKEN_COLUMNS = ("recipe", "blocks", "site", "label", "block", "branch", *QUANTI
 
 
 def token_cosine_table(request: ComparisonRequest) -> pd.DataFrame:
-    """Quantiles over all valid tokens of all seeds, a row a branch (`TOKEN_COLUMNS`), at the depth of `config`.
+    """Quantiles over all valid tokens of all seeds, one row per branch (`TOKEN_COLUMNS`), at the depth of `config`.
 
     `undefined` counts tokens whose stream or contribution is zero; they are left out of the quantiles, which are NaN
     where no token is left.

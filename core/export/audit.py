@@ -13,8 +13,8 @@ from core.audit.gate_junit import junit_report
 from core.audit.gate_sarif import sarif_report
 from core.export.bundle import Contents
 from core.export.manifest import package_version
+from core.export.observe import site_figures
 from core.figures.audit import writer_profile_figure
-from core.figures.sites import RATIO_TITLES, RMS_TITLES, contribution_figure, ratio_figure, token_figure
 from core.tables.audit import audit_tables
 from core.tables.audit_words import audit_paragraphs
 
@@ -62,8 +62,5 @@ def _figures(document: Mapping[str, Any], tables: Mapping[str, pd.DataFrame]) ->
     if len(tables["profile"]):
         found["profile"] = writer_profile_figure(tables["profile"], document["conformance"]["rule"])
     if document["health"] is not None:
-        sites = tables["sites"]
-        found |= {f"{quantity}-ratio": ratio_figure(sites, quantity=quantity) for quantity in RATIO_TITLES}
-        found |= {f"{quantity}-rms": token_figure(tables["tokens"], quantity) for quantity in RMS_TITLES}
-        found["contribution-to-stream"] = contribution_figure(tables["contributions"])
+        found |= site_figures(tables)
     return found

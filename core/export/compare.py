@@ -1,7 +1,7 @@
 """Where two documents differ: what was asked for first, then sites and findings, then everything else.
 
-Lists of labelled things (sites, branches, findings, writers) are aligned by their label, so that a thing that one
-document lacks is absent there and moves nothing else.
+Lists of labelled items (sites, branches, findings, writers) are aligned by label, so that an item that one document
+lacks is absent there and moves nothing else.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SETTINGS = (
     "device", "batch", "band",
 )  # fmt: skip
 MEASURED = ("sites", "findings")
-# What names a thing in a list; the first of these that all its things have, no two alike, aligns it.
+# The keys that label an item of a list; the first of these that is present and unique in all items aligns the list.
 IDENTITIES = (
     ("label",), ("id",), ("name",), ("family",), ("pattern",), ("block", "branch"), ("block",), ("kind", "parameters"),
     ("recipe", "seed", "lr"), ("step", "role", "block"), ("step", "block"), ("step", "site"),
@@ -127,7 +127,7 @@ class _Walk:
 
 
 def _labels(a: Sequence[Any], b: Sequence[Any]) -> list[list[str]] | None:
-    """A label for every thing of two lists, no two alike within a list; None where they are told apart by place."""
+    """The labels of the items of two lists, unique within each; None where items are matched by position."""
     if all(isinstance(item, str) for item in (*a, *b)):
         return _unique(list(a), list(b))
     if not all(isinstance(item, dict) for item in (*a, *b)):

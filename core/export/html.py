@@ -34,7 +34,7 @@ th{text-align:left;background:#f3f5f8}td.text{text-align:left}p{max-width:60rem}
 
 
 def figure_html(title: str, figure: go.Figure) -> str:
-    """One figure as a page of its own that loads nothing."""
+    """One figure as a separate page that loads nothing."""
     return html_report(title, {}, {title: figure})
 
 

@@ -10,19 +10,18 @@ import plotly.graph_objects as go
 
 from core.export.bundle import Contents, report_text
 from core.figures.sites import RATIO_TITLES, contribution_figure, ratio_figure, token_figure
-from core.health.band import Band
+from core.health.band import DEFAULT_BAND, Band
 from core.tables.observe import observe_tables
 from core.tables.observe_words import observe_paragraphs, outsized_sentence
 
 TITLE = "Residual health"
 
 
-def observe_figures(document: Mapping[str, Any], tables: Mapping[str, pd.DataFrame]) -> dict[str, go.Figure]:
+def site_figures(tables: Mapping[str, pd.DataFrame], band: Band = DEFAULT_BAND) -> dict[str, go.Figure]:
     """Ratios, absolute RMS and contributions, by the names of their files."""
-    band, sites, contributions = Band(*document["band"]), tables["sites"], tables["contributions"]
-    found = {f"{quantity}-ratio": ratio_figure(sites, band, quantity) for quantity in RATIO_TITLES}
+    found = {f"{quantity}-ratio": ratio_figure(tables["sites"], band, quantity) for quantity in RATIO_TITLES}
     found |= {f"{quantity}-rms": token_figure(tables["tokens"], quantity) for quantity in RATIO_TITLES}
-    return found | {"contribution-to-stream": contribution_figure(contributions)}
+    return found | {"contribution-to-stream": contribution_figure(tables["contributions"])}
 
 
 def observe_contents(document: Mapping[str, Any]) -> Contents:
@@ -33,7 +32,7 @@ def observe_contents(document: Mapping[str, Any]) -> Contents:
         title=TITLE,
         paragraphs=[*observe_paragraphs(document), *([] if outsized is None else [outsized])],
         tables=tables,
-        figures=observe_figures(document, tables),
+        figures=site_figures(tables, Band(*document["band"])),
     )
 
 

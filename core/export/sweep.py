@@ -27,7 +27,7 @@ MAX_HEAT_MAPS = 8
 
 
 def sweep_contents(sweep: InteractiveSweep) -> Contents:
-    """Paragraphs, tables and figures of the finished cells. The long table, a row a site, is a file of its own."""
+    """Paragraphs, tables and figures of the finished cells. The long table, one row per site, is a separate file."""
     cells, summary, growth = (sweep.table(name) for name in ("cells", "summary", "growth"))
     axes, band = axis_names(sweep.grid), sweep.grid.band
     named = series_table(summary, axes)
@@ -46,7 +46,7 @@ def sweep_contents(sweep: InteractiveSweep) -> Contents:
     for index, name in enumerate(order[:MAX_HEAT_MAPS]):
         for quantity in STATISTICS["largest"]:
             heat = heat_table(by_series[by_series["recipe"] == name], quantity, band)
-            figures[f"heat-{index + 1}-{stem(quantity)}"] = heat_figure(heat, band)
+            figures[f"heat-{index + 1}-{stem(quantity)}"] = heat_figure(heat, band, quantity)
     tables: dict[str, pd.DataFrame] = {
         "summary": summary, "growth": growth, "differences": difference_table(summary), "cells": cells,
         "refusals": refusal_table(cells),

@@ -1,6 +1,6 @@
 """One block as a diagram from the node and edge tables of `core.compare.drawing`, read from top to bottom.
 
-The stream runs down the middle; branches leave it sideways and come back at the sum, every step in a line of its own,
+The stream runs down the middle; branches leave it sideways and come back at the sum, one step per line,
 so that the labels stay apart in half a page and on a telephone.
 """
 
@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
+from core.figures.chart import Drawn
 from core.figures.style import PALETTES, Theme, layout, plain
 from core.figures.style import figure as assembled
 
@@ -26,7 +27,7 @@ DOTS = {"state": ("circle", 13), "sum": ("circle-open", 22)}
 PATHS = {STREAM: (0, 4), BRANCH: (1, 2)}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Block:
     """One block: states have their site's number, norms, coefficients and branches are boxes, lines lead to readers.
 
@@ -56,8 +57,10 @@ class Block:
 
     @property
     def alt(self) -> str:
-        """The diagram in words."""
-        return block_text(self.nodes)
+        """The title, then every step in order, those of branches in brackets."""
+        places = zip(self.nodes["label"], self.nodes["row"], strict=True)
+        steps = ", ".join(f"[{label}]" if row else str(label) for label, row in places)
+        return f"{self.title}. One block from top to bottom, branch steps in brackets: {steps}."
 
     @property
     def undrawn(self) -> list[str]:
@@ -97,17 +100,7 @@ class Way:
         return x1, y1 + 0.5, "triangle-down"
 
 
-def block_figure(
-    nodes: pd.DataFrame, edges: pd.DataFrame, writers: pd.DataFrame, *, title: str, theme: Theme = "light"
-) -> go.Figure:
-    """`Block` in a theme."""
-    return Block(nodes=nodes, edges=edges, writers=writers, title=title)(theme=theme)
-
-
-def block_text(nodes: pd.DataFrame) -> str:
-    """The diagram in words, for who does not see it: every step in order, branches in brackets."""
-    steps = [f"[{label}]" if row else str(label) for label, row in zip(nodes["label"], nodes["row"], strict=True)]
-    return f"One block from top to bottom, branch steps in brackets: {', '.join(steps)}."
+block_figure = Drawn(Block)
 
 
 def _path(ways: list[Way], path: str, theme: Theme) -> dict[str, Any]:

@@ -99,7 +99,7 @@ class Chart:
     @property
     def alt(self) -> str:
         """The alternative text: the title, then every line in words."""
-        words = "; ".join(line.told() for line in self.lines if line.name and len(line.x))
+        words = "; ".join(line.told(self.rows) for line in self.lines if line.name and len(line.x))
         under = f" ({self.subject})" if self.subject else ""
         return f"{self.title}{under}. {words or 'no value'}."
 

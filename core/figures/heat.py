@@ -34,6 +34,7 @@ class Heat:
 
     cells: pd.DataFrame
     band: Band = DEFAULT_BAND
+    quantity: str = "largest_activation_ratio"
 
     def __call__(self, *, theme: Theme = "light") -> go.Figure:
         """The figure."""
@@ -58,7 +59,7 @@ class Heat:
     @property
     def title(self) -> str:
         """The ratio's name."""
-        return TITLES[str(self.cells["quantity"].iloc[0]) if len(self.cells) else "largest_activation_ratio"][0]
+        return TITLES[self.quantity][0]
 
     @property
     def depths(self) -> list[int]:
@@ -111,11 +112,6 @@ class Heat:
 
 
 heat_figure = Drawn(Heat)
-
-
-def heat_sentence(cells: pd.DataFrame, quantity: str) -> str:
-    """A heat map in words."""
-    return Heat(cells).alt if len(cells) else f"{TITLES[quantity][0]} by depth and seed: no value."
 
 
 def _scale(least: float, low: float, high: float, most: float, theme: Theme) -> list[list[Any]]:

@@ -30,8 +30,8 @@ class Line:
     """One series: `x` numbers or names, `y` numbers, `index` its place among the looks unless it has a `style`.
 
     A pointer shows `labels`, else `x`, by the template `hover`. `keys` are handed to whoever clicks on a point.
-    `error` is how far bars reach below and above each point. Without a name a line is no part of
-    legend or words; without points it is an entry of the legend alone.
+    `error` is how far bars reach below and above each point, and `values` what `y` is a transform of. Without a name
+    a line is no part of legend or words; without points it is an entry of the legend alone.
     """
 
     name: str
@@ -49,11 +49,18 @@ class Line:
     error: tuple[Sequence[float], Sequence[float]] | None = None
     error_on: Literal["x", "y"] = "y"
     in_legend: bool = True
+    values: Sequence[float] | None = None
 
     @classmethod
     def of(cls, table: pd.DataFrame, x: str, y: str, name: str, index: int = 0, look: Look = "measured") -> Line:
         """The line of two columns, in the order of the rows."""
         return cls(name=name, x=table[x].tolist(), y=table[y].tolist(), index=index, look=look)
+
+    @classmethod
+    def each(cls, table: pd.DataFrame, key: str, x: str, y: str, look: Look = "measured") -> list[Line]:
+        """The lines of two columns, one per value of the column `key`."""
+        groups = enumerate(table.groupby(key, sort=False))
+        return [cls.of(rows, x, y, str(name), index, look) for index, (name, rows) in groups]
 
     @classmethod
     def labelled(
@@ -95,9 +102,12 @@ class Line:
         hidden = np.flatnonzero(~self.drawable(log_x, log_y)).tolist() if self.name else ()
         return [f"{self.name} at {place(self.x[row])}, {values[row]:g}" for row in hidden]
 
-    def told(self) -> str:
-        """The series in words."""
-        values = np.asarray(self.y, dtype=float)
+    def told(self, rows: Sequence[str] = ()) -> str:
+        """The series in words; with `rows`, the names of the places at minus their index, each name and its value."""
+        values = np.asarray(self.y if self.values is None else self.values, dtype=float)
+        if rows:
+            cells = ", ".join(f"{x:.4g} of {rows[-int(row)]}" for row, x in zip(values, self.x, strict=True))
+            return f"{self.name}: {cells}"
         if len(values) <= TOLD_IN_FULL:
             cells = ", ".join(f"{value:.4g} at {place(x)}" for x, value in zip(self.x, values, strict=True))
             return f"{self.name}: {cells or 'no value'}"

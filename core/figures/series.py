@@ -1,6 +1,6 @@
 """What charts of several series over seeds share: quantile lines with their ribbons, and the words under a title.
 
-A series has its recipe's look; `order`, all series of a page, tells those of one recipe apart.
+A series has its recipe's look; `order`, all series of a page, distinguishes those of one recipe.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from core.figures.chart import Line, Ribbon
-from core.figures.style import Stroke, Style, Theme, recipe_style
+from core.figures.style import Style, recipe_style
 
 OUTER = ("q05", "q95")
 MEDIAN = "medians over {} seeds"
@@ -46,7 +46,7 @@ def quantile_marks(
     rows: pd.DataFrame, x: str, *, order: Sequence[str] = (), spread: bool = False, column: str = "median"
 ) -> dict[str, Any]:
     """One line per recipe at the medians, none without any; with `spread` its 5 to 95 % below it. Fields of a chart."""
-    known = list(styled_series(rows[rows[column].notna()], order))
+    known = list(styled_series(rows[rows[column].notna().groupby(rows["recipe"]).transform("any")], order))
     return {
         "ribbons": [Ribbon.of(found, x, *OUTER, style, group=name) for name, found, style in known if spread],
         "lines": [Line.labelled(found, x, column, name, style, group=name) for name, found, style in known],
@@ -58,8 +58,3 @@ def series_style(name: str, order: Sequence[str] = ()) -> Style:
     recipe = name.partition(", ")[0]
     alike = [one for one in order if one.partition(", ")[0] == recipe]
     return recipe_style(recipe, alike.index(name) if name in alike else 0)
-
-
-def series_stroke(name: str, order: Sequence[str] = (), theme: Theme = "light") -> Stroke:
-    """`series_style` in a theme."""
-    return series_style(name, order).stroke(theme)

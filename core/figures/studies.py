@@ -10,7 +10,7 @@ from core.health.band import DEFAULT_BAND, Band
 
 @Drawn
 def histogram_figure(table: pd.DataFrame) -> Chart:
-    """Percent of all weights in each bin, one group of bars per population, told apart by colour and hatching."""
+    """Percent of all weights in each bin, one group of bars per population, with its own colour and hatching."""
     lines = [
         Line(
             name=str(name), x=[f"{low:g} to {high:g}" for low, high in zip(rows["from"], rows["to"], strict=True)],
@@ -28,10 +28,7 @@ def histogram_figure(table: pd.DataFrame) -> Chart:
 @Drawn
 def propagation_figure(table: pd.DataFrame) -> Chart:
     """Expected signal variance over layers, a line per population; zero has no place on the logarithmic axis."""
-    lines = [
-        Line.of(rows, "layer", "expected_variance", str(name), index, "series")
-        for index, (name, rows) in enumerate(table.groupby("population", sort=False))
-    ]
+    lines = Line.each(table, "population", "layer", "expected_variance", "series")
     title = "Expected propagation, under independence"
     return Chart(title=title, x_title="layer", y_title="expected variance", lines=lines, whole_x=True)
 

@@ -67,7 +67,7 @@ PALETTES: dict[Theme, Palette] = {
 
 @dataclass(frozen=True)
 class Stroke:
-    """How one series is told apart: colour, marker and dash together."""
+    """The colour, marker and dash of one series."""
 
     color: str
     marker: str
@@ -110,11 +110,6 @@ def recipe_style(name: str, variant: int = 0) -> Style:
 def stroke(place: int, theme: Theme = "light") -> Stroke:
     """`place_style` in a theme."""
     return place_style(place).stroke(theme)
-
-
-def recipe_stroke(name: str, variant: int = 0, theme: Theme = "light") -> Stroke:
-    """`recipe_style` in a theme."""
-    return recipe_style(name, variant).stroke(theme)
 
 
 def faded(color: str, opacity: float) -> str:

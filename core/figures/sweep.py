@@ -60,7 +60,11 @@ def difference_figure(
     """Recipe minus control of the same seed against depth, on an axis that is linear near 0 and logarithmic beyond."""
     rows = differences[differences["quantity"] == quantity]
     labels = [f"L {blocks}: {value:.6g}" for blocks, value in zip(rows["blocks"], rows["median"], strict=True)]
-    turned = rows.assign(label=labels, **{name: symmetric_log(rows[name]) for name in ("median", *OUTER, *INNER)})
+    turned = rows.assign(
+        label=labels,
+        untransformed=rows["median"],
+        **{name: symmetric_log(rows[name]) for name in ("median", *OUTER, *INNER)},
+    )
     drawn = ["median", *(name for pair in _pairs(rows, spread) for name in pair)]
     places = turned[drawn].to_numpy(dtype=float)
     seen = [0.0, *places[abs(places) < math.inf].tolist()]
@@ -116,7 +120,7 @@ def _marks(rows: pd.DataFrame, order: Sequence[str], spread: bool, hover: str = 
         "lines": [
             Line.labelled(
                 found, "blocks", "median", name, style, group=name, hover=hover,
-                error=_halves(found) if spread and alone else None,
+                error=_halves(found) if spread and alone else None, values=found.get("untransformed"),
             )
             for name, found, style in known
         ],

@@ -11,7 +11,7 @@ from core.decoder.graph import Addition, Graph
 from core.health.request import CHAPTER_SEED, ObserveRequest
 from core.lab.options import Options, choice, seed, whole, words
 from core.lab.view import plural
-from core.recipes.catalogue import DEFAULT, RECIPES, recipe
+from core.recipes.catalogue import DEFAULT, RUNNABLE, recipe
 
 if TYPE_CHECKING:
     from core.construction.drawn_weights import DrawnWeights
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 CHAPTER = DecoderConfig()
 LAB_BUDGET = Budget(max_parameters=2**23, max_positions=512)
-RUNNABLE = tuple(known.name for known in RECIPES if known.refusal is None)
 # The order of its controls.
 DECODER = ("recipe", "blocks", "width", "seed", "heads", "kv_heads", "ff_width", "text")
 # Where an experiment has a source of rows, a decoder's options count for the decoder alone.

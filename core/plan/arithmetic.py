@@ -85,7 +85,7 @@ def plan_document(subject: DecoderConfig | PlanRequest, context: int | None = No
 
 
 def role_rows(request: PlanRequest) -> tuple[RoleRow, ...]:
-    """One row a name pattern, in draw order; the extra block parameters follow the block's own."""
+    """One row per name pattern, in draw order; the extra block parameters follow the block's own."""
     parts = layout(request.config)
     blocks = request.config.blocks
     return (
@@ -93,11 +93,6 @@ def role_rows(request: PlanRequest) -> tuple[RoleRow, ...]:
         *(RoleRow(spec, blocks) for spec in parts.block_template + request.extra),
         *(RoleRow(spec, 1) for spec in parts.tail),
     )
-
-
-def parameter_count(request: PlanRequest) -> int:
-    """Stored coordinates of the whole decoder, exact."""
-    return sum(row.coordinates for row in role_rows(request))
 
 
 def residual_coordinates(request: PlanRequest) -> int:

@@ -19,6 +19,7 @@ from core.recipes.entries.weights import WEIGHTS
 from core.recipes.recipe import JOINT, Recipe, combination
 
 RECIPES: tuple[Recipe, ...] = (*WEIGHTS, *COEFFICIENTS, *GRAPHS, *ENCODER_DECODER)
+RUNNABLE = tuple(known.name for known in RECIPES if known.refusal is None)
 CONTROL = "unscaled"
 DEFAULT = "depth-scaled"
 # The place of each recipe among all colours, dashes and markers: those that are compared by default have a colour each.
@@ -42,8 +43,7 @@ def recipe(name: str) -> Recipe:
         raise RecipeError(f"The recipe {shown(text)} has an empty part; put one {JOINT} between two names.")
     for part in wanted:
         if part not in _ORDER:
-            runnable = [known.name for known in RECIPES if known.refusal is None]
-            raise RecipeError(unknown_name("recipe", part, runnable, "the page and the verb recipes"))
+            raise RecipeError(unknown_name("recipe", part, RUNNABLE, "the page and the verb recipes"))
     if len(wanted) > 1:
         wanted = sorted((part for part in wanted if part != CONTROL), key=_ORDER.__getitem__) or [CONTROL]
     return combination([RECIPES[_ORDER[part]] for part in wanted])

@@ -39,9 +39,10 @@ SILENT = Growth(0.0, "every addition is zero, so every ratio is exactly 1", adjo
 class Recipe:
     """A named depth recipe.
 
-    `counts` says what its depth law counts, L blocks or 2L additions, where that makes a difference. `needs` are
-    decoder options without which it has no definition. `refusal` is the reason why it does not run on a decoder-only
-    stack, if it does not. `parts` names what a combination is made of.
+    `evidence` says how its law is known, from the paper in `source` unless given. `counts` says what its depth law
+    counts, L blocks or 2L additions, where that makes a difference. `needs` are decoder options without which it has
+    no definition. `refusal` is the reason why it does not run on a decoder-only stack, if it does not. `parts` names
+    what a combination is made of.
 
     `assumes`, `state` (what the method stores or learns beyond the base decoder) and `traps` (in public code) are
     sentences for its card; `constants` are the published ones at (blocks, width). `growth` is None where no law is
@@ -55,7 +56,7 @@ class Recipe:
     name: str
     title: str
     source: str
-    evidence: Evidence
+    evidence: Evidence = "paper"
     laws: Mapping[Role, Law] = field(default_factory=dict)
     topology: Topology = PRE_NORM
     profile: Literal["admin"] | None = None
@@ -88,6 +89,14 @@ class Recipe:
                     f"{getattr(config, option)}."
                 )
         return self.topology.build(config)
+
+    def refused(self, config: DecoderConfig) -> str | None:
+        """Why it does not apply to `config`, None where it does."""
+        try:
+            self.graph(config)
+        except RecipeError as error:
+            return str(error)
+        return None
 
     def coefficient(self, spec: ParameterSpec, block: int, config: DecoderConfig, base_std: float) -> float:
         """The coefficient on one parameter; exactly 1 where no law applies. `base_std` is the draw's own."""

@@ -1,4 +1,4 @@
-"""What public code bases do under a recipe's name, as recipes of their own, so that each is measured like any other.
+"""What public code bases do under a recipe's name, as separate recipes, so that each is measured like any other.
 
 Every entry was read in the named code or report; `recipe` is the name that the code gives, or that its readers expect.
 Laws are those of this project's stream: a relative factor acts on the base draw, an absolute one replaces its scale.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -199,13 +198,3 @@ def matrix_view(matrices: pd.DataFrame) -> pd.DataFrame:
 def arm_view(table: pd.DataFrame) -> pd.DataFrame:
     """The arms as people read them."""
     return for_people(table, ARM)
-
-
-def undrawn_ratios(profile: pd.DataFrame) -> list[str]:
-    """The points that the profile's logarithmic axis cannot show, each as text."""
-    pairs = zip(profile["group"], profile["block"], profile["ratio"], strict=True)
-    return [
-        f"{group}, block {block}, {'infinite' if math.isnan(ratio) else format(ratio, 'g')}"
-        for group, block, ratio in pairs
-        if not ratio > 0
-    ]

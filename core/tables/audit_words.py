@@ -43,13 +43,8 @@ def weights_sentence(document: Document) -> str:
 def count_words(document: Document) -> str:
     """How many findings there are of each severity."""
     found = [finding["severity"] for finding in findings_of(document)]
-    plurals = {"error": "errors", "warning": "warnings", "info": "notes"}
-    parts = [
-        f"{count} {plural if count > 1 else plural.removesuffix('s')}"
-        for name, plural in plurals.items()
-        if (count := found.count(name))
-    ]
-    return ", ".join(parts) or "none"
+    words = {"error": "error", "warning": "warning", "info": "note"}
+    return ", ".join(plural(found.count(name), word) for name, word in words.items() if name in found) or "none"
 
 
 def measured_words(finding: Mapping[str, Any]) -> str:
@@ -95,7 +90,7 @@ def conformance_sentence(document: Document) -> str:
         return TRAINED
     others = findings_of(document)
     sentence = "No gate fails on that." if nothing_judged(document) else others.pop(0)["sentence"]
-    more = f" {len(others)} more {'finding' if len(others) == 1 else 'findings'} below." if others else ""
+    more = f" {plural(len(others), 'more finding')} below." if others else ""
     return f"{sentence}{more}"
 
 

@@ -157,6 +157,6 @@ GLOSSARY: Mapping[str, str] = {
 
 
 def glossary_table(glossary: Mapping[str, str] = GLOSSARY) -> pd.DataFrame:
-    """The glossary, a row a word."""
+    """The glossary, one row per word."""
     rows: Sequence[Mapping[str, str]] = [{"word": word, "meaning": meaning} for word, meaning in glossary.items()]
     return frame(rows, ("word", "meaning"))

@@ -1,4 +1,4 @@
-"""Long tables, one row an observation: what crosses every boundary between the core, figures, files and pages.
+"""Long tables, one row per observation: what crosses every boundary between the core, figures, files and pages.
 
 `site_table` has exactly the columns of a sweep, so that one decoder and a grid of them are read by the same code.
 An undefined number is NaN here and empty in a CSV; units stand in the column names, ratios have none.
@@ -109,7 +109,7 @@ def branch_table(document: Document) -> pd.DataFrame:
 
 
 def gain_table(document: Document) -> pd.DataFrame:
-    """Every norm gain a row a feature; graphs without gains give no rows. `block` is -1 for the final norm."""
+    """Every norm gain, one row per feature; graphs without gains give no rows. `block` is -1 for the final norm."""
     rows = []
     for head, arm in head_of_arms(document):
         gains = [
@@ -145,7 +145,7 @@ def arms_of(arms: Arms, columns: Sequence[Column]) -> pd.DataFrame:
 
 
 def site_view(sites: pd.DataFrame, suffixes: Mapping[str, str] = VIEW_SUFFIXES) -> pd.DataFrame:
-    """The site table as people read it: one row a site, arms side by side; arms of other graphs leave gaps.
+    """The site table as people read it: one row per site, arms side by side; arms of other graphs leave gaps.
 
     `suffixes` has what is written behind each arm's titles.
     """

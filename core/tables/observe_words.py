@@ -9,6 +9,7 @@ import pandas as pd
 
 from core.health.columns import WITHOUT_LARGEST
 from core.health.diagnosis import comparison, diagnose
+from core.lab.view import plural
 
 # Past this factor between a site's RMS and that of all tokens but the largest, one token speaks for the site.
 OUTSIZED = 2.0
@@ -46,10 +47,9 @@ def loss_sentence(count: int, reduction: str = "mean over valid targets") -> str
     """The same of any arm with that many valid targets."""
     if not reduction.startswith("mean"):
         return f"The loss is the model's own ({reduction}), in nats; another reduction scales every absolute adjoint."
-    targets = "1 valid target" if count == 1 else f"{count} valid targets"
     return (
-        f"The loss is the mean over {targets}, in nats. An adjoint is the derivative of that mean: another reduction "
-        "or number of targets scales every absolute adjoint, and no ratio."
+        f"The loss is the mean over {plural(count, 'valid target')}, in nats. An adjoint is the derivative of that "
+        "mean: another reduction or number of targets scales every absolute adjoint, and no ratio."
     )
 
 

@@ -21,7 +21,7 @@ def overlay_table(sites: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def quotient_table(overlay: pd.DataFrame) -> pd.DataFrame:
-    """One row a site: every setting's ratios, and how many times larger each is than the first setting's.
+    """One row per site: every setting's ratios, and how many times larger each is than the first setting's.
 
     Sites are matched by their index; a setting without that site leaves the cells missing.
     """

@@ -1,6 +1,6 @@
 """The published six-decimal observations of the four fixed decoders, beside what the core computes.
 
-Source of `published.csv`: the chapter's tables, one row a number, as printed. A control's smallest and largest ratios
+Source of `published.csv`: the chapter's tables, one row per number, as printed. A control's smallest and largest ratios
 are published over all sites, so those rows name no site.
 """
 

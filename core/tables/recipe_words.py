@@ -8,6 +8,7 @@ import pandas as pd
 
 from core.compare.card import Card
 from core.compare.request import ComparisonRequest
+from core.decoder.config import DecoderConfig
 from core.lab.view import plural
 from core.recipes.recipe import JOINT
 from core.sweep.ranges import seed_text
@@ -70,10 +71,16 @@ def comparison_sentence(request: ComparisonRequest) -> str:
     """What a comparison observes: sizes, seeds, floating type and recipes."""
     config = request.config
     return (
-        f"{config.blocks} blocks, width {config.width}, {config.heads} query and {config.key_value_heads} key/value "
-        f"heads, feed-forward width {config.ff_width}, vocabulary {config.vocabulary}; seeds "
-        f"{seed_text(request.seeds)}, {request.dtype}; {', '.join(request.recipes)}, all arms of a seed from one base "
-        "draw."
+        f"{config.blocks} blocks, {size_words(config)}; seeds {seed_text(request.seeds)}, {request.dtype}; "
+        f"{', '.join(request.recipes)}, all arms of a seed from one base draw."
+    )
+
+
+def size_words(config: DecoderConfig) -> str:
+    """The sizes of a decoder beside its depth."""
+    return (
+        f"width {config.width}, {config.heads} query and {config.key_value_heads} key/value heads, feed-forward width "
+        f"{config.ff_width}, vocabulary {config.vocabulary}"
     )
 
 

@@ -76,7 +76,7 @@ def cosine_view(tokens: pd.DataFrame) -> pd.DataFrame:
 
 
 def overlay_summary(overlay: pd.DataFrame) -> pd.DataFrame:
-    """Medians over seeds of measured and predicted values, and quantiles of the relative error, a row a law and place.
+    """Medians over seeds of measured and predicted values, quantiles of the relative error; one row per law and place.
 
     Works on the tables by site and by depth; the columns before `OVERLAY_SUMMARY_COLUMNS` are the table's own keys.
     """
@@ -105,7 +105,7 @@ def depth_theory_view(summary: pd.DataFrame) -> pd.DataFrame:
 
 
 def overview_table(rows: pd.DataFrame, largest: pd.DataFrame, laws: Mapping[str, str]) -> pd.DataFrame:
-    """One row a recipe and depth (`OVERVIEW_COLUMNS`): medians over seeds, and the share of seeds wholly in the band.
+    """One row per recipe and depth (`OVERVIEW_COLUMNS`): medians over seeds, and the share of seeds wholly in the band.
 
     `largest` is `core.compare.comparison_tables.largest_table` of the same rows; `laws` says each recipe's law. A
     recipe of which no seed was observed keeps its row, with the reason.
@@ -144,7 +144,7 @@ def overview_view(overview: pd.DataFrame) -> pd.DataFrame:
 
 
 def depth_view(summary: pd.DataFrame, quantity: str) -> pd.DataFrame:
-    """One quantity of a sweep's summary, a row a recipe and a column a depth: medians, or shares for `all_ratios`."""
+    """Medians of one quantity, shares for `all_ratios`: one row per recipe and one column per depth."""
     rows = summary[summary["quantity"] == quantity]
     value = "share_within" if quantity == "all_ratios" else "median"
     wide = rows.pivot_table(index="recipe", columns="blocks", values=value, sort=False, dropna=False)
@@ -153,7 +153,7 @@ def depth_view(summary: pd.DataFrame, quantity: str) -> pd.DataFrame:
 
 
 def growth_view(growth: pd.DataFrame) -> pd.DataFrame:
-    """Fitted exponents beside derived ones, a row a recipe and quantity; `derived_sentences` says why those hold."""
+    """Fitted exponents beside derived ones, one row per recipe and quantity; see `derived_sentences`."""
     keys = ["recipe", "quantity"]
     fits = growth[growth["kind"] == "fit"].set_index(keys)[["exponent", "lower95", "upper95", "depths", "seeds"]]
     laws = growth[growth["kind"] == "derived"].set_index(keys)[["exponent"]]

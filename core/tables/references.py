@@ -37,7 +37,7 @@ def reference_table(document: Mapping[str, Any], reference: Reference) -> pd.Dat
 
 
 def reference_view(table: pd.DataFrame, sites: pd.DataFrame) -> pd.DataFrame:
-    """The recipe arm's reference ratios beside the ratios of the definition, one row a site."""
+    """The recipe arm's reference ratios beside the ratios of the definition, one row per site."""
     ours = table[table["arm"] == INITIALIZED].reset_index(drop=True)
     defined = sites[sites["arm"] == INITIALIZED].reset_index(drop=True)
     view = defined[["site", "label", "activation_ratio", "adjoint_ratio"]].assign(

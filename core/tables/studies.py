@@ -15,7 +15,6 @@ from core.errors import ConfigError, shown
 from core.health.band import DEFAULT_BAND, Band, classify
 from core.numerals import SPACES, finite_number
 from core.recipes.catalogue import recipe
-from core.tables.frame import frame
 
 POPULATIONS = ("zero", "oversized", "xavier")
 MAX_RATIOS = 10_000
@@ -28,15 +27,10 @@ def histogram_table(document: Mapping[str, Any]) -> pd.DataFrame:
     rows = [
         {"population": name, "from": low, "to": high, "count": count, "percent": percent}
         for name in POPULATIONS
-        for low, high, count, percent in zip(
-            edges,
-            edges[1:],
-            document["populations"][name]["counts"],
-            document["populations"][name]["percent"],
-            strict=False,
-        )
+        for found in [document["populations"][name]]
+        for low, high, count, percent in zip(edges[:-1], edges[1:], found["counts"], found["percent"], strict=True)
     ]
-    return frame(rows, ("population", "from", "to", "count", "percent"))
+    return pd.DataFrame(rows)
 
 
 def moment_table(document: Mapping[str, Any]) -> pd.DataFrame:
@@ -45,25 +39,25 @@ def moment_table(document: Mapping[str, Any]) -> pd.DataFrame:
     rows = [
         {
             "population": name,
-            "mean": document["populations"][name]["mean"],
-            "variance": document["populations"][name]["variance"],
+            "mean": found["mean"],
+            "variance": found["variance"],
             "target_variance": target,
-            "variance_to_target": document["populations"][name]["variance"] / target,
+            "variance_to_target": found["variance"] / target,
         }
-        for name in POPULATIONS
+        for name, found in ((name, document["populations"][name]) for name in POPULATIONS)
     ]
-    return frame(rows, ("population", "mean", "variance", "target_variance", "variance_to_target"))
+    return pd.DataFrame(rows)
 
 
 def propagation_table(document: Mapping[str, Any]) -> pd.DataFrame:
-    """Expected signal variance after each layer, one row a population and layer; expected, not measured."""
+    """Expected signal variance after each layer, one row per population and layer; expected, not measured."""
     found = document["expected_propagation"]
     rows = [
         {"population": name, "layer": layer, "expected_variance": variance}
         for name in POPULATIONS
         for layer, variance in zip(found["layers"], found[name], strict=True)
     ]
-    return frame(rows, ("population", "layer", "expected_variance"))
+    return pd.DataFrame(rows)
 
 
 def ideal_table(worked: Mapping[str, Any]) -> pd.DataFrame:
@@ -80,18 +74,17 @@ def ideal_table(worked: Mapping[str, Any]) -> pd.DataFrame:
         }
         for depth, ideal in worked["ideal"].items()
     ]
-    columns = ("blocks", "half_bound", "variance", "stored_derivative", "base_derivative", "toy_variance")
-    return frame(rows, columns)
+    return pd.DataFrame(rows)
 
 
 def vector_table(worked: Mapping[str, Any]) -> pd.DataFrame:
-    """The worked vector at every depth, beside its unselected twin, one row a coordinate."""
+    """The worked vector at every depth, beside its unselected twin, one row per coordinate."""
     rows = [
         {"blocks": int(depth), "coordinate": index, "base": base, "selected": selected, "unselected": twin}
         for depth, vector in worked["blocks"].items()
         for index, (base, selected, twin) in enumerate(zip(worked["base"], vector, worked["unselected"], strict=True))
     ]
-    return frame(rows, ("blocks", "coordinate", "base", "selected", "unselected"))
+    return pd.DataFrame(rows)
 
 
 def symmetry_table(document: Mapping[str, Any]) -> pd.DataFrame:
@@ -100,19 +93,19 @@ def symmetry_table(document: Mapping[str, Any]) -> pd.DataFrame:
     columns = len(found["output_weights"])
     rows = [
         {
-            "input": found["input"][index // columns],
             "row": index // columns,
             "column": index % columns,
+            "input": found["input"][index // columns],
             "hidden_weight": found["hidden_weights"][index // columns][index % columns],
             "gradient": gradient,
         }
         for index, gradient in enumerate(found["hidden_weight_gradient_row_major"])
     ]
-    return frame(rows, ("row", "column", "input", "hidden_weight", "gradient"))
+    return pd.DataFrame(rows)
 
 
 def initializer_table(config: DecoderConfig, recipe_name: str, distribution: Distribution = XAVIER) -> pd.DataFrame:
-    """Which tensor of a decoder gets which initializer and factor, one row a name pattern, block 0 for the blocks."""
+    """Which tensor of a decoder gets which initializer and factor, one row per name pattern, block 0 for the blocks."""
     chosen, parts = recipe(recipe_name), layout(config)
     rows = []
     for spec in (*parts.stem, *parts.block_template, *parts.tail):
@@ -129,7 +122,7 @@ def initializer_table(config: DecoderConfig, recipe_name: str, distribution: Dis
                 "stored_std": factor * std,
             }
         )
-    return frame(rows, ("tensor", "shape", "initializer", "base_std", "factor", "stored_std"))
+    return pd.DataFrame(rows)
 
 
 def role_table(document: Mapping[str, Any]) -> pd.DataFrame:
@@ -146,33 +139,33 @@ def role_table(document: Mapping[str, Any]) -> pd.DataFrame:
         }
         for row in document["by_role"]
     ]
-    return frame(rows, ("pattern", "role", "tensors", "shape", "coordinates", "share"))
+    return pd.DataFrame(rows)
 
 
 def byte_table(document: Mapping[str, Any]) -> pd.DataFrame:
-    """Bytes of weights, gradients, Adam moments and one row's residual stream, one row a floating type."""
+    """Bytes of weights, gradients, Adam moments and one row's residual stream, one row per floating type."""
     parts = list(document["bytes_meaning"])
     rows = [
         {"dtype": dtype, **{f"{part}_bytes": int(found[part]) for part in parts}}
         for dtype, found in document["bytes"].items()
     ]
-    return frame(rows, ("dtype", *(f"{part}_bytes" for part in parts)))
+    return pd.DataFrame(rows)
 
 
 def classifier_table(arrays: Mapping[str, Mapping[str, Sequence[Any]]]) -> pd.DataFrame:
-    """Supplied ratios with their verdicts, one row a value."""
+    """Supplied ratios with their verdicts, one row per value."""
     rows = [
         {"array": name, "site": index, "ratio": ratio, "band": verdict}
         for name, found in arrays.items()
         for index, (ratio, verdict) in enumerate(zip(found["ratios"], found["bands"], strict=True))
     ]
-    return frame(rows, ("array", "site", "ratio", "band"))
+    return pd.DataFrame(rows)
 
 
 def judged_table(ratios: Sequence[float], band: Band = DEFAULT_BAND) -> pd.DataFrame:
     """One's own ratios with their verdicts; raises `ConfigError` at one that is not finite."""
     rows = [{"site": index, "ratio": ratio, "band": classify(ratio, band)} for index, ratio in enumerate(ratios)]
-    return frame(rows, ("site", "ratio", "band"))
+    return pd.DataFrame(rows)
 
 
 def parsed_ratios(text: str) -> list[float]:

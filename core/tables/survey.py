@@ -101,7 +101,7 @@ def ordered(rows: Sequence[Row], order: str) -> list[Row]:
 
 
 def state_table(rows: Sequence[Row]) -> pd.DataFrame:
-    """Families a state, with what the state means."""
+    """Families per state, with what the state means."""
     counts = state_counts(rows)
     return pd.DataFrame(
         [
@@ -112,7 +112,7 @@ def state_table(rows: Sequence[Row]) -> pd.DataFrame:
 
 
 def kind_table(rows: Sequence[Row]) -> pd.DataFrame:
-    """Families a kind of worst finding, with its severity and meaning; families that were not judged stand last."""
+    """Families per kind of worst finding, with its severity and meaning; families that were not judged stand last."""
     found = [kind for kind in (*VERDICTS, NOT_JUDGED) if any(kind_of(row) == kind for row in rows)]
     return pd.DataFrame(
         [

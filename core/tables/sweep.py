@@ -28,7 +28,6 @@ STATISTICS = {
     "smallest": ("smallest_activation_ratio", "smallest_adjoint_ratio"),
     "far end": ("last_activation_ratio", "input_adjoint_ratio"),
 }
-HEAT_COLUMNS = ("recipe", "seed", "blocks", "quantity", "ratio", "band")
 DISTRIBUTION_COLUMNS = ("recipe", "blocks", "quantity", "lower", "centre", "upper", "seeds", "share")
 REFUSAL_COLUMNS = ("arm", "recipe", "blocks", "cells", "seeds", "reason")
 FEWEST_BINS, MOST_BINS = 10, 32
@@ -38,7 +37,7 @@ SHOWN_SEEDS = 8
 
 
 def axis_names(grid: SweepGrid) -> tuple[str, ...]:
-    """The columns that tell settings of one depth apart, as few of the grid's further columns as do it."""
+    """The fewest of the grid's further columns that distinguish the settings of one depth."""
     found = {setting.columns for setting in grid.settings}
     kept = list(range(len(grid.extra_columns)))
     for place in reversed(list(kept)):
@@ -77,13 +76,12 @@ def series_names(table: pd.DataFrame) -> list[str]:
 
 
 def heat_table(cells: pd.DataFrame, quantity: str, band: Band) -> pd.DataFrame:
-    """One row a cell of a series table (`HEAT_COLUMNS`); the ratio of a refused cell is missing."""
+    """One row per cell of a series table; the ratio of a refused cell is missing."""
     ratio = cells[quantity].to_numpy(dtype=float)
     verdict = np.select(
         [np.isnan(ratio), ratio < band.lower, ratio > band.upper], [REFUSED, "below", "above"], "within"
     )
-    found = cells[["recipe", "seed", "blocks"]].assign(quantity=quantity, ratio=ratio, band=verdict)
-    return found[list(HEAT_COLUMNS)].reset_index(drop=True)
+    return cells[["recipe", "seed", "blocks"]].assign(ratio=ratio, band=verdict).reset_index(drop=True)
 
 
 def distribution_table(cells: pd.DataFrame, blocks: int, quantity: str) -> pd.DataFrame:
@@ -153,7 +151,7 @@ def stem(quantity: str) -> str:
 
 
 def quantile_view(table: pd.DataFrame, quantities: Sequence[str]) -> pd.DataFrame:
-    """Quantiles of some quantities as people read them, a row a series and depth."""
+    """Quantiles of some quantities as people read them, one row per series and depth."""
     titles = {
         "recipe": "series", "blocks": "L, blocks", "quantity": "quantity", **LEVEL_TITLES,
         "share_within": SHARE_TITLE, "seeds": "seeds",
@@ -165,7 +163,7 @@ def quantile_view(table: pd.DataFrame, quantities: Sequence[str]) -> pd.DataFram
 
 
 def share_view(summary: pd.DataFrame) -> pd.DataFrame:
-    """Share of seeds within the band, a row a series and depth: every ratio at once, then each extreme by itself."""
+    """Share of seeds within the band, one row per series and depth: all ratios at once, then each extreme."""
     kept = summary[summary["quantity"].isin((ALL_RATIOS, *RATIOS)) & (summary["seeds"] > 0)]
     wide = kept.pivot_table(
         index=["recipe", "blocks", "seeds"], columns="quantity", values="share_within", sort=False

@@ -12,17 +12,14 @@ from core.sweep.interactive import SLICE_SECONDS, InteractiveSweep, Pace
 from core.sweep.progress import clock
 from core.sweep.ranges import seed_text
 from core.sweep.summary import ALL_RATIOS
+from core.tables.recipe_words import size_words
 
 MOST_TEXT, MOST_SENTENCES = 80, 8
 
 
 def grid_sentence(grid: SweepGrid) -> str:
     """What the grid observes: depths, seeds, recipes, sizes, floating types and inputs."""
-    sizes = "; ".join(
-        f"width {size.width}, {size.heads} query and {size.key_value_heads} key/value heads, feed-forward width "
-        f"{size.ff_width}, vocabulary {size.vocabulary}"
-        for size in grid.sizes[:3]
-    )
+    sizes = "; ".join(map(size_words, grid.sizes[:3]))
     more = f"; and {len(grid.sizes) - 3} more sizes" if len(grid.sizes) > 3 else ""
     inputs = "one input" if len(grid.batches) == 1 else f"{len(grid.batches)} inputs"
     return (

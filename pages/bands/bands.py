@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import streamlit as st
 
 from core.figures.studies import judged_figure
@@ -29,9 +27,7 @@ st.subheader("Supplied arrays")
 arrays = classifier_table(synthetic_classifiers(band=band))
 for name in beside(dict.fromkeys(arrays["array"])):
     rows, title = arrays[arrays["array"] == name], f"Supplied {name} ratios"
-    sheet.figure(
-        f"{name}-array", partial(judged_figure, rows, band, title=title), alt=f"{title}: {', '.join(rows['band'])}."
-    )
+    sheet.figure(f"{name}-array", judged_figure.chart(rows, band, title=title))
 sheet.table("arrays", arrays, alt="Supplied ratios with their verdicts.", formats={"ratio": "%.6g"})
 
 st.subheader("Your own ratios")
@@ -44,9 +40,7 @@ st.data_editor(
     own[["ratio"]], num_rows="dynamic", key=editor, width="stretch", on_change=keep_edits, args=(editor, ratios),
     column_config={"ratio": st.column_config.NumberColumn("ratio", format="%.6g", required=True)},
 )  # fmt: skip
-sheet.figure(
-    "own", partial(judged_figure, own, band, title="Your ratios"), alt=f"Your ratios: {', '.join(own['band'])}."
-)
+sheet.figure("own", judged_figure.chart(own, band, title="Your ratios"))
 sheet.table("own", own, alt="Your ratios with their verdicts.", formats={"ratio": "%.6g"})
 
 st.subheader("What the band establishes, and what not")

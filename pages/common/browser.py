@@ -29,8 +29,6 @@ if (!history.onePerPage) {
 }
 </script>
 """
-
-
 # What has the theme's primary colour as its ground. No single colour reads well both as the ground of white text and as
 # text on the dark page, so there the ink changes instead.
 FILLED = ('button[kind^="primary"]:not(:disabled) *', '[data-testid="stMultiSelect"] [data-tag] *')

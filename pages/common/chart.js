@@ -43,7 +43,7 @@ function hang(traces, layout, reserved, height) {
   for (const one of hung) one.y *= (reserved - edges) / Math.max(height - edges, 1);
 }
 
-// A zoom outlives data that bring a range of their own; Plotly alone would go to that range.
+// A zoom outlives data that bring their own range; Plotly alone would go to that range.
 function zoom(plot, axes, layout) {
   for (const name of axes) {
     const [given, now] = [plot.given?.[name], plot.layout?.[name]];

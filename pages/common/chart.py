@@ -21,7 +21,7 @@ from starlette.responses import FileResponse
 from starlette.routing import Route
 
 SCRIPT = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
-# The version makes a copy good for ever; an encoding of its own keeps the server from compressing it for every visitor.
+# The version makes a copy good for ever; a fixed encoding keeps the server from compressing it for every visitor.
 ADDRESS = f"/plotly-{plotly.__version__}.min.js"
 HEADERS = {"Cache-Control": "public, max-age=31536000, immutable", "Content-Encoding": "identity"}
 # Printed on paper narrower than the screen, a figure shrinks with its column.

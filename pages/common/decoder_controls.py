@@ -17,13 +17,12 @@ from core.errors import BatchError, DepthscopeError, RecipeError
 from core.health.band import Band
 from core.health.request import ObserveRequest
 from core.numerals import checked_seed
-from core.recipes.catalogue import RECIPES, recipe
+from core.recipes.catalogue import RUNNABLE, recipe
 from core.recipes.recipe import JOINT
 from core.strict_json import parse_json
 from pages.common import panels
 from pages.common.widgets import Control, defaults_of, values_of
 
-RUNNABLE = tuple(known.name for known in RECIPES if known.refusal is None)
 BATCHES = ("chapter", "rows", "text", "uploaded")
 # Session entry: the batch that was uploaded last, or the sentence why it was refused.
 UPLOADED = "uploaded batch"
@@ -99,7 +98,7 @@ DECODER = (BLOCKS, SEED, RECIPE, *SIZES, *MORE, BATCH, INPUTS, TARGETS, TEXT)
 def draw(*, one_recipe: bool = True) -> None:
     """Draw every shared control where Streamlit stands; once a run, in the sidebar, on pages that observe decoders.
 
-    A page that chooses recipes of its own leaves the control of one recipe out.
+    A page that chooses recipes itself leaves out the control of one recipe.
     """
     BLOCKS.draw()
     SEED.draw()

@@ -34,5 +34,5 @@ def load() -> None:
 
 
 def load_beside() -> None:
-    """Begin to import the engine in a thread of its own, before anybody asks."""
+    """Begin to import the engine in a separate thread, before anybody asks."""
     threading.Thread(target=load, name="engine", daemon=True).start()

@@ -1,4 +1,4 @@
-"""Long work as a process of its own, one at a time on the whole server, that can be cancelled at once.
+"""Long work in a separate process, one at a time on the whole server, that can be cancelled at once.
 
 A single forward cannot be interrupted from outside, a process can; it uses one core, and its memory goes when it ends.
 """
@@ -45,7 +45,7 @@ def is_long(request: ObserveRequest) -> bool:
 
 
 class Work(Protocol):
-    """What runs in a process of its own. `stage` is what it is at, None where it does not say."""
+    """What runs in a separate process. `stage` is what it is at, None where it does not say."""
 
     stage: str | None
 
@@ -104,7 +104,7 @@ class Job:
         self.work.end()
 
     def _finish(self) -> None:
-        """Wait for the end in a thread of its own, keep the result and free the slot."""
+        """Wait for the end in a separate thread, keep the result and free the slot."""
         try:
             self.document = self.work.result()
         except DepthscopeError as error:
@@ -135,7 +135,7 @@ def begin(
 
 
 class Observing:
-    """An observation in a process of its own, from its start on."""
+    """An observation in a separate process, from its start on."""
 
     stage: str | None = None
 

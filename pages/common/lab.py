@@ -42,7 +42,7 @@ def show(page: LabPage, about: str) -> None:
             result = run(bench, options)
             seen = result if player is None else player(result)
             draw_result(sheet, experiment, options, seen, told=seen is result)
-        if sheet.builders:
+        if sheet.pictures:
             draw_tables(sheet, experiment, options, seen)
             said = [experiment.subject(options), experiment.reading(result.summary), *result.notes]
             record = {"experiment": experiment.name, "options": options.document()}
@@ -89,7 +89,7 @@ def draw_result(sheet: Sheet, experiment: Experiment[Any], options: Options, res
     if told:
         st.info(panels.escaped(experiment.reading(result.summary)), icon=":material/straighten:")
     for file, picture in experiment.pictures(result, experiment.subject(options)).items():
-        sheet.figure(file, picture, alt=picture.alt, undrawn=picture.undrawn)
+        sheet.figure(file, picture)
 
 
 def draw_tables(sheet: Sheet, experiment: Experiment[Any], options: Options, result: Result) -> None:

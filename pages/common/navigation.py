@@ -1,7 +1,7 @@
 """The pages in the order of the menu.
 
 A page is one `Entry` here and one folder `pages/<page>/`: its script `<page>.py`, whose name is the page's URL, and
-what belongs to it. Controls of its own stand in its `controls.py` and are named in the entry, so that links, reset and
+what belongs to it. Its own controls stand in its `controls.py` and are named in the entry, so that links, reset and
 manifests know them.
 """
 
@@ -35,7 +35,7 @@ class Entry:
     """A page: its name in links and manifests, its title in the menu, and its own controls.
 
     `icon` is the name of a Material symbol; Streamlit brings the font along. `decoder` says whether the decoder
-    controls stand beside it; `one_recipe` is false where the page chooses recipes of its own, so that the sidebar's
+    controls stand beside it; `one_recipe` is false where the page chooses recipes itself, so that the sidebar's
     recipe would say nothing.
     """
 

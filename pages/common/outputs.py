@@ -1,4 +1,4 @@
-"""A page's sheet: every figure and table goes through it, with files of its own, and so is there for the exports."""
+"""A page's sheet: every figure and table goes through it with its files, and so is there for the exports."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import pandas as pd
-import plotly.graph_objects as go
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
@@ -18,7 +17,7 @@ from core.export.csv import csv_text
 from core.export.html import MODEBAR, figure_html
 from core.export.json import figure_json, json_text
 from core.export.manifest import Export, manifest_text
-from core.figures.style import Theme
+from core.figures.chart import Picture
 from pages.common import navigation, settings
 from pages.common.chart import chart
 from pages.common.panels import escaped, theme
@@ -33,47 +32,36 @@ IMAGE = Control(
 )
 
 
-class Builder(Protocol):
-    """A figure for a theme: shown in the reader's, exported in the light one."""
-
-    def __call__(self, *, theme: Theme) -> go.Figure: ...
-
-
 @dataclass
 class Sheet:
-    """What a page shows, by the names of its files; `page` is the page's name in links and manifests."""
+    """What a page shows, by the names of its files; `page` is the page's name in links and manifests.
+
+    Pictures are shown in the reader's theme and exported in the light one.
+    """
 
     page: str
     title: str
     tables: dict[str, pd.DataFrame] = field(default_factory=dict)
-    builders: dict[str, Builder] = field(default_factory=dict)
+    pictures: dict[str, Picture] = field(default_factory=dict)
     _changed: int = 0
-    _without_files: list[tuple[DeltaGenerator, str, Builder]] = field(default_factory=list)
+    _without_files: list[tuple[DeltaGenerator, str, Picture]] = field(default_factory=list)
 
-    def figure(
-        self,
-        name: str,
-        builder: Builder,
-        *,
-        alt: str,
-        undrawn: Sequence[str] = (),
-        select: Callable[[Any], None] | None = None,
-    ) -> None:
-        """Show a figure with its alternative text, the points that it cannot draw, and its files.
+    def figure(self, name: str, picture: Picture, *, select: Callable[[Any], None] | None = None) -> None:
+        """Show a picture with its alternative text, the points that it cannot draw, and its files.
 
         `select` is called with the `customdata` of a point that was clicked.
         """
-        self.builders[name] = builder
+        self.pictures[name] = picture
         options = {"format": IMAGE.value, "filename": f"{self._prefix}-{name}", "scale": 2}
         self._changed += chart(
-            builder(theme=theme()), key=f"figure-{name}", alt=alt, select=select,
+            picture(theme=theme()), key=f"figure-{name}", alt=picture.alt, select=select,
             config={**MODEBAR, "toImageButtonOptions": options},
         )  # fmt: skip
-        if undrawn:
-            shown, more = list(undrawn[:8]), max(0, len(undrawn) - 8)
-            st.caption(escaped(f"Not drawn on this axis: {'; '.join(shown)}{f'; and {more} more' if more else ''}."))
+        if undrawn := picture.undrawn:
+            more = f"; and {len(undrawn) - 8} more" if len(undrawn) > 8 else ""
+            st.caption(escaped(f"Not drawn on this axis: {'; '.join(undrawn[:8])}{more}."))
         place = st.container(horizontal=True, gap="xsmall", key=f"files-of-{name}")
-        self._without_files.append((place, name, builder))
+        self._without_files.append((place, name, picture))
 
     def table(
         self,
@@ -152,10 +140,10 @@ class Sheet:
     def _let_figures_be_drawn(self) -> None:
         """Before anything stands below the figures, a moment in which a browser has nothing to do but draw them."""
         time.sleep(FIGURE_ALONE * self._changed)
-        for place, name, builder in self._without_files:
+        for place, name, picture in self._without_files:
             with place:
-                self._download(f"{name}.html", "text/html", partial(_html, name, builder))
-                self._download(f"{name}.figure.json", "application/json", partial(_json, builder))
+                self._download(f"{name}.html", "text/html", partial(_html, name, picture))
+                self._download(f"{name}.figure.json", "application/json", partial(_json, picture))
         self._changed, self._without_files = 0, []
 
     @property
@@ -163,7 +151,7 @@ class Sheet:
         return self.page.replace("_", "-")
 
     def _contents(self, paragraphs: Sequence[str]) -> Contents:
-        figures = {name: builder(theme="light") for name, builder in self.builders.items()}
+        figures = {name: picture(theme="light") for name, picture in self.pictures.items()}
         return Contents(title=self.title, paragraphs=paragraphs, tables=self.tables, figures=figures)
 
     def _download(self, file: str, mime: str, data: Callable[[], bytes], kind: Any = "tertiary") -> None:
@@ -175,12 +163,12 @@ class Sheet:
         )  # fmt: skip
 
 
-def _html(name: str, builder: Builder) -> bytes:
-    return figure_html(name.replace("-", " "), builder(theme="light")).encode()
+def _html(name: str, picture: Picture) -> bytes:
+    return figure_html(name.replace("-", " "), picture(theme="light")).encode()
 
 
-def _json(builder: Builder) -> bytes:
-    return figure_json(builder(theme="light")).encode()
+def _json(picture: Picture) -> bytes:
+    return figure_json(picture(theme="light")).encode()
 
 
 def columns(table: pd.DataFrame, formats: Mapping[str, str] | None = None) -> dict[str, Any]:

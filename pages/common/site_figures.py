@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 import pandas as pd
 import streamlit as st
@@ -11,17 +10,9 @@ import streamlit as st
 from core.compare.drawing import drawing
 from core.decoder.base_draw import Distribution
 from core.decoder.config import DecoderConfig
-from core.figures.block import block_figure, block_text
+from core.figures.block import block_figure
 from core.figures.rows import GROWTH_TITLES, growth_figure
-from core.figures.sites import (
-    CONTRIBUTION_TITLES,
-    RATIO_TITLES,
-    RMS_TITLES,
-    contribution_figure,
-    ratio_figure,
-    token_figure,
-)
-from core.figures.words import alternative_text, undrawn
+from core.figures.sites import RATIO_TITLES, RMS_TITLES, contribution_figure, ratio_figure, token_figure
 from core.health.band import DEFAULT_BAND, Band
 from core.recipes.catalogue import recipe
 from core.tables.recipe_words import derived_sentences
@@ -34,34 +25,23 @@ from pages.common.widgets import beside
 
 
 def draw_ratios(
-    sheet: Sheet, sites: pd.DataFrame, band: Band = DEFAULT_BAND, *, log: bool = True, prefix: str = "", of: str = ""
+    sheet: Sheet, sites: pd.DataFrame, band: Band = DEFAULT_BAND, *, log: bool = True, prefix: str = ""
 ) -> None:
-    """Both ratios beside the band; `prefix` leads their files' names, and `of` ends their titles in words."""
+    """Both ratios beside the band; `prefix` leads their files' names."""
     for quantity in beside(RATIO_TITLES):
-        column = f"{quantity}_ratio"
-        sheet.figure(
-            f"{prefix}{quantity}-ratio", partial(ratio_figure, sites, band, quantity, log=log),
-            alt=alternative_text(sites, column, RATIO_TITLES[quantity] + of), undrawn=undrawn(sites, column, log=log),
-        )  # fmt: skip
+        sheet.figure(f"{prefix}{quantity}-ratio", ratio_figure.chart(sites, band, quantity, log=log))
 
 
 def draw_tokens(sheet: Sheet, tokens: pd.DataFrame, *, log: bool = True) -> None:
     """Absolute RMS of states and adjoints, beside that of their tokens."""
     for quantity in beside(RMS_TITLES):
-        rows = tokens[tokens["quantity"] == quantity]
-        sheet.figure(
-            f"{quantity}-rms", partial(token_figure, tokens, quantity, log=log),
-            alt=alternative_text(rows, "rms", RMS_TITLES[quantity]), undrawn=undrawn(rows, "rms", log=log),
-        )  # fmt: skip
+        sheet.figure(f"{quantity}-rms", token_figure.chart(tokens, quantity, log=log))
 
 
 def draw_contributions(sheet: Sheet, table: pd.DataFrame, *, log: bool = True) -> None:
     """What every branch adds, beside the stream and by itself."""
     for name in beside(("contribution_to_stream", "contribution_rms")):
-        sheet.figure(
-            name.replace("_", "-"), partial(contribution_figure, table, name, log=log),
-            alt=alternative_text(table, name, CONTRIBUTION_TITLES[name][0]), undrawn=undrawn(table, name, log=log),
-        )  # fmt: skip
+        sheet.figure(name.replace("_", "-"), contribution_figure.chart(table, name, log=log))
 
 
 def draw_block(
@@ -70,8 +50,7 @@ def draw_block(
     """One block of a recipe as a diagram; the table of its writers."""
     nodes, edges = drawing(recipe(name).graph(config), block)
     writers = writer_table(config, name, block, distribution)
-    figure = partial(block_figure, nodes, edges, writers, title=title)
-    sheet.figure(file, figure, alt=f"{title}. {block_text(nodes)}")
+    sheet.figure(file, block_figure.chart(nodes, edges, writers, title))
     return writers
 
 
@@ -83,9 +62,6 @@ def draw_growth(sheet: Sheet, growth: pd.DataFrame, table: pd.DataFrame, order: 
         "nothing of these cells."
     )
     for quantity in beside(GROWTH_TITLES):
-        sheet.figure(
-            f"growth-{stem(quantity)}", partial(growth_figure, growth, quantity, order=order),
-            alt=f"{GROWTH_TITLES[quantity]}: fits with intervals, and derived laws; the table has them.",
-        )  # fmt: skip
+        sheet.figure(f"growth-{stem(quantity)}", growth_figure.chart(growth, quantity, order=order))
     sheet.table("growth", table, view=growth_view(growth), alt="Fitted and derived exponents by series.")
     st.caption("  \n".join(map(escaped, derived_sentences(growth))))

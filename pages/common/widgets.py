@@ -250,7 +250,7 @@ def control_table(pages: Mapping[str, Iterable[Control]]) -> pd.DataFrame:
 
 
 def beside(items: Iterable[T], widths: Sequence[float] | None = None) -> Iterator[T]:
-    """The items one after another; what the loop draws for each stands in a column of its own."""
+    """The items one after another; what the loop draws for each stands in a separate column."""
     items = tuple(items)
     for column, item in zip(st.columns(widths or len(items)), items, strict=True):
         with column:

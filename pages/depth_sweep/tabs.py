@@ -9,10 +9,9 @@ from functools import cached_property, partial
 import pandas as pd
 import streamlit as st
 
-from core.figures.heat import heat_figure, heat_sentence
+from core.figures.heat import heat_figure
 from core.figures.recipes import share_figure
-from core.figures.sweep import TITLES, difference_figure, distribution_figure, ribbon_figure
-from core.figures.words import described, hidden_points
+from core.figures.sweep import difference_figure, distribution_figure, ribbon_figure
 from core.sweep.interactive import InteractiveSweep
 from core.sweep.tables import PARQUET, ROWS, SUMMARY
 from core.tables.recipes import SHARE_TITLE
@@ -53,7 +52,7 @@ class Shown:
 
     @cached_property
     def axes(self) -> tuple[str, ...]:
-        """What tells the series of one recipe apart."""
+        """The columns that distinguish the series of one recipe."""
         return axis_names(self.sweep.grid)
 
     @cached_property
@@ -82,16 +81,11 @@ def against_depth(shown: Shown) -> None:
     draw_row(controls.STATISTIC, controls.SPREAD, key="sweep-options")
     band, spread = shown.sweep.grid.band, bool(controls.SPREAD.value)
     for quantity in beside(shown.quantities):
-        rows = shown.summary[shown.summary["quantity"] == quantity]
-        shown.sheet.figure(
-            stem(quantity),
-            partial(ribbon_figure, shown.summary, band, quantity, order=shown.order, spread=spread),
-            alt=described(rows, "blocks", f"{TITLES[quantity][0]} against depth, medians over seeds"),
-            undrawn=hidden_points(rows),
-        )
+        chart = ribbon_figure.chart(shown.summary, band, quantity, order=shown.order, spread=spread)
+        shown.sheet.figure(stem(quantity), chart)
     shown.sheet.table(
         "summary", shown.sweep.table("summary"), view=quantile_view(shown.summary, shown.quantities),
-        alt="Quantiles over seeds, one row a series, depth and ratio.", formats={SHARE_TITLE: PERCENT},
+        alt="Quantiles over seeds, one row per series, depth and ratio.", formats={SHARE_TITLE: PERCENT},
     )  # fmt: skip
 
 
@@ -106,15 +100,14 @@ def depth_by_seed(shown: Shown) -> None:
         heat = heat_table(cells[cells["seed"].isin(drawn)], quantity, shown.sweep.grid.band)
         shown.sheet.figure(
             f"heat-{stem(quantity)}",
-            partial(heat_figure, heat, shown.sweep.grid.band),
-            alt=heat_sentence(heat, quantity),
+            heat_figure.chart(heat, shown.sweep.grid.band, quantity),
             select=partial(sweep_cell.open_clicked, shown.sweep.grid, shown.axes),
         )
     st.caption("A click on a cell opens that decoder on Residual health. So does the choice below.")
     sweep_cell.picker(shown.sweep.grid, name, shown.axes)
     shown.sheet.table(
         "cells", shown.sweep.table("cells"), view=cell_view(cells, MOST_CELLS), height=320,
-        alt="Extreme ratios, loss and status, one row a cell.",
+        alt="Extreme ratios, loss and status, one row per cell.",
     )  # fmt: skip
 
 
@@ -126,32 +119,24 @@ def one_depth(shown: Shown) -> None:
     for quantity in beside(shown.quantities):
         seen = distribution_table(shown.cells, blocks, quantity)
         tables.append(seen)
-        shown.sheet.figure(
-            f"spread-{stem(quantity)}",
-            partial(distribution_figure, seen, quantity, shown.sweep.grid.band, order=shown.order),
-            alt=f"{TITLES[quantity][0]} over seeds at {blocks} blocks, a histogram a series; the table has it.",
-        )
+        chart = distribution_figure.chart(seen, quantity, shown.sweep.grid.band, order=shown.order)
+        shown.sheet.figure(f"spread-{stem(quantity)}", chart)
     here = shown.summary[shown.summary["blocks"] == blocks]
     shown.sheet.table(
         "one-depth", here, view=quantile_view(here, shown.quantities), formats={SHARE_TITLE: PERCENT},
-        alt="Quantiles over seeds at this depth, one row a series and ratio.",
+        alt="Quantiles over seeds at this depth, one row per series and ratio.",
     )  # fmt: skip
     st.subheader("Bins")
     bins = pd.concat(tables, ignore_index=True)
     shown.sheet.table(
         "distribution", bins, view=distribution_view(bins), formats={"share": PERCENT}, height=320,
-        alt="Seeds a bin and series, bins without a seed left out.",
+        alt="Seeds per bin and series, bins without a seed left out.",
     )  # fmt: skip
 
 
 def within_band(shown: Shown) -> None:
     """Share of seeds within the band against depth."""
-    rows = shown.summary[shown.summary["quantity"] == "all_ratios"]
-    shown.sheet.figure(
-        "share-within",
-        partial(share_figure, shown.summary, order=shown.order),
-        alt=described(rows, "blocks", "Share of seeds wholly within the band", "share_within"),
-    )
+    shown.sheet.figure("share-within", share_figure.chart(shown.summary, order=shown.order))
     view = share_view(shown.summary)
     shown.sheet.table(
         "summary", shown.sweep.table("summary"), view=view, formats=dict.fromkeys(view.columns[3:], PERCENT),
@@ -173,24 +158,20 @@ def differences(shown: Shown) -> None:
     if not len(named):
         panels.notice("Only the control itself has finished or was asked for; there is nothing to pair.")
         return
+    spread = bool(controls.SPREAD.value)
     for quantity in beside(shown.quantities):
-        shown.sheet.figure(
-            f"paired-{stem(quantity)}",
-            partial(difference_figure, named, quantity, order=shown.order, spread=bool(controls.SPREAD.value)),
-            alt=described(
-                named[named["quantity"] == quantity], "blocks", f"{TITLES[quantity][0]}, recipe minus control"
-            ),
-        )
+        chart = difference_figure.chart(named, quantity, order=shown.order, spread=spread)
+        shown.sheet.figure(f"paired-{stem(quantity)}", chart)
     shown.sheet.table(
         "differences", table, view=quantile_view(named, shown.quantities),
-        alt="Quantiles of the paired differences, one row a series, depth and ratio.",
+        alt="Quantiles of the paired differences, one row per series, depth and ratio.",
     )  # fmt: skip
 
 
 def rows_and_refusals(shown: Shown) -> None:
     """The long table, the files of the command line, and what was refused."""
     st.markdown(
-        "The long table has one row a site. These files are, byte for byte, what the command line writes for this grid."
+        "The long table has one row per site. These files are byte for byte what the command line writes for this grid."
     )
     with st.container(horizontal=True, gap="small", key="sweep-files"):
         for name, mime in FILES.items():
@@ -209,7 +190,7 @@ def rows_and_refusals(shown: Shown) -> None:
 
 
 def refusal_notice(shown: Shown) -> None:
-    """What was refused, one sentence a reason, where anything was."""
+    """What was refused, one sentence per reason, where anything was."""
     refused = refusal_table(shown.sweep.table("cells"))
     for reason, rows in refused.groupby("reason", sort=False):
         depths = ", ".join(str(depth) for depth in dict.fromkeys(rows["blocks"]))

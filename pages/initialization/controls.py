@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from core.recipes.catalogue import DEFAULT
-from pages.common.decoder_controls import RUNNABLE
+from core.recipes.catalogue import DEFAULT, RUNNABLE
 from pages.common.widgets import Control
 
 FAN_IN = Control(name="fan_in", label="Fan in", kind="whole", default=64, lower=1, upper=4096, step=1)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import streamlit as st
 
 from core.decoder.config import DecoderConfig
@@ -48,11 +46,7 @@ document = measured(FAN_IN.value, FAN_OUT.value, SEED.value.strip(), LAYERS.valu
 
 st.subheader("Three populations in common bins")
 histogram, moments = histogram_table(document), moment_table(document)
-sheet.figure(
-    "histogram",
-    partial(histogram_figure, histogram),
-    alt="Percent of weights in ten bins: zero, oversized, xavier.",
-)
+sheet.figure("histogram", histogram_figure.chart(histogram))
 sheet.table(
     "histogram", histogram, alt="Counts and percent of every bin and population.",
     formats={"from": "%.4g", "to": "%.4g", "percent": "%.4f"},
@@ -67,10 +61,7 @@ st.markdown(
 )
 LAYERS.draw()
 propagation = propagation_table(document)
-sheet.figure(
-    "propagation", partial(propagation_figure, propagation), alt="Expected variance over layers by population.",
-    undrawn=["zero, every layer but the input, 0"],
-)  # fmt: skip
+sheet.figure("propagation", propagation_figure.chart(propagation))
 sheet.table(
     "propagation", propagation, alt="Expected variance after every layer.", formats={"expected_variance": "%.6g"}
 )

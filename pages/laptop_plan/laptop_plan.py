@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -101,7 +100,7 @@ if plan["assumed"]:
     assumed = ", ".join(f"{name} = {value}" for name, value in plan["assumed"].items())
     panels.notice(f"Left out of the file and taken at the family's own default: {assumed}.")
 roles, sizes = role_table(plan), byte_table(plan)
-sheet.figure("roles", partial(role_figure, roles), alt="Coordinates of every tensor as bars.")
+sheet.figure("roles", role_figure.chart(roles))
 sheet.table(
     "roles", roles, alt="Tensors, shapes and coordinates by name.", formats={"coordinates": "%,d", "share": "%.4f"}
 )

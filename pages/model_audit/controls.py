@@ -15,8 +15,6 @@ from core.recipes.catalogue import RECIPES
 from pages.common.widgets import Control
 
 FROM_FAMILY, UPLOADED = "family", "uploaded"
-
-
 FAMILIES = tuple(str(row["family"]) for row in shipped_survey()[0])
 MODEL = Control(
     name="model", label="Model", kind="segments", default=FROM_FAMILY, options=(FROM_FAMILY, UPLOADED),

@@ -14,9 +14,9 @@ from core.audit.gate import findings_of
 from core.audit.initialization.findings import NOTHING
 from core.export.audit import FILES, gate_file
 from core.figures.audit import writer_profile_figure
-from core.figures.words import described
+from core.lab.view import plural
 from core.tables import audit_words as words
-from core.tables.audit import SUFFIXES, addition_view, arm_view, audit_tables, matrix_view, undrawn_ratios
+from core.tables.audit import SUFFIXES, addition_view, arm_view, audit_tables, matrix_view
 from core.tables.observe import site_view, token_view
 from core.tables.observe_words import outsized_sentence
 from pages.common import panels
@@ -192,8 +192,7 @@ def _finding(finding: Mapping[str, Any]) -> None:
         st.markdown(panels.escaped(page_words(finding["sentence"])))
         names = finding["parameters"]
         if names:
-            label = "1 parameter" if len(names) == 1 else f"{len(names)} parameters"
-            with st.expander(label, expanded=len(names) <= FEW_NAMES):
+            with st.expander(plural(len(names), "parameter"), expanded=len(names) <= FEW_NAMES):
                 # Code is shown as it is, so a name can neither be markup nor a link, and can be copied.
                 st.code("\n".join(names), language=None, height=300 if len(names) > SHOWN_NAMES else "content")
 
@@ -204,11 +203,7 @@ def _profile(shown: Shown) -> None:
         panels.notice("No writer's scale was judged, so there is no profile over the blocks.")
         return
     rule = shown.document["conformance"]["rule"]
-    rows = profile.assign(recipe=profile["group"])
-    shown.sheet.figure(
-        "profile", partial(writer_profile_figure, profile, rule),
-        alt=described(rows, "block", "Writers' ratio over the blocks", "ratio"), undrawn=undrawn_ratios(profile),
-    )  # fmt: skip
+    shown.sheet.figure("profile", writer_profile_figure.chart(profile, rule))
     shapes = dict(zip(profile["group"], profile["shape"], strict=True))
     st.markdown("\n".join(f"- {panels.escaped(group)}: **{panels.escaped(shape)}**" for group, shape in shapes.items()))
     shown.sheet.files("profile", profile)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from itertools import cycle
 from typing import Literal
 
@@ -69,14 +68,13 @@ def difference(shown: Shown) -> None:
         panels.notice(f"{first} and {second} differ in nothing at these sizes.")
         return
     shown.sheet.table(
-        "difference", table, view=difference_view(table, first, second), alt="What differs, a row an item."
+        "difference", table, view=difference_view(table, first, second), alt="What differs, one row per item."
     )
-    for column, side, name in zip(st.columns(2), ("from", "to"), (first, second), strict=True):
-        with column:
-            if name in shown.runnable:
-                show_graph(shown, name, f"graph-{side}", f"{name}, the last block")
-            else:
-                st.warning(panels.escaped(card(name, shown.request.config).refusal or ""), icon=panels.REFUSED)
+    for side, name in beside((("from", first), ("to", second))):
+        if name in shown.runnable:
+            show_graph(shown, name, f"graph-{side}", f"{name}, the last block")
+        else:
+            st.warning(panels.escaped(card(name, shown.request.config).refusal or ""), icon=panels.REFUSED)
 
 
 def drift(shown: Shown) -> None:
@@ -87,11 +85,7 @@ def drift(shown: Shown) -> None:
     )
     table = comparison.drift(shown.request)
     for quantity in beside(RATIO_TITLES):
-        shown.sheet.figure(
-            f"drift-{quantity}",
-            partial(drift_figure, table, quantity),
-            alt=f"Largest {quantity} ratio as declared and as in the code, a row a code base; the table has them.",
-        )
+        shown.sheet.figure(f"drift-{quantity}", drift_figure.chart(table, quantity))
     shown.sheet.table("drift", table, view=drift_view(table), alt="Factors and ratios beside the declared ones.")
     for column, row in zip(cycle(st.columns(2)), table.to_dict("records"), strict=False):
         with column, st.container(border=True):

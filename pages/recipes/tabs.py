@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 
 import pandas as pd
 import streamlit as st
@@ -19,7 +18,6 @@ from core.figures.recipes import (
 )
 from core.figures.sites import RATIO_TITLES
 from core.figures.theory import error_figure, overlay_figure
-from core.figures.words import described, hidden_points
 from core.recipes.catalogue import recipe
 from core.tables.recipe_words import overview_sentences, twin_sentences
 from core.tables.recipes import (
@@ -58,17 +56,11 @@ def profiles(shown: Shown) -> None:
     for sentence in twin_sentences(overview):
         st.caption(panels.escaped(sentence))
     for quantity in beside(RATIO_TITLES):
-        rows = summary[summary["quantity"] == quantity]
-        shown.sheet.figure(
-            f"{quantity}-ratio",
-            partial(profile_figure, summary, band, quantity, spread=spread),
-            alt=described(rows, "site", f"{RATIO_TITLES[quantity]} over sites, medians over seeds"),
-            undrawn=hidden_points(rows),
-        )
+        shown.sheet.figure(f"{quantity}-ratio", profile_figure.chart(summary, band, quantity, spread=spread))
     st.subheader("Recipes at this depth")
     shown.sheet.table(
         "overview", overview, view=overview_view(overview), formats={"seeds within the band": PERCENT},
-        alt="Law, largest ratios, share of seeds within the band and loss, one row a recipe.",
+        alt="Law, largest ratios, share of seeds within the band and loss, one row per recipe.",
     )  # fmt: skip
     st.subheader("Sites")
     shown.sheet.table(
@@ -88,21 +80,11 @@ def against_depth(shown: Shown) -> None:
     band, spread = shown.request.band, controls.SPREAD.value
     summary = recipes_only(sweep.table("summary"))
     for quantity in beside(DEPTH_TITLES):
-        rows = summary[summary["quantity"] == quantity]
-        shown.sheet.figure(
-            quantity.replace("_", "-"),
-            partial(depth_figure, summary, band, quantity, spread=spread),
-            alt=described(rows, "blocks", f"{quantity.replace('_', ' ')} against depth, medians over seeds"),
-            undrawn=hidden_points(rows),
-        )
+        chart = depth_figure.chart(summary, band, quantity, spread=spread)
+        shown.sheet.figure(quantity.replace("_", "-"), chart)
     left, right = st.columns(2)
     with left:
-        rows = summary[summary["quantity"] == "all_ratios"]
-        shown.sheet.figure(
-            "share-within",
-            partial(share_figure, summary),
-            alt=described(rows, "blocks", "Share of seeds wholly within the band", "share_within"),
-        )
+        shown.sheet.figure("share-within", share_figure.chart(summary))
     with right:
         st.markdown("**Largest activation ratio, median over seeds**")
         view = depth_view(summary, "largest_activation_ratio")
@@ -121,29 +103,19 @@ def contributions(shown: Shown) -> None:
     measure = CONTRIBUTION_MEASURES[controls.MEASURES.index(controls.MEASURE.value)]
     summary = comparison.contributions(shown.request)
     for branch in beside(BRANCH_TITLES):
-        rows = summary[(summary["measure"] == measure) & (summary["branch"] == branch)]
-        title = f"{BRANCH_TITLES[branch]}: {controls.MEASURE.value}"
-        shown.sheet.figure(
-            f"{branch.replace('_', '-')}-contribution",
-            partial(branch_figure, summary, measure, branch, spread=controls.SPREAD.value),
-            alt=described(rows, "block", title),
-            undrawn=hidden_points(rows) if measure != "cosine" else (),
-        )
+        chart = branch_figure.chart(summary, measure, branch, spread=controls.SPREAD.value)
+        shown.sheet.figure(f"{branch.replace('_', '-')}-contribution", chart)
     view = branch_view(summary, measure)
     shown.sheet.table("contributions", summary, view=view, alt=f"{controls.MEASURE.value}, quantiles.", height=320)
     st.subheader("Token by token")
     st.markdown(
         "The cosine above pools all tokens and features; one near zero may hide two opposite halves. Here every valid "
-        "token of every seed has a cosine of its own. A token whose branch or stream is zero has none and is counted."
+        "token of every seed has its own cosine. A token whose branch or stream is zero has none and is counted."
     )
     name = controls.FOCUS.draw(shown.runnable)
     tokens = comparison.tokens(shown.one(name))
     for branch in beside(BRANCH_TITLES):
-        shown.sheet.figure(
-            f"{branch.replace('_', '-')}-tokens",
-            partial(cosine_figure, tokens, branch),
-            alt=described(tokens[tokens["branch"] == branch], "block", f"{BRANCH_TITLES[branch]}, median cosine"),
-        )
+        shown.sheet.figure(f"{branch.replace('_', '-')}-tokens", cosine_figure.chart(tokens, branch))
     shown.sheet.table(
         "tokens", tokens, view=cosine_view(tokens), alt="Quantiles over tokens of the cosine, every branch.", height=320
     )
@@ -187,21 +159,9 @@ def theory(shown: Shown) -> None:
 
 
 def _theory_figures(shown: Shown, overlay: pd.DataFrame, x: str) -> None:
-    what = "Activation RMS" if x == "site" else "Terminal adjoint RMS"
-    laws = ", ".join(str(law) for law in dict.fromkeys(overlay["law"]))
-    left, right = st.columns(2)
-    with left:
-        shown.sheet.figure(
-            f"theory-by-{x}",
-            partial(overlay_figure, overlay, x),
-            alt=f"{described(overlay, x, f'{what}, measured', 'measured')} Derived: {laws}.",
-        )
-    with right:
-        shown.sheet.figure(
-            f"error-by-{x}",
-            partial(error_figure, overlay, x),
-            alt=f"Relative error of every derived law; the table has them. {laws}.",
-        )
+    charts = {"theory": overlay_figure.chart(overlay, x), "error": error_figure.chart(overlay, x)}
+    for name in beside(charts):
+        shown.sheet.figure(f"{name}-by-{x}", charts[name])
 
 
 TABS: Mapping[str, Callable[[Shown], None]] = {

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import pandas as pd
 import streamlit as st
 
 from core.figures.sites import RATIO_TITLES, site_figure
-from core.figures.words import alternative_text, undrawn
 from core.health.request import ObserveRequest
 from core.tables.observe import (
     arm_table,
@@ -70,7 +69,7 @@ def ratios(shown: Shown) -> None:
     )
     st.subheader("Arms")
     arms = arm_table(shown.document)
-    shown.sheet.table("arms", arms, view=arm_view(arms), alt="Loss, normalizers and largest ratios, one row an arm.")
+    shown.sheet.table("arms", arms, view=arm_view(arms), alt="Loss, normalizers and largest ratios, one row per arm.")
     st.caption(panels.escaped(f"{setting_sentence(shown.document)} {reduction_sentence(shown.document)}"))
 
 
@@ -118,11 +117,8 @@ def reference_site(shown: Shown) -> None:
     table = chosen_arms(everything)
     for quantity in beside(RATIO_TITLES):
         name, title = f"{quantity}_to_reference", f"{quantity.capitalize()} RMS relative to the {reference}"
-        shown.sheet.figure(
-            name.replace("_", "-"),
-            partial(site_figure, table, name, title=title, y_title=f"ratio to the {reference}", log=shown.log),
-            alt=alternative_text(table, name, title), undrawn=undrawn(table, name, log=shown.log),
-        )  # fmt: skip
+        chart = site_figure.chart(table, name, title=title, y_title=f"ratio to the {reference}", log=shown.log)
+        shown.sheet.figure(name.replace("_", "-"), chart)
     view = reference_view(everything, shown.sites)
     shown.sheet.table("references", everything, view=view, alt="RMS relative to the reference, beside the ratio.")
 
@@ -182,7 +178,7 @@ def pinned(shown: Shown) -> None:
             else:
                 tables[one.name] = site_table(found)
     overlay = overlay_table(tables)
-    draw_ratios(shown.sheet, overlay, shown.request.band, log=shown.log, prefix="pinned-", of=" of every pin")
+    draw_ratios(shown.sheet, overlay, shown.request.band, log=shown.log, prefix="pinned-")
     differences = quotient_table(overlay)
     shown.sheet.table(
         "differences", differences, alt="Ratios of every pinned setting, site by site, and their quotients."

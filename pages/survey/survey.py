@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import streamlit as st
 
 from core.audit.survey_table import shipped_survey
@@ -54,7 +52,7 @@ if shown:
     survey_rows.picker(shown)
     sheet.table(
         "survey", survey_table(rows), view=survey_view(shown), formats=FORMATS, height=460,
-        select=survey_rows.opener(shown), alt=f"{count_words(shown, rows)}, a row a family, as filtered above.",
+        select=survey_rows.opener(shown), alt=f"{count_words(shown, rows)}, one row per family, as filtered above.",
     )  # fmt: skip
     st.caption(f"{count_words(shown, rows)}. The files hold all of them.")
 else:
@@ -64,10 +62,8 @@ with st.expander("What the columns mean"):
 
 st.subheader("What was proved")
 states = state_table(rows)
-sheet.figure(
-    "states", partial(count_figure, states, "state"), alt="Families a state as bars; the table has the counts."
-)
-sheet.table("states", states, alt="Families a state.", formats={"share": "percent"})
+sheet.figure("states", count_figure.chart(states, "state"))
+sheet.table("states", states, alt="Families per state.", formats={"share": "percent"})
 st.markdown("**Not proved, and why**")
 unproved = unproved_table(rows)
 st.markdown("\n".join(f"- {panels.escaped(line)}" for line in reason_lines(unproved)))
@@ -81,15 +77,10 @@ st.markdown(
 kinds = kind_table(rows)
 left, right = st.columns(2)
 with left:
-    sheet.figure(
-        "kinds", partial(count_figure, kinds, "kind"), alt="Families a kind of finding; the table has the counts."
-    )
+    sheet.figure("kinds", count_figure.chart(kinds, "kind"))
 with right:
-    sheet.figure(
-        "depth-ratios", partial(depth_ratio_figure, survey_table(rows)),
-        alt="Writer over reader standard deviation of every family at two depths; the table above has the values.",
-    )  # fmt: skip
-sheet.table("kinds", kinds, alt="Families a kind of finding.", formats={"share": "percent"})
+    sheet.figure("depth-ratios", depth_ratio_figure.chart(survey_table(rows)))
+sheet.table("kinds", kinds, alt="Families per kind of finding.", formats={"share": "percent"})
 st.markdown("**Families with a rule or a finding**")
 sheet.table("rules", rule_view(rows), alt="Families whose weights follow a rule or break one.", formats=FORMATS)
 sheet.exports(record=manifest, paragraphs=[sentence])

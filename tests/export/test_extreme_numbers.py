@@ -12,7 +12,6 @@ from core.export.csv import csv_text
 from core.export.html import html_report
 from core.export.json import figure_json, json_text
 from core.figures.sites import site_figure
-from core.figures.words import undrawn
 from core.tables.observe import site_table
 
 
@@ -29,6 +28,6 @@ def test_extreme_numbers_are_exact_in_files_and_told_on_log_axes(document: dict[
     assert [row["activation_rms"] for row in json.loads(json_text(table))[:5]] == [1.3e-8, 0.0, "inf", "-inf", None]
     figure = site_figure(table, "activation_rms", title="RMS", y_title="RMS")
     assert json.loads(figure_json(figure))["data"][0]["y"][:6] == [1.3e-8, None, None, None, None, 5e-324]
-    told = undrawn(table, "activation_rms")
+    told = site_figure.chart(table, "activation_rms", title="RMS", y_title="RMS").undrawn
     assert [text.rsplit(", ", 1)[1] for text in told] == ["0", "inf", "-inf", "nan"]
     assert "<td>1.3e-08</td>" in html_report("t", {"t": table}, {"f": figure})

@@ -12,7 +12,7 @@ from core.figures.chart import Chart, Line, Ribbon, Strip
 from core.figures.rows import growth_figure
 from core.figures.sites import ratio_figure, token_figure
 from core.figures.studies import judged_figure
-from core.figures.style import PALETTES, Style, recipe_stroke, recipe_style
+from core.figures.style import PALETTES, Style, recipe_style
 from core.health.band import Band
 from core.tables.observe import site_table, token_table
 
@@ -41,7 +41,8 @@ def test_a_chart_tells_and_lists_what_its_own_lines_hold(document: dict[str, Any
 
 def test_styles_have_the_theme_s_colours_and_nothing_else_changes() -> None:
     for theme in PALETTES:
-        style, stroke = recipe_style("gpt2", 1), recipe_stroke("gpt2", 1, theme)
+        style = recipe_style("gpt2", 1)
+        stroke = style.stroke(theme)
         assert style.stroke(theme) == stroke
         assert (style.marker, style.dash) == (stroke.marker, stroke.dash)
         assert Style("muted").stroke(theme).color == PALETTES[theme].muted

@@ -19,11 +19,10 @@ from core.decoder.config import DecoderConfig
 from core.figures.recipes import branch_figure as compared_figure
 from core.figures.recipes import depth_figure, profile_figure, share_figure
 from core.figures.rows import growth_figure
-from core.figures.series import series_stroke
+from core.figures.series import series_style
 from core.figures.sites import contribution_figure, ratio_figure, series, site_figure, token_figure
-from core.figures.style import DASHES, MARKERS, PALETTES, Stroke, Theme, recipe_stroke
+from core.figures.style import DASHES, MARKERS, PALETTES, Stroke, Theme, recipe_style
 from core.figures.sweep import difference_figure, distribution_figure, ribbon_figure
-from core.figures.words import undrawn
 from core.health.columns import INITIALIZED
 from core.health.report import observe_document
 from core.health.request import ObserveRequest
@@ -55,6 +54,10 @@ def looks(figure: go.Figure) -> Iterator[tuple[str, Stroke]]:
     for trace in figure.data:
         if trace.mode == "lines+markers" and trace.customdata is not None:
             yield trace.name, Stroke(trace.line.color, trace.marker.symbol, trace.line.dash)
+
+
+def recipe_stroke(name: str, variant: int = 0, theme: Theme = "light") -> Stroke:
+    return recipe_style(name, variant).stroke(theme)
 
 
 @pytest.fixture(scope="module")
@@ -143,9 +146,9 @@ def test_every_look_is_one_of_the_palette() -> None:
                 assert look.dash in DASHES
 
 
-def test_lines_of_one_recipe_keep_its_colour_and_are_told_apart() -> None:
+def test_lines_of_one_recipe_keep_its_colour_and_differ() -> None:
     order = [f"{name}, width {width}" for name in ("gpt2", CONTROL) for width in (4, 8, 16, 32, 64)]
-    found = [series_stroke(name, order) for name in order]
+    found = [series_style(name, order).stroke("light") for name in order]
     assert len(set(found)) == 10
     assert {look.color for look in found[:5]} == {recipe_stroke("gpt2").color}
     assert found[0] == recipe_stroke("gpt2")
@@ -187,4 +190,5 @@ def test_tables_for_people_call_an_arm_by_its_recipe(document: dict[str, Any]) -
         assert list(dict.fromkeys(view["recipe"])) == ["depth-scaled", CONTROL]
     titles = site_view(site_table(document)).columns
     assert {"A ratio", "A ratio, unscaled", "G band, unscaled"} <= set(titles)
-    assert undrawn(site_table(document).assign(activation_rms=0.0), "activation_rms")[0] == "depth-scaled, input, 0"
+    table = site_table(document).assign(activation_rms=0.0)
+    assert site_figure.chart(table, "activation_rms", title="T", y_title="RMS").undrawn[0] == "depth-scaled at 0, 0"

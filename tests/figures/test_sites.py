@@ -10,7 +10,6 @@ import pytest
 
 from core.figures.sites import ratio_figure, site_figure
 from core.figures.style import PALETTES, stroke
-from core.figures.words import alternative_text, undrawn
 from core.health.band import Band
 from core.tables.observe import site_table
 
@@ -64,12 +63,10 @@ def test_what_a_log_axis_cannot_show_is_left_out_and_listed(document: dict[str, 
     table.loc[4, "activation_rms"] = 1.3e-8
     figure = site_figure(table, "activation_rms", title="RMS", y_title="RMS")
     assert list(figure.data[0].y[:5]) == [table["activation_rms"][0], None, None, None, 1.3e-8]
-    assert undrawn(table, "activation_rms") == [
-        "depth-scaled, block.0.after_attention, 0",
-        "depth-scaled, block.0.after_feed_forward, inf",
-        "depth-scaled, block.1.after_attention, nan",
-    ]
-    assert len(undrawn(table, "activation_rms", log=False)) == 2
+    titles = {"title": "RMS", "y_title": "RMS"}
+    hidden = ["depth-scaled at 1, 0", "depth-scaled at 2, inf", "depth-scaled at 3, nan"]
+    assert site_figure.chart(table, "activation_rms", **titles).undrawn == hidden
+    assert site_figure.chart(table, "activation_rms", log=False, **titles).undrawn == hidden[1:]
 
 
 def test_names_from_outside_cannot_become_markup(document: dict[str, Any]) -> None:
@@ -82,8 +79,8 @@ def test_names_from_outside_cannot_become_markup(document: dict[str, Any]) -> No
 
 
 def test_the_alternative_text_says_the_extremes(document: dict[str, Any]) -> None:
-    text = alternative_text(site_table(document), "activation_ratio", "Activation ratio")
-    assert "17 residual sites" in text
+    text = ratio_figure.chart(site_table(document)).alt
+    assert "to 11.28 at 16, least 1" in text
     assert "greatest 12.13" in text
     assert "greatest 33.37" in text
 

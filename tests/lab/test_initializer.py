@@ -14,12 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.decoder.xavier import xavier_scale
-from core.errors import (
-    BudgetError,
-    ConfigError,
-    DepthscopeError,
-    InitializationError,
-)
+from core.errors import BudgetError, ConfigError, DepthscopeError, InitializationError
 from core.lab.initializer import bin_edges, expected_propagation, init_document, population
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "chapter17.json").read_text())

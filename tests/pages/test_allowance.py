@@ -12,7 +12,7 @@ from pages.common import allowance
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
-    """Both clocks in the test's hand, and a session of its own."""
+    """Both clocks in the test's hand, and a separate session."""
     state: dict[str, Any] = {}
     now = {"wall": 1000.0, "work": 0.0}
     monkeypatch.setattr("streamlit.session_state", state)

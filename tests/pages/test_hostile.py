@@ -142,7 +142,7 @@ def test_a_zero_contribution_is_listed_beside_the_logarithmic_axis(open_app: Ope
     app = open_app(recipe="zero-writer", view="Contributions", blocks="2")
     assert_no_trace(app)
     captions = "\n".join(str(caption.value).replace("\\", "") for caption in app.caption)
-    assert captions.count("Not drawn on this axis: zero-writer, block.0.after_attention, 0") == 2
+    assert captions.count("Not drawn on this axis: zero-writer, attention at 1, 0") == 2
     app.segmented_control(key="scale").set_value("linear").run()
     assert "Not drawn" not in "\n".join(str(caption.value) for caption in app.caption)
 

@@ -1,4 +1,4 @@
-"""A page's answers belong to the very request that was asked, in every field, in a cache as in a process of its own."""
+"""A page's answers belong to the very request that was asked, in every field, in a cache as in a separate process."""
 
 from __future__ import annotations
 

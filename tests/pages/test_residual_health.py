@@ -159,7 +159,7 @@ def test_no_module_of_a_page_imports_torch_before_the_first_observation() -> Non
 
 @pytest.mark.heavy
 def test_the_gpt2_small_preset_runs_to_its_end_on_request(open_app: Open) -> None:
-    """The decoder of 124 million parameters, as a process of its own; its numbers are those of a direct call."""
+    """The decoder of 124 million parameters, in a separate process; its numbers are those of a direct call."""
     name = "GPT-2-small shape, 12 blocks of width 768"
     app = open_app()
     app.selectbox(key="preset").set_value(name).run()

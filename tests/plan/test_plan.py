@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from core import __version__
 from core.decoder.config import DecoderConfig
 from core.errors import ConfigError
-from core.plan.arithmetic import parameter_count, plan_document
+from core.plan.arithmetic import plan_document
 from core.plan.presets import LAPTOP, PRESETS
 from core.plan.request import PlanRequest, biases, query_key_gains
 from tests.support import no_runaway
@@ -156,7 +156,7 @@ def test_extra_rows_of_a_family_are_counted_in_every_block() -> None:
     assert_formula_adds_up(document, document["parameters"])
     everywhere = biases(config, ("query", "key", "value", "output", "gate", "up", "down"))
     with_flag = DecoderConfig(**{**config.document(), "bias": True})
-    assert parameter_count(PlanRequest(config=config, extra=everywhere)) == closed_form(with_flag)
+    assert plan_document(PlanRequest(config=config, extra=everywhere))["parameters"] == closed_form(with_flag)
 
 
 @pytest.mark.parametrize("context", [0, -1, True, 2.0, "512", 2**53 + 1, 10**5000], ids=range(7))

@@ -13,7 +13,7 @@ from core.export.audit import FILES, audit_contents, gate_file
 from core.export.bundle import report_text
 from core.figures.audit import writer_profile_figure
 from core.health.columns import TOKEN_STATISTICS
-from core.tables.audit import audit_tables, matrix_view, undrawn_ratios
+from core.tables.audit import audit_tables, matrix_view
 from core.tables.audit_words import audit_paragraphs, count_words, health_sentences
 
 GROUP = "layers.#.<b>down</b>.weight"
@@ -116,7 +116,7 @@ def test_tables_are_the_documents_numbers(document: dict[str, Any]) -> None:
     assert tables["additions"]["readers"].tolist() == ["r; q"]
     assert tables["additions"]["coefficient"].tolist() == [0.22]
     assert math.isnan(tables["profile"]["ratio"][0])
-    assert undrawn_ratios(tables["profile"]) == [f"{GROUP}, block 0, infinite"]
+    assert writer_profile_figure.chart(tables["profile"], "gpt2").undrawn == [f"{GROUP} at 0, nan"]
     assert "part" not in matrix_view(tables["matrices"]).columns
 
 

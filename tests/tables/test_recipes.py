@@ -21,12 +21,11 @@ from core.compare.overlays import EVIDENCE, depth_overlay_table, overlay_errors,
 from core.compare.request import ComparisonRequest
 from core.compare.token_cosines import token_cosine_table
 from core.decoder.config import DecoderConfig
-from core.figures.block import block_figure, block_text
+from core.figures.block import Block, block_figure
 from core.figures.recipes import branch_figure, cosine_figure, depth_figure, profile_figure, share_figure
 from core.figures.rows import drift_figure, growth_figure
-from core.figures.style import Theme, recipe_stroke
+from core.figures.style import Theme, recipe_style
 from core.figures.theory import error_figure, overlay_figure
-from core.figures.words import described, hidden_points
 from core.health.band import Band
 from core.health.report import observe_document
 from core.health.request import ObserveRequest
@@ -182,8 +181,11 @@ def test_a_log_axis_says_what_it_leaves_out(comparison: Comparison) -> None:
     figure = branch_figure(summary, "contribution_to_stream", "attention")
     by_name = {trace.name: trace for trace in figure.data}
     assert list(by_name["rezero"].y) == [None] * 3
-    rows = summary[(summary["measure"] == "contribution_to_stream") & (summary["branch"] == "attention")]
-    assert hidden_points(rows) == ["rezero, 3 of 3 points are 0"]
+    hidden = branch_figure.chart(summary, "contribution_to_stream", "attention").undrawn
+    assert hidden == ["rezero at 0, 0", "rezero at 1, 0", "rezero at 2, 0"]
+    undefined = summary["median"].where((summary["recipe"] != "gpt2") | (summary["block"] != 1))
+    chart = branch_figure.chart(summary.assign(median=undefined), "contribution_to_stream", "attention")
+    assert "gpt2 at 1, nan" in chart.undrawn
 
 
 def test_recipes_keep_their_looks_when_one_is_left_out(profiles: pd.DataFrame) -> None:
@@ -191,7 +193,7 @@ def test_recipes_keep_their_looks_when_one_is_left_out(profiles: pd.DataFrame) -
     part = profiles[profiles["recipe"] != "unscaled"]
     without = {trace.name: trace.line.color for trace in profile_figure(part).data}
     assert {name: whole[name] for name in NAMES[1:]} == {name: without[name] for name in NAMES[1:]}
-    assert whole["gpt2"] == recipe_stroke("gpt2").color
+    assert whole["gpt2"] == recipe_style("gpt2").stroke("light").color
 
 
 def test_profile_figures_hold_every_median_and_the_spread(profiles: pd.DataFrame) -> None:
@@ -298,7 +300,7 @@ def test_every_recipe_is_drawn_with_every_step_of_its_block(name: str) -> None:
     for end, factor in zip(("attention.output", "ffn.down"), writers["factor"], strict=True):
         assert texts.count(f"{end}, factor {factor:.4g}<") == 1
     assert all(f"<b>site {site}</b>" in texts for site in nodes["site"].dropna())
-    assert "attention" in block_text(nodes)
+    assert "[attention]" in Block(nodes, edges, writers, name).alt
 
 
 @pytest.mark.parametrize("name", [known.name for known in RECIPES])
@@ -363,7 +365,11 @@ def test_every_figure_passes_plotlys_own_check(
         assert figure.layout.paper_bgcolor == {"light": "#FFFFFF", "dark": "#0E1117"}[theme]
         assert figure.layout.title.text
         assert len(figure.data) > 1
-    assert "unscaled from" in described(summary[summary["quantity"] == "loss_nats"], "blocks", "Loss")
+    medians = summary.query("recipe == 'unscaled' and quantity == 'largest_activation_ratio'")["median"]
+    assert f"unscaled: {medians.iloc[0]:.4g} at 1" in depth_figure.chart(summary).alt
+    row = drift.to_dict("records")[-1]
+    said = f"{row['variant_adjoint_ratio']:.4g} of {row['recipe']} in {row['code_base']}"
+    assert drift_figure.chart(drift, "adjoint").alt.endswith(f"{said}.")
 
 
 def test_drift_has_a_row_for_every_code_base() -> None:

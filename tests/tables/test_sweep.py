@@ -14,7 +14,7 @@ import pytest
 from core.decoder.config import DecoderConfig
 from core.export.sweep import sweep_contents
 from core.figures.axes import symmetric_log
-from core.figures.heat import heat_figure, heat_sentence
+from core.figures.heat import heat_figure
 from core.figures.sweep import TITLES, difference_figure, distribution_figure, ribbon_figure
 from core.health.band import Band
 from core.sweep.grid import SweepGrid
@@ -149,7 +149,7 @@ def test_a_heat_map_has_every_cell_by_value_and_marks_what_leaves_the_band(cells
     limits = [(np.log10(limit) - grid["zmin"]) / (grid["zmax"] - grid["zmin"]) for limit in (BAND.lower, BAND.upper)]
     assert sum(np.isclose(scale, limits[1])) == 2
     assert {"<b>0.5</b>", "<b>20</b>"} <= set(grid["colorbar"]["ticktext"])
-    assert f"{len(above)} above the band" in heat_sentence(heat, "largest_activation_ratio")
+    assert f"{len(above)} above the band" in heat_figure.chart(heat, BAND).alt
 
 
 def test_refused_cells_have_no_colour_and_are_listed_with_their_reason(run: SweepRun, cells: pd.DataFrame) -> None:
@@ -202,6 +202,12 @@ def test_differences_are_the_cells_paired_by_seed(run: SweepRun, cells: pd.DataF
     row = table[(table["recipe"] == "depth-scaled") & (table["blocks"] == 16) & (table["quantity"] == quantity)].iloc[0]
     assert row["median"] == pytest.approx((wide["depth-scaled"] - wide["unscaled"]).median(), rel=1e-12)
     figure = difference_figure(table, quantity)
+    rows = table[(table["quantity"] == quantity) & (table["recipe"] == table["recipe"].iloc[0])]
+    # The words have the differences, the axis a transform of them.
+    words = ", ".join(
+        f"{median:.4g} at {blocks}" for median, blocks in zip(rows["median"], rows["blocks"], strict=True)
+    )
+    assert f"{rows['recipe'].iloc[0]}: {words}" in difference_figure.chart(table, quantity).alt
     line = named(checked(figure), "depth-scaled")
     assert line["y"][-1] == pytest.approx(float(symmetric_log(row["median"])), rel=1e-12)
     assert line["customdata"][-1] == f"L 16: {row['median']:.6g}"

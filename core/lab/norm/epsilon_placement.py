@@ -12,12 +12,7 @@ from core.lab.experiment import Experiment, Pictures, Result
 from core.lab.moments import rms
 from core.lab.norm.epsilon import MOMENT_NORMS, ROOT_AXIS, SHARE_AXIS, scales
 from core.lab.norm.law import RowNorm
-from core.lab.norm.row import (
-    ROW,
-    RowOptions,
-    norm_kind,
-    row_subject,
-)
+from core.lab.norm.row import ROW, RowOptions, norm_kind, row_subject
 from core.lab.options import choice, number
 from core.lab.view import TableView, rounded
 

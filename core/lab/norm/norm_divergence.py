@@ -13,17 +13,11 @@ import pandas as pd
 from core.figures.chart import Chart, Line
 from core.lab.experiment import Experiment, Pictures, Result
 from core.lab.norm.law import RowNorm
-from core.lab.norm.row import (
-    ROW,
-    RowOptions,
-    row_subject,
-)
+from core.lab.norm.row import ROW, RowOptions, row_subject
 from core.lab.options import number
 from core.lab.view import TableView, rounded
 
 POINTS = 81
-
-
 REACH = 4.0
 
 

@@ -19,11 +19,7 @@ from core.figures.chart import Chart, Line
 from core.lab.experiment import Experiment, Pictures, Result
 from core.lab.moments import rms
 from core.lab.norm.epsilon import MOMENT_NORMS, ROOT_AXIS, SHARE_AXIS, scales
-from core.lab.norm.row import (
-    ROW,
-    NormOptions,
-    norm_subject,
-)
+from core.lab.norm.row import ROW, NormOptions, norm_subject
 from core.lab.options import choice, number
 from core.lab.published import Printed, cell
 from core.lab.view import TableView

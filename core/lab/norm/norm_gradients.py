@@ -11,14 +11,7 @@ from core.errors import LabError
 from core.figures.chart import Chart, Line
 from core.lab.experiment import Experiment, Pictures, Result
 from core.lab.norm.law import STEP, central_difference
-from core.lab.norm.row import (
-    FEATURE_AXIS,
-    MAX_WIDTH,
-    NORM,
-    ROW,
-    NormOptions,
-    norm_subject,
-)
+from core.lab.norm.row import MAX_WIDTH, NORM, OVER_FEATURES, ROW, NormOptions, norm_subject
 from core.lab.options import numbers, whole
 from core.lab.view import TableView, closeness, plural
 
@@ -90,12 +83,12 @@ def _pictures(result: Result) -> Pictures:
     lines.append(Line.of(check, "index", "value", "central difference", 0, "predicted"))
     return {
         "input": Chart(
-            title="Gradient at the input, term by term", lines=lines, x_title=FEATURE_AXIS,
-            y_title="gradient", log_y=False, whole_x=True, levels=[(0.0, "0")],
+            title="Gradient at the input, term by term", lines=lines, y_title="gradient",
+            **OVER_FEATURES,
         ),
         "affine": Chart(
             title="Gradients of gain and bias", subject=f"summed over {plural(result.summary['rows'], 'row')}",
-            x_title=FEATURE_AXIS, y_title="gradient", log_y=False, whole_x=True, levels=[(0.0, "0")],
+            y_title="gradient", **OVER_FEATURES,
             lines=[
                 Line.of(affine, "index", "gain_gradient", "gain", 0),
                 Line.of(affine, "index", "bias_gradient", "bias", 1),

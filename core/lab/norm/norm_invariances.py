@@ -14,11 +14,7 @@ from core.figures.matrix import Matrix, grid
 from core.lab.experiment import Experiment, Pictures, Result
 from core.lab.moments import rms
 from core.lab.norm.law import NORMS, RowNorm
-from core.lab.norm.row import (
-    ROW,
-    RowOptions,
-    row_subject,
-)
+from core.lab.norm.row import ROW, RowOptions, row_subject
 from core.lab.options import number
 from core.lab.view import TableView, rounded
 
@@ -54,8 +50,6 @@ KEPT: Mapping[str, tuple[str, ...]] = {
     "sign": NORMS,
     "order": ("layernorm", "rmsnorm", "scalenorm", "dyt"),
 }
-
-
 EXPECTED = {"factor": "unchanged", "shift": "unchanged", "sign": "sign turned", "order": "reordered along"}
 
 

@@ -12,12 +12,7 @@ from core.figures.chart import Chart, Line
 from core.figures.matrix import Matrix, grid
 from core.lab.experiment import Experiment, Pictures, Result
 from core.lab.norm.law import STEP, RowNorm, central_difference
-from core.lab.norm.row import (
-    NORM,
-    ROW,
-    NormOptions,
-    norm_subject,
-)
+from core.lab.norm.row import NORM, ROW, NormOptions, norm_subject
 from core.lab.options import number
 from core.lab.view import TableView, closeness, rounded
 

@@ -14,13 +14,7 @@ from core.figures.chart import Chart, Line
 from core.lab.experiment import Experiment, Pictures, Result
 from core.lab.moments import rms
 from core.lab.norm.law import RowNorm
-from core.lab.norm.row import (
-    FEATURE_AXIS,
-    NORM,
-    ROW,
-    NormOptions,
-    norm_subject,
-)
+from core.lab.norm.row import NORM, OVER_FEATURES, ROW, NormOptions, norm_subject
 from core.lab.published import Printed, cell, scalar
 from core.lab.view import TableView, rounded
 
@@ -81,7 +75,7 @@ WRITTEN = 16
 
 
 def step_view(steps: pd.DataFrame) -> pd.DataFrame:
-    """One row a step, the numbers of a row side by side in one cell."""
+    """One row per step, the numbers of a row side by side in one cell."""
     rows: list[dict[str, Any]] = []
     for (_, quantity, formula), part in steps.groupby(["step", "quantity", "formula"], sort=False):
         values = [f"{value:.6g}" for value in part["value"].head(WRITTEN)]
@@ -103,8 +97,7 @@ def _pictures(result: Result) -> Pictures:
     rows = {str(name): part for name, part in steps.groupby("quantity", sort=False) if part["index"].iloc[0] >= 0}
     shown = [name for name in rows if name not in ("squares", "scaled")]
     return {"row": Chart(
-        title="The row through the norm", x_title=FEATURE_AXIS, y_title="value", log_y=False,
-        whole_x=True, levels=[(0.0, "0")],
+        title="The row through the norm", y_title="value", **OVER_FEATURES,
         lines=[Line.of(rows[name], "index", "value", name, index) for index, name in enumerate(shown)],
     )}  # fmt: skip
 

@@ -111,8 +111,6 @@ _ALGORITHMS: Mapping[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "two passes": _two_passes,
     "online": _online,
 }
-
-
 RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -129,10 +127,7 @@ def _pictures(result: Result) -> Pictures:
     found: dict[str, Chart] = {}
     for dtype, table in result.tables["variances"].groupby("dtype", sort=False):
         named = table.assign(offset=[_power(offset) for offset in table["offset"]])
-        lines = [
-            Line.of(rows, "offset", "relative_error", str(name), index)
-            for index, (name, rows) in enumerate(named.groupby("algorithm", sort=False))
-        ]
+        lines = Line.each(named, "algorithm", "offset", "relative_error")
         found[f"{dtype}"] = Chart(
             title=f"Error of the variance in {dtype}", lines=lines, names_on_x=True,
             x_title="offset added to the row", y_title="relative error", levels=[(1.0, "all digits lost, 1")],

@@ -10,9 +10,7 @@ import pandas as pd
 from core.figures.chart import Chart, Line
 from core.lab.experiment import Experiment, Pictures, Result
 from core.lab.moments import rms
-from core.lab.norm.row import (
-    FEATURE_AXIS,
-)
+from core.lab.norm.row import OVER_FEATURES
 from core.lab.options import Options, number, seed, whole
 from core.lab.view import TableView, plural, rounded
 
@@ -54,15 +52,8 @@ def residual_once(options: ResidualOnceOptions) -> Result:
 
 def _pictures(result: Result) -> Pictures:
     """The state with the residual added once and on every rank."""
-    table = result.tables["states"]
-    lines = [
-        Line.of(rows, "index", "value", str(name), index)
-        for index, (name, rows) in enumerate(table.groupby("method", sort=False))
-    ]
-    return {"states": Chart(
-        title="The state after the reduction", lines=lines, x_title=FEATURE_AXIS, y_title="state",
-        log_y=False, whole_x=True, levels=[(0.0, "0")],
-    )}  # fmt: skip
+    lines = Line.each(result.tables["states"], "method", "index", "value")
+    return {"states": Chart(title="The state after the reduction", lines=lines, y_title="state", **OVER_FEATURES)}
 
 
 def _once_subject(options: ResidualOnceOptions) -> str:

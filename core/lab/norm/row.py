@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import get_args
+from typing import Any, cast
 
 import numpy as np
 
@@ -22,7 +22,10 @@ WITH_MOMENT = ("norm", ("layernorm", "rmsnorm", "prmsnorm", "scalenorm"))
 ROW = ("source", "x", "site", "position", *DECODER)
 LONG_ROW = (*ROW, "drawn_width")
 NORM = ("norm", "epsilon", *ROW, "share", "alpha", "placement", "variance", "gain", "bias")
-FEATURE_AXIS = "feature, counted from 0"
+# Fields of every chart over the features of a row.
+OVER_FEATURES: dict[str, Any] = {
+    "x_title": "feature, counted from 0", "whole_x": True, "log_y": False, "levels": [(0.0, "0")],
+}  # fmt: skip
 # The floating types of the experiments on rounding, and what they say of a range that is left.
 DTYPES = ("float64", "float32", "float16", "bfloat16")
 OUTSIDE = "A value outside its type's range is null: float16 ends at 65504."
@@ -148,9 +151,7 @@ class NormOptions(RowOptions):
 
 def norm_kind(name: str) -> NormKind:
     """A checked choice as the type that the law takes."""
-    (kind,) = (known for known in get_args(NormKind) if known == name)
-    found: NormKind = kind
-    return found
+    return cast(NormKind, name)
 
 
 def row_subject(options: RowOptions) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -12,17 +12,9 @@ from core.errors import LabError
 from core.figures.chart import Chart, Line
 from core.lab.experiment import Experiment, Pictures, Result
 from core.lab.norm.law import RowNorm
-from core.lab.norm.row import (
-    FEATURE_AXIS,
-    ROW,
-    RowOptions,
-    norm_kind,
-    row_subject,
-)
+from core.lab.norm.row import OVER_FEATURES, ROW, RowOptions, norm_kind, row_subject
 from core.lab.options import choice, number, whole
 from core.lab.view import TableView, plural, rounded
-
-SHARDED_EXAMPLE = ((4.0, -2.0, 6.0, 4.0, 1.0, 0.0, -3.0, 2.0),)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,15 +81,10 @@ def _averaged(law: RowNorm, shards: list[FloatArray]) -> FloatArray:
 
 def _pictures(result: Result) -> Pictures:
     """The output by every method."""
-    table = result.tables["outputs"]
-    lines = [
-        Line.of(rows, "index", "output", str(name), index, "predicted" if name == "whole row" else "measured")
-        for index, (name, rows) in enumerate(table.groupby("method", sort=False))
-    ]
-    return {"outputs": Chart(
-        title="The sharded norm, right and wrong", lines=lines, x_title=FEATURE_AXIS,
-        y_title="output", log_y=False, whole_x=True, levels=[(0.0, "0")],
-    )}  # fmt: skip
+    first, *others = Line.each(result.tables["outputs"], "method", "index", "output")
+    lines = [replace(first, look="predicted"), *others]
+    chart = Chart(title="The sharded norm, right and wrong", lines=lines, y_title="output", **OVER_FEATURES)
+    return {"outputs": chart}
 
 
 EXPERIMENT = Experiment(

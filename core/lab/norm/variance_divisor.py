@@ -11,12 +11,7 @@ from core.figures.chart import Chart, Line
 from core.lab.experiment import Experiment, Pictures, Result
 from core.lab.moments import rms
 from core.lab.norm.law import RowNorm
-from core.lab.norm.row import (
-    FEATURE_AXIS,
-    ROW,
-    RowOptions,
-    row_subject,
-)
+from core.lab.norm.row import OVER_FEATURES, ROW, RowOptions, row_subject
 from core.lab.options import number
 from core.lab.view import TableView, rounded
 
@@ -62,8 +57,7 @@ def _pictures(result: Result) -> Pictures:
     lines = [Line.of(output, "index", name, f"{name} variance", index) for index, name in enumerate(DIVISORS)]
     return {
         "output": Chart(
-            title="LayerNorm with either divisor", x_title=FEATURE_AXIS, y_title="output",
-            log_y=False, whole_x=True, lines=lines, levels=[(0.0, "0")],
+            title="LayerNorm with either divisor", y_title="output", lines=lines, **OVER_FEATURES,
         ),
         "widths": Chart(
             title="Ratio of the outputs against width", subject="epsilon 0", x_title="width d, features",

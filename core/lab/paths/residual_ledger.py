@@ -15,21 +15,11 @@ from core.lab.options import Options, choice, whole
 from core.lab.view import TableView, plural, rounded
 
 DTYPE_BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2, "float8": 1}
-
-
 MEBIBYTE = 2**20
-
-
 STATISTIC_BYTES = 4
-
-
 # Row statistics in float32 that a norm keeps for its backward.
 STATISTICS = {"rmsnorm": ("inverse RMS",), "layernorm": ("mean", "inverse deviation")}
-
-
 PARAMETERS = {"rmsnorm": 1, "layernorm": 2}
-
-
 # Elements and bytes an element, by item.
 Items = dict[str, tuple[int, int]]
 

@@ -22,15 +22,9 @@ from core.lab.view import TableView, rounded
 
 # Drawn numbers of one call; at 512 wide that is 200 layers.
 MAX_DRAWS = 2**26
-
-
 # Matrices up to this many numbers are kept between the forward and the backward pass; larger chains draw them twice.
 KEPT = 2**23
-
-
 SHORTCUTS = {"plain": 0.0, "residual": 1.0, "scaled-residual": 1.0}
-
-
 # Variance of a weight times the fan-in d, and whether it is uniform as its source has it.
 SPREADS: dict[str, tuple[float | None, bool]] = {
     "xavier": (1.0, True),
@@ -38,8 +32,6 @@ SPREADS: dict[str, tuple[float | None, bool]] = {
     "default-linear": (1 / 3, True),
     "custom": (None, False),
 }
-
-
 EPSILON = 1e-6
 
 

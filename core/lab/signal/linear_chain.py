@@ -35,7 +35,7 @@ def linear_chain(options: LinearChainOptions) -> Result:
     """Three spreads, one input: drawn once, then fresh matrices for each spread in turn. Table: `sizes`."""
     d, generator = options.width, np.random.default_rng(options.seed)
     start = generator.standard_normal(d)
-    # A stream of its own, for a draw between the matrices would change the published ones.
+    # A separate stream: a draw between the matrices would change the published ones.
     upstream = np.random.default_rng([options.seed, 1]).standard_normal(d)
     norm = None if options.norm == "none" else RowNorm(kind="rmsnorm", epsilon=NORM_EPSILON)
     found = {}
@@ -51,8 +51,6 @@ PRINTED = {
     "1/sqrt(d)": ("0.972", "0.943", "0.864", "0.804"),
     "0.5/sqrt(d)": ("0.487", "0.232", "0.00087", "8.6e-16"),
 }
-
-
 EXPERIMENT = Experiment(
     title="Published linear chain at three spreads",
     label="Linear chain",

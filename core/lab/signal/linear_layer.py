@@ -24,8 +24,6 @@ from core.lab.options import Options, number, seed, whole
 from core.lab.view import TableView, rounded
 
 BINS = 41
-
-
 # Relative room at both ends of a histogram, far above rounding and far below a bin.
 EDGE = 1e-9
 

@@ -26,17 +26,9 @@ if TYPE_CHECKING:
     import torch
 
 MAX_DRAWS = 2**28
-
-
 FF_RATIO = 4
-
-
 NORM_EPSILON = 1e-5
-
-
 PLACEMENTS = ("post-norm", "pre-norm")
-
-
 THEORY = {"post-norm": 0.0, "pre-norm": -0.5}
 
 

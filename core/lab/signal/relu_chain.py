@@ -30,8 +30,6 @@ def relu_chain(options: PublishedOptions) -> Result:
 
 # RMS at layers 1, 10 and 50, and the gradient at the input.
 PRINTED = {"1/d": ("0.685", "0.0375", "3.56e-08", "3.23e-08"), "2/d": ("1.02", "0.902", "0.596", "0.822")}
-
-
 EXPERIMENT = Experiment(
     title="Published ReLU chain at two variances",
     label="ReLU chain",

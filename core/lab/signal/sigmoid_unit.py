@@ -15,8 +15,6 @@ from core.lab.signal.activations import sigmoid, sigmoid_slope
 from core.lab.view import TableView, rounded
 
 BIAS = -0.5
-
-
 CURVE = 121
 
 
@@ -30,7 +28,7 @@ class SigmoidUnitOptions(Options):
 
 
 def sigmoid_unit(options: SigmoidUnitOptions) -> Result:
-    """Logit, output and slope. Tables: `steps`, one row a step of the computation in order, and `curve`."""
+    """Logit, output and slope. Tables: `steps`, one row per step of the computation in order, and `curve`."""
     product = options.w * options.x
     logit = product + options.bias
     output, slope = sigmoid(np.array(logit)).item(), sigmoid_slope(np.array(logit)).item()

@@ -24,8 +24,6 @@ from core.lab.signal.activations import ACTIVATIONS
 from core.lab.view import TableView, plural, rounded
 
 MAX_DRAWS = 2**29
-
-
 NORM_EPSILON = 1e-5
 
 

@@ -41,8 +41,6 @@ def tanh_chain(options: TanhChainOptions) -> Result:
 
 PRINTED = {"plain": ("9.93e-16", "5.95e-16"), "residual": ("4.94", "8.46")}
 ENDS = {"output": "output_rms", "gradient": "input_gradient_rms"}
-
-
 EXPERIMENT = Experiment(
     title="Published tanh chain with and without its shortcut",
     label="tanh chain",

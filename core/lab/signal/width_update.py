@@ -26,8 +26,6 @@ from core.lab.view import TableView, plural, rounded
 
 # Outputs of the random layer that are looked at; their RMS scatters by 1 / sqrt(2 * OUTPUTS).
 OUTPUTS = 128
-
-
 MAX_DRAWS = 2**26
 
 

@@ -10,7 +10,6 @@ ENCODER_DECODER: tuple[Recipe, ...] = (
         name="t-fixup",
         title="T-Fixup",
         source="Huang et al. 2020",
-        evidence="paper",
         refusal="T-Fixup sets encoder-decoder weights, and this is a decoder-only stack.",
         assumes=(
             "Encoder and decoder of N blocks, no norms, no warmup; embeddings of standard deviation d^(-1/2).",
@@ -24,7 +23,6 @@ ENCODER_DECODER: tuple[Recipe, ...] = (
         name="deepnorm-encoder-decoder",
         title="DeepNorm, encoder-decoder",
         source="Wang et al. 2022, DeepNet, the encoder-decoder row",
-        evidence="paper",
         refusal="its constants need an encoder's depth, and this is a decoder-only stack; deepnorm is the one to use.",
         assumes=("Encoder of N blocks and decoder of M: both sides have their own alpha and beta.",),
         traps=("The decoder's (3M)^(1/4) replaces the decoder-only (2M)^(1/4), for it makes three additions.",),
@@ -34,7 +32,6 @@ ENCODER_DECODER: tuple[Recipe, ...] = (
         name="admin-encoder-decoder",
         title="Admin, encoder-decoder",
         source="Liu et al. 2020",
-        evidence="paper",
         refusal="it profiles cross-attention, and this is a decoder-only stack; admin is the one to use.",
         assumes=("Three additions a decoder block, cross-attention among them, all profiled.",),
     ),

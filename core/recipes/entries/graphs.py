@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from core.decoder.graph import Topology
 from core.decoder.parameters import WRITERS
 from core.recipes.constants import deepnorm_constants
 from core.recipes.law import FOURTH, UNIT_COLUMNS, UNIT_ROWS, L, constant, forward_factor, relative
 from core.recipes.recipe import INDEPENDENT, NORMALIZED, Recipe, on
 
+POST_NORM = Topology(norm_in=None, norm_after="norm", final_norm=None)
+
 GRAPHS: tuple[Recipe, ...] = (
     Recipe(
         name="post-norm",
         title="Post-norm",
         source="Vaswani et al. 2017",
-        evidence="paper",
-        topology=Topology(norm_in=None, norm_after="norm", final_norm=None),
+        topology=POST_NORM,
         assumes=("Every state is normalized, so activations cannot grow; gradients pass every norm.",),
         traps=("Writer scale is not hidden by a norm on the sum: it moves the adjoints several-fold.",),
         growth=NORMALIZED,
@@ -23,14 +26,8 @@ GRAPHS: tuple[Recipe, ...] = (
         name="deepnorm",
         title="DeepNorm, decoder only",
         source="Wang et al. 2022, DeepNet, the decoder-only row",
-        evidence="paper",
         laws=on(("value", "output", "gate", "up", "down"), relative((8 * L) ** -FOURTH)),
-        topology=Topology(
-            norm_in=None,
-            norm_after="norm",
-            final_norm=None,
-            shortcut=forward_factor((2 * L) ** FOURTH),
-        ),
+        topology=replace(POST_NORM, shortcut=forward_factor((2 * L) ** FOURTH)),
         assumes=("Decoder only; alpha and beta belong together and to Xavier weights, query and key at gain 1.",),
         traps=(
             "Encoder-only and encoder-decoder models have other constants.",
@@ -45,8 +42,7 @@ GRAPHS: tuple[Recipe, ...] = (
         name="admin",
         title="Admin",
         source="Liu et al. 2020, Understanding the difficulty of training transformers",
-        evidence="paper",
-        topology=Topology(norm_in=None, norm_after="norm", final_norm=None, shortcut="measured"),
+        topology=replace(POST_NORM, shortcut="measured"),
         profile="admin",
         assumes=("A profiling batch: the shortcuts are measured, and another batch gives other shortcuts.",),
         state=("One shortcut vector an addition; the source folds it into the weights after training.",),
@@ -60,7 +56,6 @@ GRAPHS: tuple[Recipe, ...] = (
         name="peri-norm",
         title="Peri-norm",
         source="Kim et al. 2025, Peri-LN; OLMo 2 and Gemma 2 also norm the branch output",
-        evidence="paper",
         topology=Topology(norm_out="norm"),
         assumes=("A norm on the branch output fixes its scale at 1, so r_L^2 grows by 1 an addition.",),
         state=("A second norm a branch, with its own gain.",),
@@ -75,7 +70,6 @@ GRAPHS: tuple[Recipe, ...] = (
         name="parallel",
         title="Parallel branches",
         source="Chowdhery et al. 2022, PaLM; GPT-NeoX",
-        evidence="paper",
         topology=Topology(parallel=True),
         assumes=("Attention and feed-forward read the same state: L additions of two branches, L + 1 sites.",),
         traps=("A law that counts 2L additions counts branches here, not additions.",),
@@ -84,7 +78,6 @@ GRAPHS: tuple[Recipe, ...] = (
         name="normformer",
         title="NormFormer",
         source="Shleifer et al. 2021, with head scales at their start of 1",
-        evidence="paper",
         topology=Topology(attention_norm_out=True, hidden_norm=True),
         assumes=("Pre-norm with two more norms and head scales together.",),
         state=("A norm after attention and one inside the feed-forward part.", "One learned scale a head."),
@@ -94,7 +87,6 @@ GRAPHS: tuple[Recipe, ...] = (
         name="realformer",
         title="RealFormer",
         source="He et al. 2020, the running sum",
-        evidence="paper",
         topology=Topology(score_sum=True),
         assumes=("Scores of all blocks have one shape; each kind of attention needs its own route.",),
         traps=(
@@ -106,7 +98,6 @@ GRAPHS: tuple[Recipe, ...] = (
         name="ngpt",
         title="nGPT",
         source="Loshchilov et al. 2024",
-        evidence="paper",
         laws={
             **on(("query", "key", "value", "gate", "up", "head"), UNIT_COLUMNS),
             **on(("token_embedding", *WRITERS), UNIT_ROWS),
@@ -135,7 +126,6 @@ GRAPHS: tuple[Recipe, ...] = (
         name="dyt",
         title="DyT",
         source="Zhu et al. 2025, Transformers without normalization, slope 0.5 everywhere",
-        evidence="paper",
         topology=Topology(norm_in="tanh", final_norm="tanh", embedding_scaled=True),
         assumes=("Retrained under the substituted graph; a tanh does not normalize.",),
         state=("A slope a place, and gain and bias a channel.", "A learned scalar after the embedding."),
@@ -148,7 +138,6 @@ GRAPHS: tuple[Recipe, ...] = (
         name="mup",
         title="muP readout and scores",
         source="Yang et al. 2022, Tensor Programs V, table 3, base width 4",
-        evidence="paper",
         topology=Topology(score_exponent=-1.0, logit_numerator=4.0),
         assumes=("A law of width: learning rates by matrix belong to it, and here only its forward part is drawn.",),
         traps=(

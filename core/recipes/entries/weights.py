@@ -36,7 +36,6 @@ WEIGHTS: tuple[Recipe, ...] = (
         name="gpt2",
         title="GPT-2 scaled writers",
         source="Radford et al. 2019, section 2.3; nanoGPT and Megatron-Core count 2L",
-        evidence="paper",
         laws=on(WRITERS, relative((2 * L) ** -HALF)),
         counts="additions",
         assumes=(PRE_NORM_STACK, "One addition for attention and one for the feed-forward part of each block: 2L."),
