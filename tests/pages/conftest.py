@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -29,6 +30,12 @@ def no_browser_to_wait_for() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(outputs, "FIGURE_ALONE", 0.0)
         yield
+
+
+@pytest.fixture(autouse=True)
+def own_temporary_files(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test that counts what an upload leaves behind counts nothing of other programs."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("temporary")))
 
 
 @pytest.fixture
