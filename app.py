@@ -1,7 +1,7 @@
 """Depthscope in a browser: `streamlit run app.py`.
 
 What a run shows stands in `pages/common/main.py`. Beside that script lies no folder named `pages`; beside this one
-there is, and Streamlit would take it for a menu of its own and greet the first link to a page with "Page not found".
+there is, and Streamlit would take it for its own menu and greet the first link to a page with "Page not found".
 """
 
 from collections.abc import AsyncIterator

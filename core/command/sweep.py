@@ -72,7 +72,7 @@ def _list(name: str, default: int | None, text: str, *aliases: str) -> Callable[
 @click.option("--token-seed", default="0", show_default=True, help="Seed of the random tokens.")
 @click.option("--band", default="0.01,100", show_default=True, help="Inclusive limits of every ratio.")
 @click.option(
-    "--store", type=opt.PATH, metavar="PATH", help="Store of finished cells; DEPTHSCOPE_STORE, else one a user."
+    "--store", type=opt.PATH, metavar="PATH", help="Store of finished cells; DEPTHSCOPE_STORE, else one per user."
 )
 @click.option(
     "--store-limit",

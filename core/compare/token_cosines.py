@@ -54,7 +54,7 @@ def _tape(request: ComparisonRequest, chosen: Recipe, seeds: tuple[int, ...]) ->
 
 
 def _tape_cosines(tape: Tape) -> dict[tuple[int, int, str], FloatArray]:
-    """Cosines of every branch, one a member and valid token."""
+    """Cosines of every branch, one per member and valid token."""
     width = tape.states[0].shape[-1]
     cosines = {}
     for part in tape.contributions:

@@ -50,6 +50,6 @@ CONTROLS = (MODEL, *SIZES, *FAMILIES, TOKENS)
 
 
 def own_request(values: Mapping[str, Any]) -> PlanRequest:
-    """The plan of one's own sizes; raises `ConfigError`."""
+    """The plan of sizes given by hand; raises `ConfigError`."""
     fields = {control.name.removeprefix("plan_"): values[control.name] for control in (*SIZES, *FAMILIES)}
     return PlanRequest(config=DecoderConfig(**fields))

@@ -26,7 +26,7 @@ EXPECTED_SECONDS = 9.0
 LEDGER, REFUSAL = "audits computed", "audit refusal"
 LIMITS = (
     f"At most {MAX_PARAMETERS / 1e6:.0f} million parameters, {DEFAULT_MEMORY // 2**30} GiB and "
-    f"{DEFAULT_SECONDS // 60} minutes in a process without network that runs no code of the model's own."
+    f"{DEFAULT_SECONDS // 60} minutes in a process without network that runs no code from the model's files."
 )
 
 

@@ -51,7 +51,7 @@ def _flat(level: float, bare: float | None, margin: float) -> str:
     for value, meaning in (
         (1.0, "as declared"),
         (bare, "the rule is not applied"),
-        (math.sqrt(2), "sqrt(2): half the additions are counted, one a block where two were declared"),
+        (math.sqrt(2), "sqrt(2): half the additions are counted, one per block where two were declared"),
         (1 / math.sqrt(2), "1/sqrt(2): twice the additions are counted"),
         (2.0, "2: a quarter of the depth is counted, as by stages of a quarter"),
     ):
