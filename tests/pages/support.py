@@ -22,7 +22,7 @@ def figures(app: AppTest) -> list[dict[str, Any]]:
 
 
 def assert_no_trace(app: AppTest) -> None:
-    """Nothing unexpected happened and no text names an option of the command line, which only code that is shown may."""
+    """Nothing unexpected happened, and no text but shown code names an option of the command line."""
     assert not app.exception
     kinds = ("error", "warning", "info", "success", "markdown", "caption")
     shown = [sentence for kind in kinds for sentence in sentences(app, kind)]
