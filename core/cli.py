@@ -10,12 +10,12 @@ import importlib
 import importlib.util
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import click
 
 from core import __version__
-from core.errors import DepthscopeError, internal_sentence, no_memory, readable, unknown_name
+from core.errors import DepthscopeError, Remedy, internal_sentence, no_memory, readable, unknown_name
 
 VERBS = {
     "observe": "Observe both arms of a decoder at every residual site.",
@@ -31,6 +31,23 @@ VERBS = {
 }
 DONE, GATE_FAILED, REFUSED, INTERRUPTED = 0, 1, 2, 130
 PROGRAM, COMMAND, COMPLETE = "python -m core", "depthscope", "_DEPTHSCOPE_COMPLETE"
+# What refusals call a way out here.
+REMEDIES: Mapping[str, str] = {
+    Remedy.PARAMETERS: "raise --max-parameters",
+    Remedy.POSITIONS: "raise --max-positions",
+    Remedy.SMALL_WIDTHS: "use --shrink",
+    Remedy.SECONDS: "raise --max-seconds",
+    Remedy.OUTPUT: "give another folder as --out",
+    Remedy.SWEEP_OUTPUT: "give an empty folder or the folder of an earlier sweep as --out",
+    Remedy.STORE: "give its path as --store",
+    Remedy.SAVED: "give the folder that --save wrote",
+    Remedy.RESTORED: "restore a folder that --save wrote",
+    Remedy.CPU: "choose --device cpu",
+    Remedy.NO_SCHEDULER: "leave --scheduler out",
+    Remedy.FAMILIES: f"see `{PROGRAM} survey --families all`",
+    Remedy.RECIPES: "all are listed by the page and the verb recipes",
+    Remedy.EXPERIMENTS: "all are listed by lab --list",
+}
 OUT_OF_MEMORY = "This machine's memory does not hold that; make the decoder or the batch smaller."
 
 
@@ -63,7 +80,9 @@ class VerbGroup(click.Group):
         """The verb and what follows it; an unknown one is refused with the nearest."""
         name = args[0]
         if not (ctx.resilient_parsing or name.startswith("-") or name in self.list_commands(ctx)):
-            raise click.UsageError(unknown_name("verb", name, self.list_commands(ctx), f"{PROGRAM} --help"))
+            raise DepthscopeError(
+                unknown_name("verb", name, self.list_commands(ctx)), f"all are listed by {PROGRAM} --help"
+            )
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -104,7 +123,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except click.ClickException as error:
         _say(error.format_message())
     except DepthscopeError as error:
-        _say(str(error))
+        _say(error.told(REMEDIES))
     except MemoryError:
         _say(OUT_OF_MEMORY)
     except OSError as error:

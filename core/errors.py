@@ -1,7 +1,7 @@
 """Every refusal the core can give: one base class, one named subclass per cause.
 
-A message states the value, the rule and the way out in one sentence, so that a page or the command line can
-show it as it is.
+A message states the value, the rule and the ways out in one sentence. A way out that the command line, a page and
+Python each offer under another name is a `Remedy`, which the first two put into their own words.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ from __future__ import annotations
 import os
 import re
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from types import MappingProxyType
 
 LONGEST_WORD, LONGEST_SENTENCE = 120, 1200
 
@@ -68,20 +70,61 @@ def no_memory(error: BaseException) -> bool:
     return isinstance(error, MemoryError) or "allocate memory" in str(error) or "not enough memory" in str(error)
 
 
-def unknown_name(kind: str, name: str, known: Iterable[str], listing: str) -> str:
-    """The sentence for a name that is not known: the nearest ones that are, and what lists them all."""
+def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:
+    """The sentence for a name that is not known, with the nearest ones that are; what lists them all is the way out."""
     from difflib import get_close_matches  # for a refusal alone
 
     nearest = " or ".join(get_close_matches(name[:60].casefold(), list(known)))
-    rest = f"did you mean {nearest}? All are" if nearest else "all are"
-    return f"The {kind} {shown(name)} is unknown; {rest} listed by {listing}."
+    return f"The {kind} {shown(name)} is unknown" + (f"; did you mean {nearest}?" if nearest else "")
+
+
+class Remedy(StrEnum):
+    """A way out whose name depends on where the person is; the value is what it is called in Python.
+
+    Members are text, so they pass through JSON and pickling unchanged.
+    """
+
+    PARAMETERS = "raise the budget of parameters"
+    POSITIONS = "raise the budget of positions"
+    SMALL_WIDTHS = "ask for small widths"
+    SECONDS = "allow more time"
+    OUTPUT = "give another folder"
+    SWEEP_OUTPUT = "give an empty folder or the folder of an earlier sweep"
+    STORE = "give the path of the store"
+    SAVED = "give the folder that a run was saved to"
+    RESTORED = "restore a folder that a run was saved to"
+    CPU = "choose the device cpu"
+    NO_SCHEDULER = "run without a scheduler"
+    FAMILIES = "see the list of families"
+    RECIPES = "all are listed by the catalogue"
+    EXPERIMENTS = "all are listed by the registry"
 
 
 class DepthscopeError(ValueError):
-    """Base of all refusals; its text is fit to be shown to a person, however long what it names is."""
+    """Base of all refusals; its text is fit to be shown to a person, however long what it names is.
 
-    def __init__(self, sentence: str = "") -> None:
-        super().__init__(readable(sentence))
+    `sentence` says what is refused and by which rule. `ways` out follow it, each a `Remedy` or plain words; a sentence
+    without any says by itself what to do.
+    """
+
+    def __init__(self, sentence: str = "", *ways: str) -> None:
+        self.sentence, self.ways = readable(sentence), ways
+        super().__init__(self.sentence, *ways)
+
+    def __str__(self) -> str:
+        return self.told()
+
+    def told(self, words: Mapping[str, str] = MappingProxyType({})) -> str:
+        """The whole message, with `words` for the remedies that they name; a remedy with empty words is left out.
+
+        Ways out are joined by a semicolon, or follow as a new sentence where the first has ended.
+        """
+        *others, last = [way for name in self.ways if (way := words.get(name, name))] or [""]
+        ways = f"{', '.join(others)}, or {last}" if others else last
+        ended = not self.ways or self.sentence.endswith((".", "?"))
+        if not ways:
+            return self.sentence if ended else f"{self.sentence}."
+        return f"{self.sentence} {ways[0].upper()}{ways[1:]}." if ended else f"{self.sentence}; {ways}."
 
 
 class ConfigError(DepthscopeError):

@@ -6,6 +6,7 @@ import ast
 import importlib
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -134,6 +135,16 @@ def test_the_engine_knows_no_recipe_by_name() -> None:
         for path in (ROOT / "core" / folder).rglob("*.py"):
             constants = {node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant)}
             assert not names & constants, path
+
+
+@pytest.mark.parametrize("path", sources(), ids=module_of)
+def test_only_the_command_line_names_its_options(path: Path) -> None:
+    """A refusal has a `Remedy`, and whoever shows it says where that is found."""
+    if package_of(module_of(path)) == "core.command":
+        return
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            assert not re.search(r"(?<![\w-])--[a-z]|python -m core\b", node.value), (node.lineno, node.value)
 
 
 def test_what_shows_reads_tables_and_holds_no_tensor() -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from core.decoder.config import Budget
-from core.errors import AuditError, BudgetError, ConfigError, shown
+from core.errors import AuditError, BudgetError, ConfigError, Remedy, shown
 from core.strict_json import JsonValue, read_json
 
 MODEL_TYPE = re.compile(r"[A-Za-z0-9_.-]{1,64}")
@@ -133,8 +133,9 @@ def _screen_known_family(settings: Mapping[str, JsonValue], budget: Budget) -> N
 
 def _too_large(parameters: int, budget: Budget, least: str) -> BudgetError:
     return BudgetError(
-        f"The model has {least}{parameters:,} parameters, more than the budget of {budget.max_parameters:,}; use "
-        "--shrink, or raise --max-parameters."
+        f"The model has {least}{parameters:,} parameters, more than the budget of {budget.max_parameters:,}",
+        Remedy.SMALL_WIDTHS,
+        Remedy.PARAMETERS,
     )
 
 

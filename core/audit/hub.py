@@ -18,7 +18,7 @@ from torch import nn
 
 from core.audit.fault import reason_of
 from core.audit.request import MISSING, families
-from core.errors import AuditError, BudgetError, DepthscopeError, no_memory
+from core.errors import AuditError, BudgetError, DepthscopeError, Remedy, no_memory
 
 # Older files spell rotary settings this way; the library reads them into `rope_parameters`.
 LEGACY_KEYS = frozenset({"rope_theta", "rope_scaling", "partial_rotary_factor", "rope_local_base_freq"})
@@ -105,9 +105,16 @@ def bare_model(model_class: Any, config: Any) -> nn.Module:
     return model
 
 
-def parameters_of(model_class: Any, config: Any) -> int:
-    """Number of parameters, counted without allocating any; raises `AuditError`."""
-    return sum(parameter.numel() for parameter in bare_model(model_class, config).parameters())
+def check_size(model_class: Any, config: Any, max_parameters: int) -> None:
+    """Refuse a model of too many parameters, counted without allocating any; raises `AuditError` or `BudgetError`."""
+    count = sum(parameter.numel() for parameter in bare_model(model_class, config).parameters())
+    if count > max_parameters:
+        raise BudgetError(
+            f"{count:,} parameters exceed the budget of {max_parameters:,}",
+            "make the model smaller",
+            Remedy.SMALL_WIDTHS,
+            Remedy.PARAMETERS,
+        )
 
 
 @contextmanager
@@ -126,12 +133,7 @@ def built_model(model_class: Any, config: Any, *, seed: int, max_parameters: int
 
     Reads and writes torch's global generator, so it belongs in a separate process.
     """
-    count = parameters_of(model_class, config)
-    if count > max_parameters:
-        raise BudgetError(
-            f"{count:,} parameters exceed the budget of {max_parameters:,}; make the model smaller, use --shrink, or "
-            "raise --max-parameters."
-        )
+    check_size(model_class, config, max_parameters)
     torch.manual_seed(seed)
     with building(model_class):
         model: nn.Module = model_class._from_config(config, attn_implementation="eager", dtype=torch.float32)

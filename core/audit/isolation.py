@@ -17,7 +17,7 @@ from core.audit.confine import DEFAULT_MEMORY, DEFAULT_SECONDS, check_limits, ch
 from core.audit.request import STAGES
 from core.audit.worker import OWN
 from core.decoder.progress import Told, silent
-from core.errors import AuditError, DepthscopeError, shown
+from core.errors import AuditError, DepthscopeError, Remedy, shown
 
 Task = Mapping[str, Any]
 Document = dict[str, Any]
@@ -74,10 +74,9 @@ class Child:
             self.end()
             printed.join(LAST_SECONDS)
         if self._expired:
-            way_out = (
-                "make it smaller or use --shrink" if self._source is None else "let it end, or raise --max-seconds"
-            )
-            raise AuditError(f"The model was not built and audited within {self._limit} seconds; {way_out}.")
+            own = self._source is not None
+            ways = ("let it end", Remedy.SECONDS) if own else ("make it smaller", Remedy.SMALL_WIDTHS)
+            raise AuditError(f"The model was not built and audited within {self._limit} seconds", *ways)
         with suppress(ValueError):
             self.seconds = float(json.loads(output).get("seconds", 0.0))
         return answer(output, self._process.returncode, self._memory, self._source)
@@ -157,28 +156,30 @@ def answer(output: bytes, status: int, memory: int | None, source: str | None = 
     try:
         reply = json.loads(output)
     except ValueError as error:
-        raise AuditError(died(status, memory, source)) from error
+        raise died(status, memory, source) from error
     if "stage" in reply:
         # The last thing that it said is what it was at when it died.
-        raise AuditError(died(status, memory, source))
+        raise died(status, memory, source)
     if "document" in reply:
         document: Document = reply["document"]
         return document
     kind = getattr(core.errors, str(reply.get("kind")), AuditError)
     simple = isinstance(kind, type) and issubclass(kind, DepthscopeError) and kind.__init__ is DepthscopeError.__init__
-    raise (kind if simple else AuditError)(str(reply.get("sentence")))
+    raise (kind if simple else AuditError)(str(reply.get("sentence")), *map(str, reply.get("ways", ())))
 
 
-def died(status: int, memory: int | None, source: str | None = None) -> str:
-    """One sentence for a child that ended without an answer."""
+def died(status: int, memory: int | None, source: str | None = None) -> AuditError:
+    """The refusal for a child that ended without an answer."""
     name = signal.Signals(-status).name if status < 0 else f"status {status}"
     if source is not None or memory is None:
-        return (
+        return AuditError(
             f"The code of {shown(source)} ended its process ({name}) before the audit did; let it only build and run."
         )
     if status in (-signal.SIGXCPU, -signal.SIGALRM):
-        return "The model used up its time; make it smaller or use --shrink."
-    return (
+        return AuditError("The model used up its time", "make it smaller", Remedy.SMALL_WIDTHS)
+    return AuditError(
         f"The process that built the model ended ({name}), most likely for want of memory within "
-        f"{memory // 2**20:,} MiB; make the model smaller or use --shrink."
+        f"{memory // 2**20:,} MiB",
+        "make the model smaller",
+        Remedy.SMALL_WIDTHS,
     )

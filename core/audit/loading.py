@@ -9,9 +9,9 @@ from safetensors import safe_open
 from torch import nn
 
 from core.audit.fault import reason_of
-from core.audit.hub import parameters_of
+from core.audit.hub import check_size
 from core.audit.weight_files import FLOATING, WeightFiles
-from core.errors import AuditError, BudgetError, no_memory, shown
+from core.errors import AuditError, no_memory, shown
 
 SHOWN_NAMES = 5
 
@@ -20,9 +20,7 @@ def loaded_model(
     model_class: Any, config: Any, files: WeightFiles, max_parameters: int
 ) -> tuple[nn.Module, list[str], list[str], bool]:
     """The model in float32 with the files' weights, sentences for what did not fit, missing names, whether trained."""
-    count = parameters_of(model_class, config)
-    if count > max_parameters:
-        raise BudgetError(f"{count:,} parameters exceed the budget of {max_parameters:,}; raise --max-parameters.")
+    check_size(model_class, config, max_parameters)
     try:
         model, info = model_class.from_pretrained(
             None,

@@ -14,7 +14,7 @@ from typing import Any
 from core.audit.confine import DEFAULT_MEMORY, DEFAULT_SECONDS, check_limits
 from core.audit.initialization.request import AUTO, checked_rule, checked_sigma
 from core.decoder.config import Budget
-from core.errors import AuditError, ConfigError, shown
+from core.errors import AuditError, ConfigError, Remedy, shown
 from core.numerals import SPACES, checked_seed, finite_number
 
 DTYPES = ("float32", "float64", "bfloat16")
@@ -136,6 +136,7 @@ def checked_family(family: str) -> str:
     if family not in families():
         raise AuditError(
             f"The model_type {shown(family)} is not among the {len(families())} causal language models of the "
-            "installed transformers; see `python -m core survey --families all`."
+            "installed transformers",
+            Remedy.FAMILIES,
         )
     return family

@@ -224,7 +224,7 @@ def _row_of(child: _Child, status: int, seconds: int, memory: int) -> Row:
     except ValueError:
         row = empty_row(child.family, known_families().get(child.family, ""))
         late = status in (-signal.SIGALRM, -signal.SIGXCPU)
-        row["reason"] = f"Not finished within {seconds} seconds." if late else died(status, memory)
+        row["reason"] = f"Not finished within {seconds} seconds." if late else str(died(status, memory))
     return {**row, "seconds": elapsed}
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from core.decoder.config import Budget
-from core.errors import AuditError, BudgetError, StorageError, shown
+from core.errors import AuditError, BudgetError, Remedy, StorageError, shown
 from core.strict_json import JsonValue, parse_json, read_json
 
 CONFIG, SINGLE, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
@@ -66,8 +66,9 @@ def screen_folder(folder: str | os.PathLike[str], budget: Budget, name: str | No
     total = sum(math.prod(shape) for _, shape, _ in tensors.values())
     if total > budget.max_parameters:
         raise BudgetError(
-            f"The weights hold {total:,} values, more than the budget of {budget.max_parameters:,}; raise "
-            "--max-parameters."
+            f"The weights hold {total:,} values, more than the budget of {budget.max_parameters:,}",
+            Remedy.SMALL_WIDTHS,
+            Remedy.PARAMETERS,
         )
     absent = tuple(sorted(set(promised) - set(tensors)))
     return WeightFiles(place, tensors, tuple(dict.fromkeys(twice)), absent, tuple(names))
@@ -136,7 +137,7 @@ def read_header(path: Path) -> dict[str, tuple[tuple[int, ...], str]]:
     try:
         header = parse_json(data.rstrip(b" "), source=f"The header of {shown(path.name)}", max_bytes=MAX_HEADER_BYTES)
     except StorageError as error:
-        raise AuditError(str(error)) from error
+        raise AuditError(error.sentence, *error.ways) from error
     if not isinstance(header, dict):
         raise AuditError(f"The header of {shown(path.name)} is no object.")
     entries = {name: _entry(path.name, name, value) for name, value in header.items() if name != "__metadata__"}

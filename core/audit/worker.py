@@ -20,6 +20,7 @@ from core.errors import (
     AuditError,
     DepthscopeError,
     InternalError,
+    Remedy,
     first_line,
     internal_sentence,
     no_memory,
@@ -32,7 +33,7 @@ DEBUGGER = "pdb.Pdb"
 
 
 def reply_to(task: dict[str, Any], memory: int | None, seconds: int, stage: Callable[[str], None]) -> dict[str, Any]:
-    """The document, or the refusal as its kind and sentence; never an exception."""
+    """The document, or the refusal as its kind, sentence and ways out; never an exception."""
     if task["kind"] != OWN:
         stage("library")
     try:
@@ -40,11 +41,11 @@ def reply_to(task: dict[str, Any], memory: int | None, seconds: int, stage: Call
 
         return {"document": run_task(task, memory=memory, seconds=seconds, stage=stage)}
     except DepthscopeError as error:
-        return {"kind": type(error).__name__, "sentence": _named(str(error), task)}
+        refusal = error
     except BaseException as error:
         # What is no Exception (a script that exits, an interrupt that it raises itself) is the model's own doing.
-        kind, sentence = _unforeseen(error, task, memory)
-        return {"kind": kind.__name__, "sentence": _named(sentence, task)}
+        refusal = _unforeseen(error, task, memory)
+    return {"kind": type(refusal).__name__, "sentence": _named(refusal.sentence, task), "ways": refusal.ways}
 
 
 def _named(text: str, task: dict[str, Any]) -> str:
@@ -53,28 +54,29 @@ def _named(text: str, task: dict[str, Any]) -> str:
     return text.replace(folder, task["source"]) if folder else text
 
 
-def _unforeseen(error: BaseException, task: dict[str, Any], memory: int | None) -> tuple[type[AuditError], str]:
+def _unforeseen(error: BaseException, task: dict[str, Any], memory: int | None) -> AuditError:
     if no_memory(error):
-        return AuditError, _short(memory)
+        return _short(memory)
     if not isinstance(error, Exception):
-        return (
-            AuditError,
-            f"The code of {shown(task['source'])} ended the audit ({first_line(error)}); let it only build and run.",
+        return AuditError(
+            f"The code of {shown(task['source'])} ended the audit ({first_line(error)}); let it only build and run."
         )
     if isinstance(error, OSError) and "folder" in task:
-        return AuditError, f"A file of {shown(task['source'])} cannot be read ({first_line(error)}); save it again."
+        return AuditError(f"A file of {shown(task['source'])} cannot be read ({first_line(error)}); save it again.")
     if task["kind"] == OWN and not raised_by_core(error):
-        return AuditError, (
+        return AuditError(
             f"The audit of {shown(task['source'])} fails outside the model's forward ({first_line(error)}); where the "
             "model runs by itself, please report it."
         )
-    return InternalError, internal_sentence(error, "please report it with the model")
+    return InternalError(internal_sentence(error, "please report it with the model"))
 
 
-def _short(memory: int | None) -> str:
+def _short(memory: int | None) -> AuditError:
     if memory is None:
-        return "This machine's memory does not hold that model; make it smaller."
-    return f"The model needs more than the {memory // 2**20:,} MiB it is allowed; make it smaller or use --shrink."
+        return AuditError("This machine's memory does not hold that model; make it smaller.")
+    return AuditError(
+        f"The model needs more than the {memory // 2**20:,} MiB it is allowed", "make it smaller", Remedy.SMALL_WIDTHS
+    )
 
 
 def main() -> None:

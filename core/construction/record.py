@@ -13,7 +13,7 @@ from core import __version__
 from core.decoder.config import Budget, DecoderConfig
 from core.decoder.graph import Graph
 from core.decoder.parameters import layout
-from core.errors import DepthscopeError, StorageError
+from core.errors import DepthscopeError, Remedy, StorageError
 from core.files import is_room
 from core.numerals import checked_seed
 from core.recipes.catalogue import recipe
@@ -73,9 +73,9 @@ def read_record(folder: str | os.PathLike[str], budget: Budget | None = None) ->
     """
     place = Path(folder)
     if not place.is_dir():
-        raise StorageError(f"{place} is not a folder; give the folder that --save wrote.")
+        raise StorageError(f"{place} is not a folder", Remedy.SAVED)
     if not (place / RECORD).exists():
-        raise StorageError(f"The folder {place} has no {RECORD}; restore a whole folder that --save wrote.")
+        raise StorageError(f"The folder {place} has no {RECORD}", Remedy.RESTORED)
     return _parsed(read_json(place / RECORD, max_bytes=MAX_RECORD_BYTES), budget or Budget())
 
 
@@ -120,7 +120,7 @@ def _parsed(document: JsonValue, budget: Budget) -> Stored:
     try:
         fields: dict[str, Any] = dict(document)  # type: ignore[arg-type]
         if fields.pop("schema") != SCHEMA:
-            raise StorageError(f"{RECORD} is not a {SCHEMA} record; restore a folder that --save wrote.")
+            raise StorageError(f"{RECORD} is not a {SCHEMA} record", Remedy.RESTORED)
         dtype = fields["dtype"]
         if dtype not in HEADER_DTYPES:
             raise StorageError(f"{RECORD} names an unknown dtype; it may be {', '.join(HEADER_DTYPES)}.")
@@ -142,9 +142,7 @@ def _parsed(document: JsonValue, budget: Budget) -> Stored:
     except DepthscopeError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise StorageError(
-            f"{RECORD} is not a whole record ({one_line(error)}); restore a folder that --save wrote."
-        ) from error
+        raise StorageError(f"{RECORD} is not a whole record ({one_line(error)})", Remedy.RESTORED) from error
     return Stored(record, dtype, digests)
 
 
@@ -155,9 +153,7 @@ def _shortcuts(graph: Graph, stored: Any) -> Shortcuts | None:
         return None
     found = tuple({key: float(value) for key, value in block.items()} for block in stored)
     if [set(block) for block in found] != keys or not all(0 < v < math.inf for block in found for v in block.values()):
-        raise StorageError(
-            f"{RECORD} does not hold the shortcut of every addition; restore a folder that --save wrote."
-        )
+        raise StorageError(f"{RECORD} does not hold the shortcut of every addition", Remedy.RESTORED)
     return found
 
 

@@ -26,7 +26,7 @@ from core.construction.record import (
 from core.construction.states import Decoder, restore
 from core.decoder.config import Budget, DecoderConfig
 from core.decoder.parameters import layout
-from core.errors import ConstructionError, StorageError
+from core.errors import ConstructionError, Remedy, StorageError
 from core.files import file_digest, replacing
 
 
@@ -82,7 +82,7 @@ def load_run(folder: str | os.PathLike[str], budget: Budget | None = None) -> St
 def _tensors(path: Path, config: DecoderConfig, dtype: str) -> Mapping[str, torch.Tensor]:
     try:
         if not path.is_file():
-            raise StorageError(f"The weights {path} are missing; restore a whole folder that --save wrote.")
+            raise StorageError(f"The weights {path} are missing", Remedy.RESTORED)
         with safe_open(path, framework="pt") as stored:
             _check_header(path, stored, config, dtype)
             return {spec.name: stored.get_tensor(spec.name).to(torch.float64) for spec in layout(config)}
@@ -97,7 +97,7 @@ def _check_header(path: Path, stored: Any, config: DecoderConfig, dtype: str) ->
     for name in (*wanted, *sorted(names)):
         if name not in names or name not in wanted:
             what = "lacks" if name in wanted else "holds the unknown"
-            raise ConstructionError(f"The file {path} {what} tensor {name[:80]!r}; restore a folder that --save wrote.")
+            raise ConstructionError(f"The file {path} {what} tensor {name[:80]!r}", Remedy.RESTORED)
     for name, shape in wanted.items():
         header = stored.get_slice(name)
         if header.get_dtype() != HEADER_DTYPES[dtype]:

@@ -6,7 +6,7 @@ import sys
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
-from core.errors import BudgetError, ConfigError, shown
+from core.errors import BudgetError, ConfigError, Remedy, shown
 
 NormFamily = Literal["rmsnorm", "layernorm"]
 MlpFamily = Literal["swiglu", "gelu"]
@@ -118,13 +118,15 @@ class Budget:
             raise BudgetError(f"{config.blocks} blocks exceed the limit of {self.max_blocks}; ask for fewer blocks.")
         if config.positions > self.max_positions:
             raise BudgetError(
-                f"{config.positions} positions exceed the budget of {self.max_positions}; shorten the rows or raise "
-                "--max-positions."
+                f"{config.positions} positions exceed the budget of {self.max_positions}",
+                "shorten the rows",
+                Remedy.POSITIONS,
             )
         if parameters > self.max_parameters:
             raise BudgetError(
-                f"{parameters:,} parameters exceed the budget of {self.max_parameters:,}; make the decoder smaller or "
-                "raise --max-parameters."
+                f"{parameters:,} parameters exceed the budget of {self.max_parameters:,}",
+                "make the decoder smaller",
+                Remedy.PARAMETERS,
             )
 
 

@@ -14,7 +14,7 @@ from core.decoder.forward_pass import forward
 from core.decoder.profile import Scalars, measured_shortcuts
 from core.decoder.progress import Told, silent
 from core.decoder.tape import recording
-from core.errors import ConfigError
+from core.errors import ConfigError, Remedy
 from core.health.observation import Observation, measure
 from core.health.passes import passes
 from core.health.request import checked_names
@@ -47,7 +47,7 @@ def checked_device(device: str) -> str:
     """`cpu`, or `cuda` where it is present; refused otherwise."""
     checked_names("float64", device)
     if device == "cuda" and not torch.cuda.is_available():
-        raise ConfigError("No CUDA device is present on this machine; choose --device cpu.")
+        raise ConfigError("No CUDA device is present on this machine", Remedy.CPU)
     return device
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from core.errors import LabError, unknown_name
+from core.errors import LabError, Remedy, unknown_name
 
 if TYPE_CHECKING:
     from core.lab.experiment import Experiment
@@ -51,7 +51,7 @@ EXPERIMENTS: Mapping[str, Page] = MappingProxyType({name: page for page in PAGES
 def experiment(name: str) -> Experiment[Any]:
     """The experiment of that name; an unknown name is refused with the known ones."""
     if name not in EXPERIMENTS:
-        raise LabError(unknown_name("experiment", name, EXPERIMENTS, "lab --list"))
+        raise LabError(unknown_name("experiment", name, EXPERIMENTS), Remedy.EXPERIMENTS)
     found: Experiment[Any] = import_module(f"core.lab.{EXPERIMENTS[name].folder}.{_file(name)}").EXPERIMENT
     return found
 

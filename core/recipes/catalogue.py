@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from core.errors import RecipeError, shown, unknown_name
+from core.errors import RecipeError, Remedy, shown, unknown_name
 from core.numerals import SPACES
 from core.recipes.entries.coefficients import COEFFICIENTS
 from core.recipes.entries.encoder_decoder import ENCODER_DECODER
@@ -43,7 +43,7 @@ def recipe(name: str) -> Recipe:
         raise RecipeError(f"The recipe {shown(text)} has an empty part; put one {JOINT} between two names.")
     for part in wanted:
         if part not in _ORDER:
-            raise RecipeError(unknown_name("recipe", part, RUNNABLE, "the page and the verb recipes"))
+            raise RecipeError(unknown_name("recipe", part, RUNNABLE), Remedy.RECIPES)
     if len(wanted) > 1:
         wanted = sorted((part for part in wanted if part != CONTROL), key=_ORDER.__getitem__) or [CONTROL]
     return combination([RECIPES[_ORDER[part]] for part in wanted])

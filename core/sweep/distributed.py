@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from core.errors import SweepError, shown
+from core.errors import Remedy, SweepError, shown
 from core.sweep.plan import Chunk
 from core.sweep.run import SweepRun
 
@@ -69,7 +69,7 @@ def connected(address: str) -> Iterator[Any]:
         client = dask.Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
         raise SweepError(
-            f"No Dask scheduler answers at {address[:80]!r}; start one with `dask scheduler`, or leave --scheduler out."
+            f"No Dask scheduler answers at {address[:80]!r}", "start one with `dask scheduler`", Remedy.NO_SCHEDULER
         ) from error
     with client:
         yield client
@@ -105,8 +105,9 @@ def _distributed() -> Any:
         dask = import_module("distributed")
     except ImportError as error:
         raise SweepError(
-            "A scheduler needs the optional package distributed; install requirements-distributed.txt, or leave "
-            "--scheduler out."
+            "A scheduler needs the optional package distributed",
+            "install requirements-distributed.txt",
+            Remedy.NO_SCHEDULER,
         ) from error
     # It logs lost connections with their tracebacks; here they end in a sentence or in another try.
     for name in list(logging.root.manager.loggerDict):

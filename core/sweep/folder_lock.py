@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from core.errors import StorageError
+from core.errors import Remedy, StorageError
 
 LOCK = ".sweep.lock"
 
@@ -36,7 +36,7 @@ def _held(folder: Path) -> Iterator[None]:
         lock = _locked(path)
     except BlockingIOError:
         raise StorageError(
-            f"Another sweep is writing to the folder {folder}; wait until it has ended, or give another --out."
+            f"Another sweep is writing to the folder {folder}", "wait until it has ended", Remedy.OUTPUT
         ) from None
     except OSError as error:
         raise StorageError(f"The folder {folder} cannot be made or written to: {error.strerror or error}.") from error

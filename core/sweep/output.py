@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from core import __version__
-from core.errors import StorageError
+from core.errors import Remedy, StorageError
 from core.files import check_kind, clear, file_digest, is_room, replacing
 from core.health.columns import REFUSED
 from core.strict_json import read_json
@@ -103,22 +103,18 @@ class OutputFolder:
             return None
         except OSError as error:
             reason = error.strerror or error
-            raise StorageError(
-                f"The folder {self.path} cannot be read: {reason}; give another folder as --out."
-            ) from error
+            raise StorageError(f"The folder {self.path} cannot be read: {reason}", Remedy.OUTPUT) from error
         self._check_own(names - {LOCK})
         if MANIFEST not in names:
             return None
         try:
             manifest = read_json(self.path / MANIFEST, name=MANIFEST, max_bytes=MAX_MANIFEST_BYTES)
         except StorageError as error:
-            reason = f"{error} Delete it and the tables in {self.path}, or give another folder as --out."
-            raise StorageError(reason) from error
-        if not isinstance(manifest, dict) or manifest.get("schema") != SCHEMA:
             raise StorageError(
-                f"The {MANIFEST} in {self.path} is not a sweep's; give an empty folder or the folder of an earlier "
-                "sweep as --out."
-            )
+                error.sentence, *error.ways, f"delete it and the tables in {self.path}", Remedy.OUTPUT
+            ) from error
+        if not isinstance(manifest, dict) or manifest.get("schema") != SCHEMA:
+            raise StorageError(f"The {MANIFEST} in {self.path} is not a sweep's", Remedy.SWEEP_OUTPUT)
         return dict(manifest)
 
     def _check_own(self, names: set[str]) -> None:
@@ -127,13 +123,13 @@ class OutputFolder:
         foreign = sorted(name for name in names - own - {name + PARTIAL for name in own} if not is_room(name))
         if not foreign and MANIFEST not in names and (tables := sorted(names & own)):
             raise StorageError(
-                f"The folder {self.path} holds {tables[0]!r} without the {MANIFEST} of a sweep; delete its tables, or "
-                "give another folder as --out."
+                f"The folder {self.path} holds {tables[0]!r} without the {MANIFEST} of a sweep",
+                "delete its tables",
+                Remedy.OUTPUT,
             )
         if foreign:
             raise StorageError(
-                f"The folder {self.path} holds {foreign[0]!r}, which no sweep put there; give an empty folder or the "
-                "folder of an earlier sweep as --out."
+                f"The folder {self.path} holds {foreign[0]!r}, which no sweep put there", Remedy.SWEEP_OUTPUT
             )
         for name in sorted(names & own):
             # To read a pipe would wait for its writer.

@@ -84,14 +84,16 @@ class SweepPlan:
 
     def __init__(self, grid: SweepGrid) -> None:
         self.grid = grid
-        self.refusals = {
-            (index, name): reason
+        refused = {
+            (index, name): error
             for index, setting in enumerate(grid.settings)
             for name in grid.computed
-            if (reason := _refusal(grid, setting, name)) is not None
+            if (error := _refusal(grid, setting, name)) is not None
         }
-        if len(self.refusals) == len(grid.settings) * len(grid.computed):
-            raise SweepError(next(iter(self.refusals.values())))
+        if len(refused) == len(grid.settings) * len(grid.computed):
+            first = next(iter(refused.values()))
+            raise SweepError(first.sentence, *first.ways)
+        self.refusals = {cell: str(error) for cell, error in refused.items()}
 
     @cached_property
     def groups(self) -> tuple[ChunkGroup, ...]:
@@ -138,7 +140,7 @@ class SweepPlan:
         )
 
 
-def _refusal(grid: SweepGrid, setting: Setting, name: str) -> str | None:
+def _refusal(grid: SweepGrid, setting: Setting, name: str) -> DepthscopeError | None:
     request = ObserveRequest(
         config=setting.config,
         recipe=name,
@@ -151,7 +153,7 @@ def _refusal(grid: SweepGrid, setting: Setting, name: str) -> str | None:
     try:
         check_run(request)
     except DepthscopeError as error:
-        return str(error)
+        return error
     return None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -80,24 +79,6 @@ class SweepRequest:
             band=Band(self.band_lower, self.band_upper),
             **axes,
         )
-
-    def command(self, folder: str = "sweep") -> str:
-        """The command line that computes the same cells into the same store and writes its tables to `folder`."""
-        default = SweepRequest()
-        words = ["python", "-m", "core", "sweep"]
-        for name in LISTS:
-            if getattr(self, name) != getattr(default, name):
-                words += ["--" + name.replace("_", "-"), getattr(self, name)]
-        if self.recipes != default.recipes:
-            words += ["--recipe", ",".join(self.recipes)]
-        if self.input == TEXT:
-            words += ["--text", self.text]
-        elif self.input == RANDOM:
-            words += ["--lengths", self.lengths, "--rows", self.rows]
-            words += ["--token-seed", str(self.token_seed)] if self.token_seed else []
-        if (self.band_lower, self.band_upper) != (default.band_lower, default.band_upper):
-            words += ["--band", f"{self.band_lower!r},{self.band_upper!r}"]
-        return shlex.join([*words, "--out", folder])
 
     def _batches(self, label: Callable[[str], str]) -> list[Batch]:
         if self.input == TEXT:

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from core.errors import StorageError
+from core.errors import Remedy, StorageError
 from core.files import check_kind
 from core.sweep.cells import COLUMNS, Cell, CellResult, cell_in, row_of
 from core.sweep.ranges import DEFAULT_LIMIT
@@ -262,4 +262,4 @@ def default_store(environment: Mapping[str, str]) -> Path:
     try:
         return Path(place).expanduser()
     except RuntimeError as error:
-        raise StorageError("This user has no home folder for the store; give its path as --store.") from error
+        raise StorageError("This user has no home folder for the store", Remedy.STORE) from error

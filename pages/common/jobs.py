@@ -108,7 +108,7 @@ class Job:
         try:
             self.document = self.work.result()
         except DepthscopeError as error:
-            self.refusal = "The run was cancelled." if self.cancelled else str(error)
+            self.refusal = "The run was cancelled." if self.cancelled else panels.told(error)
         except Exception:
             LOGGER.exception("A long run failed")
             self.refusal = f"The run ended without a result after {self.elapsed:.0f} s; the server's log says why."
@@ -147,15 +147,15 @@ class Observing:
         )  # fmt: skip
 
     def result(self) -> Document:
-        """The document; raises `BudgetError` with the core's refusal, or where the process ended without an answer."""
+        """The document; raises the core's refusal, or `BudgetError` where the process ended without an answer."""
         with suppress(subprocess.TimeoutExpired):
             output, _ = self._process.communicate(self._request, timeout=LONGEST_SECONDS)
         self.end()
         if self._process.wait() != 0:
             raise BudgetError("The run ended without a result; choose a smaller decoder.")
-        answer: Document | str = pickle.loads(output)
-        if isinstance(answer, str):
-            raise BudgetError(answer)
+        answer: Document | DepthscopeError = pickle.loads(output)
+        if isinstance(answer, DepthscopeError):
+            raise answer
         return answer
 
     def end(self) -> None:
@@ -222,7 +222,7 @@ def _start(request: ObserveRequest) -> None:
     try:
         begin(request, check_memory(request).seconds + START_SECONDS, lambda: Observing(request))
     except DepthscopeError as error:
-        st.session_state[REFUSAL] = str(error)
+        st.session_state[REFUSAL] = panels.told(error)
 
 
 @st.fragment(run_every=POLL_SECONDS)

@@ -11,9 +11,9 @@ from core.errors import DepthscopeError
 from core.health.report import observe_document
 
 if __name__ == "__main__":
-    answer: dict[str, Any] | str
+    answer: dict[str, Any] | DepthscopeError
     try:
         answer = observe_document(pickle.load(sys.stdin.buffer))
     except DepthscopeError as error:
-        answer = str(error)
+        answer = error
     pickle.dump(answer, sys.stdout.buffer)

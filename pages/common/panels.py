@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import streamlit as st
 
-from core.errors import DepthscopeError, shown
+from core.errors import DepthscopeError, Remedy, shown
 from core.figures.style import Theme
 from core.health.diagnosis import Diagnosis
 
@@ -22,6 +22,15 @@ BOXES = {
     "fault": (st.error, FAULT),
     "refused": (st.error, REFUSED),
     "note": (st.info, NOTE),
+}
+# What refusals call a way out on a page; none where no control offers it.
+REMEDIES: Mapping[str, str] = {
+    Remedy.PARAMETERS: "",
+    Remedy.POSITIONS: "",
+    Remedy.SMALL_WIDTHS: "switch on Small widths",
+    Remedy.STORE: "start the server with its path in DEPTHSCOPE_STORE",
+    Remedy.FAMILIES: "see the page Survey",
+    Remedy.RECIPES: "all are listed by the page Recipes",
 }
 LOGGER = logging.getLogger("depthscope.pages")
 UNEXPECTED = "This page met an unexpected fault and the server's log has it; change a control or reload the page."
@@ -38,12 +47,17 @@ def refusals() -> Iterator[None]:
     try:
         yield
     except DepthscopeError as error:
-        refusal(str(error))
+        refusal(told(error))
     except MemoryError:
         refusal("This machine's memory does not hold that decoder; choose a smaller one.")
     except Exception:  # A person must not meet a traceback; the log has it.
         LOGGER.exception("A page failed")
         refusal(UNEXPECTED)
+
+
+def told(error: DepthscopeError) -> str:
+    """A refusal in the words of the pages."""
+    return error.told(REMEDIES)
 
 
 def box(kind: str, sentence: str, title: str = "") -> None:
@@ -78,7 +92,7 @@ def formula(tex: str) -> None:
 
 def of_file(name: str, error: DepthscopeError) -> str:
     """A refusal of an upload with the name that its owner gave it, where the sentence has it not yet."""
-    sentence = str(error)
+    sentence = told(error)
     return sentence if shown(name) in sentence else f"{shown(name)}: {sentence}"
 
 

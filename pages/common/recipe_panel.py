@@ -14,7 +14,7 @@ from core.health.request import ObserveRequest
 from core.recipes.catalogue import recipe
 from core.sweep.grid import SweepGrid
 from core.sweep.plan import SweepPlan
-from pages.common import cached
+from pages.common import cached, panels
 from pages.common.panels import CAREFUL, escaped
 
 if TYPE_CHECKING:
@@ -28,13 +28,13 @@ def checked_names(typed: Sequence[str]) -> tuple[list[str], list[str]]:
     """Names of recipes and combinations as the core writes them, each once, and a sentence for each that is none."""
     names: list[str] = []
     refusals: list[str] = []
+    said: list[tuple[str, ...]] = []
     for one in typed:
         try:
             name = recipe(one).name
         except RecipeError as error:
-            what, _, way_out = str(error).partition("; ")
-            said = any(way_out in sentence for sentence in refusals)
-            refusals.append(f"{what}." if said else str(error))
+            refusals.append(panels.told(RecipeError(error.sentence) if error.ways in said else error))
+            said.append(error.ways)
             continue
         if name in names:
             refusals.append(f"{one} is {name}, which is chosen already.")
@@ -54,7 +54,7 @@ def warn(request: ObserveRequest, names: Sequence[str]) -> None:
         try:
             report = warnings(replace(request, recipe=name))
         except DepthscopeError as error:
-            caution(name, str(error))
+            caution(name, panels.told(error))
             continue
         for warning in report.warnings:
             caution(name, warning.sentence)
@@ -93,7 +93,7 @@ def check_patience(request: ComparisonRequest, runs: int = 1) -> None:
     if seconds > PATIENCE_SECONDS:
         raise BudgetError(
             f"This comparison would take about {seconds:.0f} seconds, and a page may take {PATIENCE_SECONDS:.0f}; "
-            "choose fewer seeds or recipes or a smaller decoder, or use the sweep verb."
+            "choose fewer seeds or recipes or a smaller decoder, or use the page Depth sweep."
         )
 
 

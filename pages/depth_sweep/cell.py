@@ -12,7 +12,7 @@ from core.errors import DepthscopeError
 from core.sweep.grid import Setting, SweepGrid
 from core.tables.sweep import address_table, series_table
 from pages.common import decoder_controls as shared
-from pages.common import navigation, settings
+from pages.common import navigation, panels, settings
 from pages.common.widgets import assign
 from pages.depth_sweep import controls
 
@@ -38,7 +38,7 @@ def open_cell(grid: SweepGrid, series: str, blocks: int, seed: str, axes: Sequen
     try:
         values = control_values(grid, setting, made_by, seed)
     except DepthscopeError as error:
-        st.session_state[settings.REFUSAL] = f"Residual health cannot show that cell. {error}"
+        st.session_state[settings.REFUSAL] = f"Residual health cannot show that cell. {panels.told(error)}"
         return
     if values["batch"] == "uploaded":
         st.session_state[shared.UPLOADED] = setting.batch

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import streamlit as st
 
+from core.command.line import sweep_line
 from core.errors import BudgetError
 from core.health.request import ObserveRequest
 from core.sweep.grid import SweepGrid
@@ -62,8 +63,8 @@ def sweep_of(request: SweepRequest) -> InteractiveSweep:
 
 def too_large(refusal: BudgetError, request: SweepRequest) -> None:
     """What a page does not take, with the command line that does; its cells are then in the store of this page too."""
-    panels.refusal(str(refusal))
-    st.code(request.command(), language="sh", wrap_lines=True)
+    panels.refusal(panels.told(refusal))
+    st.code(sweep_line(request), language="sh", wrap_lines=True)
 
 
 def warnings(sweep: InteractiveSweep) -> None:
@@ -86,7 +87,7 @@ def state(sweep: InteractiveSweep, request: SweepRequest) -> None:
         _offer(sweep)
     with st.expander("The same sweep on the command line, and what this page grants"):
         st.markdown(panels.escaped(grid_sentence(sweep.grid)))
-        st.code(request.command(), language="sh", wrap_lines=True)
+        st.code(sweep_line(request), language="sh", wrap_lines=True)
         st.caption(panels.escaped(allowance_sentence(sweep)))
 
 

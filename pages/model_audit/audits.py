@@ -78,4 +78,4 @@ def start(wanted: Wanted) -> None:
         child = partial(Child, task, memory=DEFAULT_MEMORY, seconds=DEFAULT_SECONDS, threads=1)
         jobs.begin(wanted, EXPECTED_SECONDS, child, STAGES)
     except DepthscopeError as error:
-        st.session_state[REFUSAL] = str(error)
+        st.session_state[REFUSAL] = panels.told(error)

@@ -61,7 +61,7 @@ def run_row(place: DeltaGenerator, wanted: Wanted | None) -> None:
 def state(wanted: Wanted, document: Mapping[str, Any] | None) -> None:
     """Why the last audit was refused, or how far the present one is, or that none was run."""
     if (sentence := st.session_state.pop(audits.REFUSAL, None)) is not None:
-        panels.refusal(page_words(sentence))
+        panels.refusal(sentence)
     elif (running := jobs.running()) is not None:
         if running.key != wanted:
             panels.notice("Another long run of this session is under way; cancel it, or wait for its end.")
@@ -83,21 +83,6 @@ def empty(sentence: str) -> None:
     with st.container(horizontal=True, gap="small", key="audit-examples"):
         for index, (title, values) in enumerate(EXAMPLES.items()):
             st.button(title, key=f"audit-example-{index}", on_click=_example, args=(values,))
-
-
-def page_words(sentence: str) -> str:
-    """A sentence of the core with the controls of this page in the place of the command line's options."""
-    for option, words in (
-        ("make the model smaller, use --shrink, or raise --max-parameters", "switch on Small widths"),
-        ("use --shrink, or raise --max-parameters", "switch on Small widths"),
-        ("use --shrink", "switch on Small widths"),
-        ("raise --max-parameters", "switch on Small widths"),
-        ("declare one to have it checked", "choose one under Declared rule to have it checked"),
-        ("from the declared sigma", "as typed above"),
-        ("see `python -m core survey --families all`", "see the page Survey"),
-    ):
-        sentence = sentence.replace(option, words)
-    return sentence
 
 
 def _wanted(chosen: str) -> Wanted | None:
@@ -132,7 +117,7 @@ def _upload() -> None:
     with right:
         controls.SHRINK.draw()
     if (sentence := st.session_state.get(uploads.REFUSAL)) is not None:
-        panels.refusal(page_words(sentence))
+        panels.refusal(sentence)
     if upload is None:
         st.caption(uploads.LIMITS)
 

@@ -22,7 +22,6 @@ from core.tables.observe_words import outsized_sentence
 from pages.common import panels
 from pages.common.outputs import Sheet
 from pages.common.site_figures import draw_contributions, draw_ratios, draw_tokens
-from pages.model_audit.form import page_words
 
 SIGNS = {"error": panels.FAULT, "warning": panels.CAREFUL, "info": panels.NOTE}
 # The box of an identity's verdict, and of the severity of a judged initialization.
@@ -173,13 +172,11 @@ def gate_files(shown: Shown) -> None:
     with st.container(horizontal=True, gap="small", key="gate-files"):
         for name, mime in FILES.items():
             shown.sheet.file(name, mime, partial(gate_file, shown.document, name))
-    st.caption(
-        "What `python -m core audit` writes with `--json`, `--junit` and `--sarif`; its `--gate` fails a pull request."
-    )
+    st.caption("What an audit on the command line writes as JSON, JUnit and SARIF; its gate fails a pull request.")
 
 
 def _box(kind: str, title: str, sentence: str) -> None:
-    panels.box(kind, page_words(sentence), title)
+    panels.box(kind, sentence, title)
 
 
 def _finding(finding: Mapping[str, Any]) -> None:
@@ -189,7 +186,7 @@ def _finding(finding: Mapping[str, Any]) -> None:
             f"{SIGNS[finding['severity']]} **{panels.escaped(finding['kind'])}** · {finding['severity']}"
             + (f" · {panels.escaped(number)}" if number else "")
         )
-        st.markdown(panels.escaped(page_words(finding["sentence"])))
+        st.markdown(panels.escaped(finding["sentence"]))
         names = finding["parameters"]
         if names:
             with st.expander(plural(len(names), "parameter"), expanded=len(names) <= FEW_NAMES):

@@ -193,7 +193,7 @@ def test_a_callable_of_the_users_own(tmp_path: Path, monkeypatch: Any, capsys: p
 def test_a_child_past_its_limits_is_one_sentence() -> None:
     with pytest.raises(AuditError, match="MiB"):
         answer(b"", -9, 2**30)
-    assert "SIGKILL" in died(-9, 2**30)
+    assert "SIGKILL" in str(died(-9, 2**30))
     with pytest.raises(AuditError, match="SIGKILL"):
         answer(b'{"stage": "build"}', -9, 2**30)
     with pytest.raises(BudgetError, match="too large"):

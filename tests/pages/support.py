@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from streamlit.testing.v1 import AppTest
+
+OPTION = re.compile(r"(?<![\w-])--[a-z]")
 
 
 def sentences(app: AppTest, kind: str = "error") -> list[str]:
@@ -19,6 +22,8 @@ def figures(app: AppTest) -> list[dict[str, Any]]:
 
 
 def assert_no_trace(app: AppTest) -> None:
-    """Nothing unexpected happened: no exception element and no neutral sentence about one."""
+    """Nothing unexpected happened, and no text but shown code names an option of the command line."""
     assert not app.exception
-    assert not [sentence for sentence in sentences(app) if "unexpected fault" in sentence]
+    kinds = ("error", "warning", "info", "success", "markdown", "caption")
+    shown = [sentence for kind in kinds for sentence in sentences(app, kind)]
+    assert not [sentence for sentence in shown if "unexpected fault" in sentence or OPTION.search(sentence)]

@@ -15,7 +15,7 @@ from core.compare.request import comparison_of
 from core.decoder.base_draw import Distribution
 from core.decoder.batch import Batch
 from core.decoder.config import Budget, DecoderConfig
-from core.errors import BudgetError
+from core.errors import BudgetError, RecipeError
 from core.health.band import Band
 from core.health.report import observe_document
 from core.health.request import ObserveRequest
@@ -88,7 +88,7 @@ def test_a_process_of_its_own_answers_with_the_core_s_document() -> None:
 
 
 def test_a_refusal_in_the_process_comes_back_in_its_own_words() -> None:
-    with pytest.raises(BudgetError, match=r"The recipe .* is unknown"):
+    with pytest.raises(RecipeError, match=r"The recipe .* is unknown"):
         Observing(replace(CASES["base"], recipe="no recipe")).result()
 
 

@@ -50,7 +50,7 @@ class TestNames:
     @pytest.mark.parametrize(
         ("name", "sentence"),
         [
-            ("", "'' is unknown; all are listed by the page and the verb recipes"),
+            ("", "'' is unknown; all are listed by the catalogue"),
             ("GPT2", "'GPT2' is unknown; did you mean gpt2"),
             ("gpt2,lns", "'gpt2,lns' is unknown; did you mean gpt2"),
             ("peri-norm+nothing", "'nothing' is unknown; all are listed"),

@@ -40,7 +40,8 @@ def test_a_folder_that_another_sweep_writes_to_is_refused_and_nothing_changes(ho
         outcome = sweep(*SMALL, "--store", home / "cells.sqlite", "--out", folder)
         assert (outcome.status, outcome.out) == (2, "")
         assert outcome.err == (
-            f"Another sweep is writing to the folder {folder}; wait until it has ended, or give another --out.\n"
+            f"Another sweep is writing to the folder {folder}; wait until it has ended, or give another folder as "
+            "--out.\n"
         )
         assert os.listdir(folder) == held
         assert os.listdir(home) == ["out"]

@@ -175,7 +175,7 @@ def test_of_three_sweeps_into_one_folder_one_writes_it(tmp_path: Path, undisturb
     for err in losers:
         assert err == (
             f"Another sweep is writing to the folder {tmp_path / 'out'}; wait until it has ended, or give another "
-            "--out.\n"
+            "folder as --out.\n"
         )
     # One that came late found the folder finished and had nothing to say.
     assert sum("cells to compute" in err for err, _ in ended) == 1

@@ -91,7 +91,7 @@ def test_recipes_of_one_topology_share_a_pass_and_a_profile_runs_by_itself() -> 
         (
             {"budget": Budget(max_parameters=layout(DecoderConfig(blocks=2)).parameters)},
             {(1, "depth-scaled"), (1, "unscaled")},
-            "--max-parameters",
+            "raise the budget of parameters",
         ),
         (
             {"sizes": (DecoderConfig(), DecoderConfig(positions=8)), "batches": (TWO_ROWS,)},

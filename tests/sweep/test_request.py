@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from core.command.line import sweep_line
 from core.command.sweep import command, grid_from
 from core.decoder.base_draw import Distribution
 from core.decoder.config import Budget, DecoderConfig
@@ -28,7 +29,7 @@ REQUESTS = [
 
 @pytest.mark.parametrize("request_", REQUESTS)
 def test_the_printed_command_describes_the_same_grid(request_: SweepRequest) -> None:
-    words = shlex.split(request_.command("some folder"))
+    words = shlex.split(sweep_line(request_, "some folder"))
     assert words[:4] == ["python", "-m", "core", "sweep"]
     context = command.make_context("sweep", words[4:])
     assert context.params["out"] == "some folder"
@@ -55,7 +56,7 @@ def test_a_grid_of_everything_is_that_of_the_command_line() -> None:
 
 
 def test_the_defaults_are_the_verbs() -> None:
-    assert SweepRequest().command() == "python -m core sweep --out sweep"
+    assert sweep_line(SweepRequest()) == "python -m core sweep --out sweep"
     assert SweepRequest().grid().digest == SweepGrid().digest
 
 

@@ -1,0 +1,26 @@
+"""A form of a page as the command line that does the same."""
+
+from __future__ import annotations
+
+import shlex
+
+from core.sweep.request import LISTS, RANDOM, TEXT, SweepRequest
+
+
+def sweep_line(request: SweepRequest, folder: str = "sweep") -> str:
+    """The command line that computes the same cells into the same store and writes its tables to `folder`."""
+    default = SweepRequest()
+    words = ["python", "-m", "core", "sweep"]
+    for name in LISTS:
+        if getattr(request, name) != getattr(default, name):
+            words += ["--" + name.replace("_", "-"), getattr(request, name)]
+    if request.recipes != default.recipes:
+        words += ["--recipe", ",".join(request.recipes)]
+    if request.input == TEXT:
+        words += ["--text", request.text]
+    elif request.input == RANDOM:
+        words += ["--lengths", request.lengths, "--rows", request.rows]
+        words += ["--token-seed", str(request.token_seed)] if request.token_seed else []
+    if (request.band_lower, request.band_upper) != (default.band_lower, default.band_upper):
+        words += ["--band", f"{request.band_lower!r},{request.band_upper!r}"]
+    return shlex.join([*words, "--out", folder])
