@@ -28,14 +28,15 @@ def run_in_processes(run: SweepRun, workers: int) -> Iterator[int]:
     """Finish `run` in `workers` processes; yields the number of finished cells when a worker has started and after
     every task.
 
-    Results are stored by this process alone, as they arrive. Raises `SweepError` where workers are lost again and
-    again.
+    Results are stored by this process alone, as they arrive. A lost worker takes down the others, so the last try goes
+    one at a time from the other end: cells that end every worker are left alone with their task. Raises `SweepError`
+    where workers are lost again and again.
     """
     lost = 0
     while run.pending:
-        before = run.done
+        before, is_last = run.done, lost == MAX_TRIES - 1
         try:
-            yield from _run_once(run, workers)
+            yield from _run_once(run, 1 if is_last else workers, backwards=is_last)
         except BrokenProcessPool as error:
             lost = 1 if run.done > before else lost + 1
             if lost == MAX_TRIES:
@@ -45,11 +46,11 @@ def run_in_processes(run: SweepRun, workers: int) -> Iterator[int]:
                 ) from error
 
 
-def _run_once(run: SweepRun, workers: int) -> Iterator[int]:
+def _run_once(run: SweepRun, workers: int, *, backwards: bool) -> Iterator[int]:
     context = multiprocessing.get_context("spawn")
     theirs, ours = context.Pipe(duplex=False)
     pool = ProcessPoolExecutor(workers, context, _begin, (theirs,))
-    work = run.missing_work()
+    work = reversed(list(run.missing_work())) if backwards else run.missing_work()
     running: dict[Future[list[tuple[ChunkResult, float]]], list[Chunk]] = {}
     try:
         pool.submit(int).result()
