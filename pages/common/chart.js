@@ -36,11 +36,14 @@ function born(parentElement) {
   return plot;
 }
 
-// What hangs below the axes is placed in parts of their height, and would leave a figure that fills the screen.
+// What hangs below the axes is placed in parts of a height, and would leave its place on a whole screen.
 function hang(traces, layout, reserved, height) {
-  const hung = [layout.legend, ...traces.map((one) => one.colorbar)].filter((one) => one?.y < 0);
+  const hung = [layout.legend, ...traces.map((one) => one.colorbar)].filter(Boolean);
   const edges = layout.margin.t + layout.margin.b;
-  for (const one of hung) one.y *= (reserved - edges) / Math.max(height - edges, 1);
+  for (const one of hung) {
+    if (one.yref === "container") one.y *= reserved / Math.max(height, 1);
+    else if (one.y < 0) one.y *= (reserved - edges) / Math.max(height - edges, 1);
+  }
 }
 
 // A zoom outlives data that bring a range of their own; Plotly alone would go to that range.
