@@ -44,8 +44,18 @@ def test_a_page_is_accessible_in_dark_and_fits_a_telephone(visitor: Visit, name:
     tab = visitor(viewport=NARROW, color_scheme="dark")
     tab.open(f"/{name}", title)
     assert tab.overflowing() == []
+    assert tab.overprinted() == []
     assert tab.violations() == []
     assert tab.background() == BACKGROUNDS["dark"]
+
+
+def test_a_filled_button_reads_well_when_the_browser_s_theme_changes(visitor: Visit) -> None:
+    tab = visitor(color_scheme="light")
+    tab.open("/?view=Mend+it&blocks=64", "Residual health")
+    tab.page.emulate_media(color_scheme="dark")
+    assert tab.until(lambda: tab.background() == BACKGROUNDS["dark"])
+    tab.settle()
+    assert tab.violations() == []
 
 
 def test_the_report_and_a_figure_of_the_zip_draw_by_themselves(visitor: Visit, chromium: Any, tmp_path: Path) -> None:
