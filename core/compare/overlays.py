@@ -32,9 +32,9 @@ DEPTH_OVERLAY_COLUMNS = ("recipe", "seed", "blocks", "law", "measured", "predict
 
 INDEPENDENT = "branch variances added, no covariance"
 WITH_COVARIANCE = "branch variances and covariance added"
-UNIT_BRANCHES = "one unit of mean square an addition (1 + 2L from a unit input)"
+UNIT_BRANCHES = "one unit of mean square per addition, 1 + 2L"
 SQUARE_ROOT = "square-root growth from the first block's branches"
-GRADIENT = "terminal adjoint as 1/sqrt(L) from the shallowest depth"
+GRADIENT = "terminal adjoint as 1/sqrt(L) from the least depth"
 GRADIENT_BY_STREAM = "terminal adjoint as one over the last state's RMS"
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Chart", "Drawn", "Line", "Look", "Picture", "Ribbon", "Strip"]
 
 # Below the axes: the axis title, then the legend, which has room for two short names a row on a telephone.
-AXIS_ROOM, LEGEND_ROW, LEGEND_EDGE, SHORT_NAME = 62, 20, 12, 16
+AXIS_ROOM, LEGEND_ROW, LEGEND_EDGE, SHORT_NAME = 62, 20, 12, 18
 # Pixels above the axes and between them, where a chart does not say otherwise.
 HEAD, PLOT = 64, 212
 SLANTED_ROOM, ROW_PIXELS = 40, 48
@@ -120,7 +120,8 @@ class Chart:
         chart["margin"] |= {"t": HEAD, "b": foot, **({"l": 12} if self.rows else {})}
         chart["showlegend"] = told
         # Hung on the container it wraps at the width of the axes; a telephone would cut it off at the figure's width.
-        chart["legend"] |= {"yref": "container", "y": (foot - axis) / chart["height"], "tracegroupgap": 0}
+        below = {"yref": "container", "y": (foot - axis) / chart["height"]}
+        chart["legend"] |= {**below, "xref": "container", "x": 0, "tracegroupgap": 0}
 
     def _shapes(self, colors: Palette) -> list[dict[str, Any]]:
         found = []

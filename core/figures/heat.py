@@ -21,7 +21,9 @@ COLORS_OF: dict[Theme, tuple[tuple[str, str], tuple[str, str], tuple[str, str], 
     "light": (("#053061", "#2E77B5"), ("#9CC8E2", "#F4F6F8"), ("#F4F6F8", "#F6B795"), ("#D9583F", "#67001F")),
     "dark": (("#BFE3FF", "#56B4E9"), ("#1F4E6E", "#20252E"), ("#20252E", "#7A4A12"), ("#F09B2D", "#FFF0C2")),
 }
-CELL_PIXELS, EDGE_PIXELS = 30, 190
+CELL_PIXELS, HEAD = 30, 64
+# Below the cells, in pixels: the axis title, the bar of colours with its numbers and words, the legend.
+AXIS_ROOM, FOOT = 52, 150
 OUTSIDE = "outside the band"
 
 
@@ -40,11 +42,11 @@ class Heat:
         """The figure."""
         colors, category = PALETTES[theme], {"type": "category", "showgrid": False}
         name = plain(self.cells["recipe"].iloc[0]) if len(self.cells) else ""
-        height = EDGE_PIXELS + CELL_PIXELS * max(2, len(self.depths))
-        chart = layout(heading(self.title, name), "seed", "depth L, blocks", theme=theme, height=height)
+        plot = CELL_PIXELS * max(2, len(self.depths))
+        chart = layout(heading(self.title, name), "seed", "depth L, blocks", theme=theme, height=HEAD + plot + FOOT)
         chart["xaxis"] |= {**category, **_edges(self.seeds), "nticks": 12, "tickangle": 0}
         chart["yaxis"] |= {**category, **_edges([str(blocks) for blocks in self.depths])}
-        chart["margin"] |= {"b": 132}
+        chart["margin"] |= {"t": HEAD, "b": FOOT}
         chart["legend"] |= {"yref": "container", "y": 0.01, "yanchor": "bottom"}
         outside = self.cells[self.cells["band"].isin(("below", "above"))]
         squares = _points(self.cells, {"symbol": "square", "color": colors.paper, "size": 12}, 0.0)
@@ -54,7 +56,7 @@ class Heat:
             "marker": {"symbol": "x-thin", "size": 8, "line": {"width": 2, "color": colors.ink}},
         }  # fmt: skip
         crosses = _points(outside, thin, 1.0) | {"name": OUTSIDE}
-        return assembled([self._map(theme), squares, crosses, key], chart)
+        return assembled([self._map(theme, -AXIS_ROOM / plot), squares, crosses, key], chart)
 
     @property
     def title(self) -> str:
@@ -90,7 +92,7 @@ class Heat:
             f"{worst['seed']} and {worst['blocks']} blocks."
         )
 
-    def _map(self, theme: Theme) -> dict[str, Any]:
+    def _map(self, theme: Theme, bar: float) -> dict[str, Any]:
         drawn = self.cells[(self.cells["ratio"] > 0) & (self.cells["ratio"] < math.inf)]
         columns = zip(drawn["blocks"], drawn["seed"], drawn["ratio"], strict=True)
         exponents = {(int(blocks), seed): math.log10(ratio) for blocks, seed, ratio in columns}
@@ -103,7 +105,7 @@ class Heat:
             "zmin": least, "zmax": most, "colorscale": _scale(least, low, high, most, theme), "xgap": 1, "ygap": 1,
             "hoverinfo": "skip",
             "colorbar": {
-                "orientation": "h", "y": -0.2, "yanchor": "top", "yref": "paper", "thickness": 12, "len": 1,
+                "orientation": "h", "y": bar, "yanchor": "top", "yref": "paper", "thickness": 12, "len": 1,
                 "outlinewidth": 0, "tickvals": ticks,
                 "ticktext": [f"<b>{10**tick:g}</b>" if tick in (low, high) else f"{10**tick:g}" for tick in ticks],
                 "title": {"text": "ratio; <b>the band's limits</b> in bold", "side": "bottom", "font": {"size": 12}},

@@ -21,10 +21,10 @@ DEPTH_TITLES = {
     "largest_adjoint_ratio": ("Largest adjoint ratio", "max over sites of G<sub>s</sub> / G<sub>2L</sub>"),
 }
 MEASURE_AXES = {
-    "contribution_to_stream": "RMS(contribution) / RMS(stream)",
+    "contribution_to_stream": "RMS ratio to the stream",
     "cosine": "cosine of contribution and stream",
     "contribution_rms": "RMS of what the stream gains",
-    "raw_rms": "RMS before coefficient and output norm",
+    "raw_rms": "RMS before coefficient and norm",
 }
 BRANCH_TITLES = {"attention": "Attention", "feed_forward": "Feed-forward"}
 TOKEN_RIBBONS = (("q05", "q95", "5 to 95 % of tokens", 0.14), ("q25", "q75", "middle half of tokens", 0.3))

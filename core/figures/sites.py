@@ -25,9 +25,9 @@ RMS_AXES: dict[Quantity, str] = {
     "adjoint": "G<sub>s</sub>, RMS, nats per unit of state",
 }
 CONTRIBUTION_TITLES = {
-    "contribution_to_stream": ("Contribution to stream", "RMS(contribution) / RMS(stream)"),
+    "contribution_to_stream": ("Contribution to stream", "RMS ratio to the stream"),
     "contribution_rms": ("Contribution", "RMS of what the stream gains"),
-    "raw_rms": ("Raw branch output", "RMS before coefficient and output norm"),
+    "raw_rms": ("Raw branch output", "RMS before coefficient and norm"),
     "cosine": ("Contribution and stream", "cosine, all valid features pooled"),
 }
 SITE_AXIS = "residual site s (0 is the input)"

@@ -9,7 +9,6 @@ from __future__ import annotations
 import streamlit as st
 
 from core.figures.style import PALETTES
-from pages.common.panels import theme
 
 # A change of the address that stays on the path replaces the entry. On the way to another page the server changes the
 # address of the page that is left too, which gets back what it had when the visitor acted.
@@ -30,12 +29,12 @@ if (!history.onePerPage) {
 </script>
 """
 # What has the theme's primary colour as its ground. No single colour reads well both as the ground of white text and as
-# text on the dark page, so there the ink changes instead.
+# text on the dark page, so there the ink changes instead; by the browser, which may change its theme without a run.
 FILLED = ('button[kind^="primary"]:not(:disabled) *', '[data-testid="stMultiSelect"] [data-tag] *')
 
 
 def prepare() -> None:
     """Install the script, once for each tab, and the style; to be drawn where nothing stands below it."""
     st.html(SCRIPT, unsafe_allow_javascript=True)
-    if theme() == "dark":
-        st.html(f"<style>{', '.join(FILLED)} {{ color: {PALETTES['dark'].paper} !important; }}</style>")
+    ink = f"light-dark({PALETTES['light'].paper}, {PALETTES['dark'].paper})"
+    st.html(f"<style>{', '.join(FILLED)} {{ color: {ink} !important; }}</style>")

@@ -28,6 +28,7 @@ function born(parentElement) {
   plot.watcher = new ResizeObserver(() => {
     const { width, height } = plot.getBoundingClientRect();
     const size = plot._fullLayout;
+    if (size && Math.abs(width - size.width) > 1) heighten(plot, 0);
     if (size && width > 0 && (Math.abs(width - size.width) > 1 || Math.abs(height - size.height) > 1)) {
       plot.redraw();
     }
@@ -36,11 +37,32 @@ function born(parentElement) {
   return plot;
 }
 
-// What hangs below the axes is placed in parts of their height, and would leave a figure that fills the screen.
+// A narrow column breaks a legend into more rows than have room below the axes; the figure grows by what is missing.
+function heighten(plot, pixels) {
+  plot.grown = pixels;
+  plot.style.height = `${plot.reserved + pixels}px`;
+}
+
+function grow(plot, layout) {
+  const { height } = layout;
+  layout.height += plot.grown;
+  layout.margin.b += plot.grown;
+  if (layout.legend?.yref === "container") layout.legend.y = (layout.legend.y * height + plot.grown) / layout.height;
+}
+
+function missing(plot) {
+  const legend = plot.querySelector(".legend");
+  return legend ? Math.ceil(legend.getBoundingClientRect().bottom - plot.getBoundingClientRect().bottom) : 0;
+}
+
+// What hangs below the axes is placed in parts of a height, and would leave its place on a whole screen.
 function hang(traces, layout, reserved, height) {
-  const hung = [layout.legend, ...traces.map((one) => one.colorbar)].filter((one) => one?.y < 0);
+  const hung = [layout.legend, ...traces.map((one) => one.colorbar)].filter(Boolean);
   const edges = layout.margin.t + layout.margin.b;
-  for (const one of hung) one.y *= (reserved - edges) / Math.max(height - edges, 1);
+  for (const one of hung) {
+    if (one.yref === "container") one.y *= reserved / Math.max(height, 1);
+    else if (one.y < 0) one.y *= (reserved - edges) / Math.max(height - edges, 1);
+  }
 }
 
 // A zoom outlives data that bring their own range; Plotly alone would go to that range.
@@ -66,15 +88,17 @@ function inSight(plot) {
 
 export default function ({ data, parentElement, setTriggerValue }) {
   const plot = parentElement.querySelector(":scope > .depthscope-figure") ?? born(parentElement);
-  const reserved = JSON.parse(data.figure).layout.height;
+  plot.reserved = JSON.parse(data.figure).layout.height;
   plot.setAttribute("aria-label", data.alt);
-  plot.style.height = `${reserved}px`;
+  heighten(plot, plot.grown ?? 0);
   const turn = (plot.turn = (plot.turn ?? 0) + 1);
   const draw = (Plotly) => {
     if (turn !== plot.turn || !plot.isConnected) return;
     const { data: traces, layout } = JSON.parse(data.figure);
     const axes = Object.keys(layout).filter((name) => /^[xy]axis/.test(name));
     const given = Object.fromEntries(axes.map((name) => [name, layout[name].range && [...layout[name].range]]));
+    grow(plot, layout);
+    const reserved = layout.height;
     delete layout.height;
     layout.autosize = true;
     layout.uirevision = kept(traces, axes, layout);
@@ -82,6 +106,8 @@ export default function ({ data, parentElement, setTriggerValue }) {
     if (plot.layout?.uirevision === layout.uirevision) zoom(plot, axes, layout);
     Plotly.react(plot, traces, layout, { ...data.config, responsive: false, modeBarButtonsToAdd: [FULLSCREEN] });
     plot.given = given;
+    // The observer of the size draws it again.
+    if (missing(plot) > 0) heighten(plot, plot.grown + missing(plot));
     // Home and a double click go to the range of these data, not to that of the first ones.
     for (const name of axes) {
       const axis = plot._fullLayout[name];

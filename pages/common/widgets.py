@@ -93,7 +93,8 @@ class Control:
         if self.kind == "text":
             return st.text_input(self.label, self.default, placeholder=self.placeholder, **common)
         if self.kind == "segments":
-            return st.segmented_control(self.label, self.options, default=self.default, required=True, **common)
+            fixed: dict[str, Any] = {"default": self.default, "required": True, "wrap": True}
+            return st.segmented_control(self.label, self.options, **fixed, **common)
         if self.kind == "toggle":
             return st.toggle(self.label, self.default, **common)
         if self.kind == "among":

@@ -46,6 +46,20 @@ OVERFLOW = """
   return !inner && r.width > 0 && r.right > innerWidth + 1 && getComputedStyle(e).position !== 'absolute';
 }).map(e => e.tagName + '.' + String(e.className).slice(0, 60) + ' ' + e.textContent.slice(0, 40)).slice(0, 5)
 """
+# Words in figures that lie on one another or on the ticks of the horizontal axis, and legends cut off below.
+OVERPRINTED = """
+[...document.querySelectorAll('.depthscope-figure')].flatMap(plot => {
+  const seen = selector => [...plot.querySelectorAll(selector)].filter(e => e.getBoundingClientRect().width > 0);
+  const words = seen('.gtitle, .xtitle, .ytitle, .legend, .colorbar text');
+  const cut = seen('.legend').filter(e => e.getBoundingClientRect().bottom > plot.getBoundingClientRect().bottom);
+  const printed = words.flatMap(one => [...words, ...seen('.xtick text')].filter(other => {
+    const [a, b] = [one.getBoundingClientRect(), other.getBoundingClientRect()];
+    const apart = a.right <= b.left + 1 || b.right <= a.left + 1 || a.bottom <= b.top + 1 || b.bottom <= a.top + 1;
+    return one !== other && !apart;
+  }).map(other => `${one.textContent.slice(0, 40)} on ${other.textContent.slice(0, 40)}`));
+  return [...printed, ...cut.map(e => `${e.textContent.slice(0, 40)} is cut`)];
+})
+"""
 BACKGROUNDS = {"light": "rgb(255, 255, 255)", "dark": "rgb(14, 17, 23)"}
 # Patience, not a measure: a machine that does other work answers late.
 START_SECONDS = 180
@@ -189,6 +203,10 @@ class Visitor:
         """The first few elements that reach beyond the right edge of the screen."""
         self.page.wait_for_function(STILL)
         return list(self.page.evaluate(OVERFLOW))
+
+    def overprinted(self) -> list[str]:
+        """The words in figures that lie on other words or are cut off below."""
+        return list(self.page.evaluate(OVERPRINTED))
 
     def background(self) -> str:
         """The colour behind the app."""

@@ -114,6 +114,7 @@ def test_every_view_is_accessible_and_fits_a_narrow_screen(visitor: Visit, schem
         opened(tab, f"{SMALL}&sweep_view={view.replace(' ', '+')}")
         assert tab.page.get_by_role("tab", name=view).get_attribute("aria-selected") == "true"
         assert tab.overflowing() == [], view
+        assert tab.overprinted() == [], view
         assert tab.violations() == [], view
     assert tab.background() == BACKGROUNDS[scheme]
 

@@ -122,6 +122,7 @@ def test_the_whole_screen_has_the_legend_too_and_no_button_sends_a_figure_away(v
     assert not any("Share" in title for title in before["buttons"])
     _to_height(tab, figure, 1000)
     assert figure.evaluate(STATE)["legend"] < 0
+    assert tab.overprinted() == []
     _to_height(tab, figure, before["height"])
     assert figure.evaluate(STATE)["legend"] == before["legend"] < 0
 

@@ -28,6 +28,10 @@ from tests.browser.harness import BACKGROUNDS
 
 PAGES = [(entry.name, entry.title) for entry in navigation.ENTRIES.values()]
 NARROW = {"width": 390, "height": 844}
+WHOLE_LEGENDS = """
+[...document.querySelectorAll('.js-plotly-plot')].every(plot => [...plot.querySelectorAll('.legend')].every(
+  legend => legend.getBoundingClientRect().bottom <= plot.getBoundingClientRect().bottom))
+"""
 pytestmark = pytest.mark.heavy
 
 
@@ -35,6 +39,7 @@ pytestmark = pytest.mark.heavy
 def test_a_page_is_accessible_in_light(visitor: Visit, name: str, title: str) -> None:
     tab = visitor(color_scheme="light")
     tab.open(f"/{name}", title)
+    assert tab.overprinted() == []
     assert tab.violations() == []
     assert tab.background() == BACKGROUNDS["light"]
 
@@ -44,8 +49,18 @@ def test_a_page_is_accessible_in_dark_and_fits_a_telephone(visitor: Visit, name:
     tab = visitor(viewport=NARROW, color_scheme="dark")
     tab.open(f"/{name}", title)
     assert tab.overflowing() == []
+    assert tab.overprinted() == []
     assert tab.violations() == []
     assert tab.background() == BACKGROUNDS["dark"]
+
+
+def test_a_filled_button_reads_well_when_the_browser_s_theme_changes(visitor: Visit) -> None:
+    tab = visitor(color_scheme="light")
+    tab.open("/?view=Mend+it&blocks=64", "Residual health")
+    tab.page.emulate_media(color_scheme="dark")
+    assert tab.until(lambda: tab.background() == BACKGROUNDS["dark"])
+    tab.settle()
+    assert tab.violations() == []
 
 
 def test_the_report_and_a_figure_of_the_zip_draw_by_themselves(visitor: Visit, chromium: Any, tmp_path: Path) -> None:
@@ -53,7 +68,7 @@ def test_the_report_and_a_figure_of_the_zip_draw_by_themselves(visitor: Visit, c
     tab.open("/", "Residual health")
     with zipfile.ZipFile(io.BytesIO(tab.download("download-residual-health-zip").read_bytes())) as archive:
         archive.extractall(tmp_path)
-    room = chromium.new_context()
+    room = chromium.new_context(viewport=NARROW)
     try:
         for file, figures in (("report.html", 5), ("figures/adjoint-ratio.html", 1)):
             page = room.new_page()
@@ -65,6 +80,7 @@ def test_the_report_and_a_figure_of_the_zip_draw_by_themselves(visitor: Visit, c
             )
             page.goto((tmp_path / file).as_uri())
             page.wait_for_function(f"document.querySelectorAll('.gtitle').length === {figures}")
+            page.wait_for_function(WHOLE_LEGENDS)
             assert errors == []
             assert all(url.startswith(("file:", "data:", "blob:")) for url in requests)
             page.close()

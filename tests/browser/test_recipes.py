@@ -95,3 +95,12 @@ def test_a_narrow_screen_shows_diagrams_and_labels_whole(visitor: Visit) -> None
         ".filter(([, r]) => r.left < frame.left || r.right > frame.right).map(([text]) => text); })"
     )
     assert cut == []
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("view", ["Contributions", "Theory"])
+def test_a_narrow_screen_shows_controls_and_legends_whole(visitor: Visit, view: str) -> None:
+    tab = visitor(viewport={"width": 390, "height": 844})
+    tab.open(f"/recipes?compare_view={view}&compare=unscaled&compare=gpt2&compare_seeds=4", "Recipes")
+    assert tab.overflowing() == []
+    assert tab.overprinted() == []
