@@ -73,9 +73,9 @@ def test_without_the_library_the_words_stand_where_the_figure_would(visitor: Vis
     tab = visitor()
     tab.page.route("**/plotly-*.min.js", lambda route: route.abort())
     tab.page.goto(tab.address)
-    tab.page.locator(FIGURE, has_text="depth-scaled starts at 1").wait_for()
+    tab.page.locator(FIGURE, has_text="depth-scaled: from 1 at 0 to").wait_for()
     assert tab.page.locator(FIGURE).get_attribute("role") == "figure"
-    assert "residual sites" in str(tab.page.locator(FIGURE).get_attribute("aria-label"))
+    assert str(tab.page.locator(FIGURE).get_attribute("aria-label")).startswith("Activation ratio")
 
 
 def test_the_library_is_the_pinned_package_s_own_kept_for_ever(server: str) -> None:
