@@ -7,7 +7,7 @@ import pickle
 
 import pytest
 
-from core.audit.isolation import answer
+from core.audit.sandbox.isolation import answer
 from core.cli import REMEDIES, run
 from core.decoder.config import Budget, DecoderConfig
 from core.errors import BudgetError, DepthscopeError, InitializationError, Remedy

@@ -16,8 +16,8 @@ __getattr__, __dir__, __all__ = public(
     __name__,
     {
         "core.audit.run": ("audit", "observe_module"),
-        "core.audit.result": ("AuditResult", "ModelFacts"),
-        "core.audit.discovery": ("Discovery", "Site"),
-        "core.audit.proof": ("Identity", "Intervention"),
+        "core.audit.report.result": ("AuditResult", "ModelFacts"),
+        "core.audit.trace.discovery": ("Discovery", "Site"),
+        "core.audit.trace.proof": ("Identity", "Intervention"),
     },
 )

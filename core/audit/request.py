@@ -11,8 +11,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from core.audit.confine import DEFAULT_MEMORY, DEFAULT_SECONDS, check_limits
 from core.audit.initialization.request import AUTO, checked_rule, checked_sigma
+from core.audit.sandbox.confine import DEFAULT_MEMORY, DEFAULT_SECONDS, check_limits
 from core.decoder.config import Budget
 from core.errors import AuditError, ConfigError, Remedy, shown
 from core.numerals import SPACES, checked_seed, finite_number
@@ -75,7 +75,7 @@ class AuditRequest:
         return Budget(max_parameters=self.max_parameters)
 
     def task(self, model: Mapping[str, Any], batch: Any = None) -> dict[str, Any]:
-        """The task of `core.audit.tasks` for a screened model and a batch's document, None for a small random one."""
+        """The task of `sandbox.tasks` for a screened model and a batch's document, None for a small random one."""
         return {
             **model,
             "seed": self.seed,

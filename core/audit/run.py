@@ -10,13 +10,13 @@ import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
 
-from core.audit.discovery import Discovery, discover
-from core.audit.guard import undisturbed
-from core.audit.inputs import model_inputs
-from core.audit.proof import Identity, prove
-from core.audit.recorder import DEFAULT_BYTES
-from core.audit.result import AuditResult, ModelFacts, observed
-from core.audit.tape import tape_of
+from core.audit.report.result import AuditResult, ModelFacts, observed
+from core.audit.sandbox.guard import undisturbed
+from core.audit.trace.discovery import Discovery, discover
+from core.audit.trace.inputs import model_inputs
+from core.audit.trace.proof import Identity, prove
+from core.audit.trace.recorder import DEFAULT_BYTES
+from core.audit.trace.tape import tape_of
 from core.errors import (
     AuditError,
     DepthscopeError,

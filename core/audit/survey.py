@@ -16,9 +16,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from core.audit.confine import check_limits, confine
-from core.audit.isolation import died
 from core.audit.request import families as known_families
+from core.audit.sandbox.confine import check_limits, confine
+from core.audit.sandbox.isolation import died
 from core.errors import AuditError, DepthscopeError
 
 DEPTHS = (2, 4)
@@ -66,10 +66,10 @@ def survey(
 
 def survey_row(family: str) -> Row:
     """Build and audit one family at both depths, in this process; every failure is the row's reason."""
-    from core.audit.inputs import random_batch
+    from core.audit.intake.shrink import VOCABULARY
     from core.audit.run import audit
-    from core.audit.shrink import VOCABULARY
-    from core.audit.tasks import special_ids
+    from core.audit.sandbox.tasks import special_ids
+    from core.audit.trace.inputs import random_batch
 
     row = empty_row(family, known_families().get(family, ""))
     outcomes: list[Row] = []
@@ -90,8 +90,8 @@ def survey_row(family: str) -> Row:
 
 
 def _built(family: str, blocks: int) -> Any:
-    from core.audit.family import family_settings
-    from core.audit.hub import built_config, built_model, model_class_of
+    from core.audit.intake.family import family_settings
+    from core.audit.intake.hub import built_config, built_model, model_class_of
 
     model_class = model_class_of(family)
     config = built_config(model_class.config_class, family_settings(family, blocks))
@@ -168,14 +168,14 @@ def _preload() -> None:
     """Import in the parent what every child needs; nothing is computed, so that forking stays safe."""
     import torch
 
-    from core.audit.hub import library
+    from core.audit.intake.hub import library
 
     torch.set_num_threads(1)
     transformers = library()
     for name in ("LlamaForCausalLM", "GPT2LMHeadModel", "MixtralForCausalLM", "MambaForCausalLM", "BertLMHeadModel"):
         getattr(transformers, name, None)
     import core.audit.run
-    import core.audit.tasks  # noqa: F401
+    import core.audit.sandbox.tasks  # noqa: F401
 
 
 def _start(family: str, seconds: int, memory: int) -> _Child:

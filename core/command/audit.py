@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from core.audit.confine import DEFAULT_MEMORY, DEFAULT_SECONDS
-from core.audit.gate import REFUSED, Gate, findings_of, readable_conformance
-from core.audit.gate_golden import read_golden
-from core.audit.gate_outputs import Outcome, judge_outputs, write_outputs
 from core.audit.initialization.request import AUTO
-from core.audit.target import callable_task, names_callable, screened_task
+from core.audit.intake.target import callable_task, names_callable, screened_task
+from core.audit.report.gate import REFUSED, Gate, findings_of, readable_conformance
+from core.audit.report.golden import read_golden
+from core.audit.report.outputs import Outcome, judge_outputs, write_outputs
+from core.audit.sandbox.confine import DEFAULT_MEMORY, DEFAULT_SECONDS
 from core.cli import DONE, GATE_FAILED
 from core.command import options as opt
 from core.command.progress import progress
@@ -161,8 +161,8 @@ def _batch(path: str | None) -> JsonValue:
 
 def _audit_path(options: dict[str, Any], request: AuditRequest, batch: JsonValue, told: Told) -> dict[str, Any]:
     with screened_task(options["model"], request.budget, shrink=options["shrink"]) as model:
-        from core.audit.isolation import run_isolated
         from core.audit.request import checked_family
+        from core.audit.sandbox.isolation import run_isolated
 
         checked_family(model["family"])
         task = request.task(model, batch)
@@ -173,7 +173,7 @@ def _audit_callable(options: dict[str, Any], request: AuditRequest, batch: JsonV
     """The user's own code runs as in any script of theirs, but in a process that can be ended."""
     if options["shrink"]:
         raise BatchError("--shrink changes a config; a callable decides its own sizes, so leave it out.")
-    from core.audit.isolation import run_isolated
+    from core.audit.sandbox.isolation import run_isolated
 
     task = request.task(callable_task(options["model"]), batch)
     return run_isolated(task, memory=request.max_memory, seconds=request.max_seconds, told=told)

@@ -13,8 +13,8 @@ from typing import Any
 import click
 
 from core import __version__
-from core.audit.confine import OFFLINE, check_limits
 from core.audit.request import families
+from core.audit.sandbox.confine import OFFLINE, check_limits
 from core.audit.survey import COLUMNS, FAMILY_BYTES, FAMILY_SECONDS, survey
 from core.audit.survey_table import MANIFEST, SCHEMA, TABLE, survey_counts, survey_manifest, survey_state
 from core.command import options as opt

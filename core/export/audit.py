@@ -9,8 +9,8 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
-from core.audit.gate_junit import junit_report
-from core.audit.gate_sarif import sarif_report
+from core.audit.report.junit import junit_report
+from core.audit.report.sarif import sarif_report
 from core.export.bundle import Contents
 from core.export.manifest import package_version
 from core.export.observe import site_figures

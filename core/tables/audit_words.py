@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from core.audit.gate import findings_of, nothing_judged
 from core.audit.initialization.findings import VERDICTS, Severity, severity
+from core.audit.report.gate import findings_of, nothing_judged
 from core.health.band import DEFAULT_BAND
 from core.health.diagnosis import compared, diagnose_arm
 from core.lab.view import plural

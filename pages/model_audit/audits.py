@@ -12,10 +12,10 @@ from typing import Any
 
 import streamlit as st
 
-from core.audit.confine import DEFAULT_MEMORY, DEFAULT_SECONDS
-from core.audit.isolation import Child
+from core.audit.intake.target import family_task, path_task
 from core.audit.request import STAGES, AuditRequest, require_library
-from core.audit.target import family_task, path_task
+from core.audit.sandbox.confine import DEFAULT_MEMORY, DEFAULT_SECONDS
+from core.audit.sandbox.isolation import Child
 from core.errors import AuditError, DepthscopeError
 from pages.common import allowance, jobs, panels
 from pages.model_audit import uploads

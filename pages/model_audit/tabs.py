@@ -10,8 +10,8 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from core.audit.gate import findings_of
 from core.audit.initialization.findings import NOTHING
+from core.audit.report.gate import findings_of
 from core.export.audit import FILES, gate_file
 from core.figures.audit import writer_profile_figure
 from core.lab.view import plural

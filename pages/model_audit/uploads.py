@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 import streamlit as st
 
-from core.audit.target import received
+from core.audit.intake.target import received
 from core.errors import DepthscopeError
 from pages.common import panels
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from core.audit.hub import allowed, built_config, built_model, library, model_class_of
+from core.audit.intake.hub import allowed, built_config, built_model, library, model_class_of
 
 SIZES = {
     "vocab_size": 96,

@@ -13,9 +13,9 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from core.audit.confine import OFFLINE
-from core.audit.isolation import answer, died, run_isolated
-from core.audit.tasks import build_target, special_ids
+from core.audit.sandbox.confine import OFFLINE
+from core.audit.sandbox.isolation import answer, died, run_isolated
+from core.audit.sandbox.tasks import build_target, special_ids
 from core.cli import run
 from core.errors import AuditError, BudgetError
 from tests.audit.families import GPT2, SIZES, family
@@ -203,7 +203,7 @@ def test_a_child_past_its_limits_is_one_sentence() -> None:
 
 
 def test_without_the_library_one_sentence_says_how_to_get_it(monkeypatch: Any) -> None:
-    from core.audit import hub
+    from core.audit.intake import hub
 
     hub.library.cache_clear()
     monkeypatch.setitem(sys.modules, "transformers", None)
@@ -229,7 +229,7 @@ def test_a_child_reaches_nothing_outside() -> None:
     """In a confined process connections, processes, pickles and large files are refused."""
     script = (
         "import os, socket, subprocess, pickle, tempfile\n"
-        "from core.audit.confine import confine\n"
+        "from core.audit.sandbox.confine import confine\n"
         "confine(2**30, 60)\n"
         "def tried(action):\n"
         "    try:\n        action()\n    except Exception as error:\n        return type(error).__name__\n"
@@ -249,9 +249,7 @@ def test_a_child_reaches_nothing_outside() -> None:
 
 def test_a_library_that_is_imported_already_is_taken_as_it_is() -> None:
     """It has asked which other libraries there are, and none of them may be gone since."""
-    script = (
-        "import transformers\nfrom core.audit.hub import library, model_class_of\nlibrary()\nmodel_class_of('gpt2')\n"
-    )
+    script = "import transformers\nfrom core.audit.intake.hub import library, model_class_of\nlibrary()\nmodel_class_of('gpt2')\n"
     environment = {**os.environ, **OFFLINE, "PYTHONPATH": os.getcwd()}
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=False)
     assert (done.returncode, done.stderr) == (0, "")

@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn import functional
 
 from core.audit import audit, observe_module
-from core.audit.config_file import screen_config
+from core.audit.intake.config_file import screen_config
 from core.decoder.batch import Batch
 from core.decoder.config import Budget, DecoderConfig
 from core.errors import BudgetError, ObservationError

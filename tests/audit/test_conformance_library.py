@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import torch
 
-from core.audit.gate_golden import check_golden
 from core.audit.initialization.judge import Judgement, judge, judged_document
-from core.audit.inputs import random_batch
+from core.audit.report.golden import check_golden
 from core.audit.run import audit
+from core.audit.trace.inputs import random_batch
 from core.decoder.config import DecoderConfig
 from tests.audit.drawn import kinds
 from tests.audit.plain import PlainDecoder

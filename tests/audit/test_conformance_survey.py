@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import torch
 
-from core.audit.family import family_settings
-from core.audit.hub import built_config, built_model, model_class_of
+from core.audit.intake.family import family_settings
+from core.audit.intake.hub import built_config, built_model, model_class_of
 from core.audit.survey import DEPTHS, survey_row
 
 pytest.importorskip("transformers")

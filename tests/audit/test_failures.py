@@ -8,8 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from core.audit import run, tasks, worker
-from core.audit.fault import Trial
+from core.audit import run
+from core.audit.intake.fault import Trial
+from core.audit.sandbox import tasks, worker
 from core.errors import AuditError, InternalError
 from core.health import observe_module
 from core.numerals import finite_number

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from core.audit.fault import Trial, faulty_keys
-from core.audit.tasks import build_target, run_task
-from core.audit.worker import reply_to
+from core.audit.intake.fault import Trial, faulty_keys
+from core.audit.sandbox.tasks import build_target, run_task
+from core.audit.sandbox.worker import reply_to
 from core.errors import AuditError, BudgetError, DepthscopeError, InternalError
 from tests.audit.families import GPT2, SIZES
 from tests.audit.test_build import own_generator, task
@@ -23,7 +23,7 @@ LLAMA: dict[str, Any] = {"model_type": "llama", **SIZES, "num_hidden_layers": 2,
 
 def refusal(settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> str:
     """The sentence of an audit that is not confined, for this process lives on."""
-    monkeypatch.setattr("core.audit.tasks.confine", lambda memory, seconds: None)
+    monkeypatch.setattr("core.audit.sandbox.tasks.confine", lambda memory, seconds: None)
     reply = reply_to(task(settings), 2**31, 300, lambda name: None)
     assert reply["kind"] != InternalError.__name__
     sentence = reply["sentence"]
@@ -131,8 +131,8 @@ def test_a_fault_of_the_audit_is_not_the_model_s(monkeypatch: pytest.MonkeyPatch
     def fails(*words: Any, **options: Any) -> None:
         raise IndexError("tuple index out of range")
 
-    monkeypatch.setattr("core.audit.tasks.confine", lambda memory, seconds: None)
-    monkeypatch.setattr("core.audit.tasks.judged_document", fails)
+    monkeypatch.setattr("core.audit.sandbox.tasks.confine", lambda memory, seconds: None)
+    monkeypatch.setattr("core.audit.sandbox.tasks.judged_document", fails)
     reply = reply_to(task(LLAMA), 2**31, 300, lambda name: None)
     assert reply["kind"] == InternalError.__name__
     assert reply["sentence"].startswith("An internal error, IndexError in test_faulty_settings.py")

@@ -12,14 +12,14 @@ from urllib.parse import urlsplit
 import pytest
 from jsonschema import Draft4Validator
 
-from core.audit.gate import gate_fails, readable_conformance
-from core.audit.gate_golden import check_golden
-from core.audit.gate_junit import junit_report
-from core.audit.gate_outputs import write_outputs
-from core.audit.gate_sarif import sarif_log, sarif_report
-from core.audit.gate_text import legal, relative_uri
 from core.audit.initialization.findings import MEANING, severity
 from core.audit.initialization.judge import judged_document
+from core.audit.report.gate import gate_fails, readable_conformance
+from core.audit.report.golden import check_golden
+from core.audit.report.junit import junit_report
+from core.audit.report.outputs import write_outputs
+from core.audit.report.sarif import sarif_log, sarif_report
+from core.audit.report.text import legal, relative_uri
 from core.audit.run import audit
 from core.errors import StorageError
 from core.strict_json import read_json

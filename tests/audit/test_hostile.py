@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from core.audit.archive import unpack_model
-from core.audit.config_file import paths_in, read_config, screen_config
-from core.audit.weight_files import read_header, screen_folder
+from core.audit.intake.archive import unpack_model
+from core.audit.intake.config_file import paths_in, read_config, screen_config
+from core.audit.intake.weight_files import read_header, screen_folder
 from core.cli import run
 from core.decoder.config import Budget
 from core.errors import AuditError, DepthscopeError

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from core.audit.confine import DEFAULT_MEMORY, LARGEST_MEMORY, LARGEST_SECONDS, check_limits, child_environment
-from core.audit.isolation import Child
+from core.audit.intake.target import family_task
 from core.audit.request import AuditRequest
+from core.audit.sandbox.confine import DEFAULT_MEMORY, LARGEST_MEMORY, LARGEST_SECONDS, check_limits, child_environment
+from core.audit.sandbox.isolation import Child
 from core.audit.survey import survey
-from core.audit.target import family_task
 from core.cli import run
 from core.errors import AuditError
 

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from jsonschema import Draft4Validator
 
-from core.audit.gate import findings_of, gate_fails, readable_conformance
-from core.audit.gate_golden import check_golden, golden_document
-from core.audit.gate_junit import junit_report
-from core.audit.gate_sarif import sarif_log
 from core.audit.initialization.findings import MEANING, NO_VERDICT, NOTHING, VERDICTS, Finding, severity, verdict_of
 from core.audit.initialization.judge import judge, judged_document
+from core.audit.report.gate import findings_of, gate_fails, readable_conformance
+from core.audit.report.golden import check_golden, golden_document
+from core.audit.report.junit import junit_report
+from core.audit.report.sarif import sarif_log
 from core.audit.run import audit
 from core.export.audit import audit_contents
 from core.export.bundle import report_text

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from core.audit.isolation import run_isolated
+from core.audit.intake.target import callable_task
 from core.audit.request import STAGES, AuditRequest
-from core.audit.target import callable_task
+from core.audit.sandbox.isolation import run_isolated
 from core.cli import run
 from tests.benchmarks.hostile_code import OWN
 

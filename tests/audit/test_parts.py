@@ -13,10 +13,10 @@ from torch import nn
 import core.health
 from core.audit import audit, observe_module
 from core.audit.initialization.weight_stats import distribution, standard_deviation
-from core.audit.inputs import model_inputs, random_batch, vocabulary_of
-from core.audit.layout import Layout
-from core.audit.names import ParameterNames, block_numbers, common_prefix, numbered
-from core.audit.result import topology
+from core.audit.report.result import topology
+from core.audit.trace.inputs import model_inputs, random_batch, vocabulary_of
+from core.audit.trace.layout import Layout
+from core.audit.trace.names import ParameterNames, block_numbers, common_prefix, numbered
 from core.decoder.batch import Batch
 from core.errors import BatchError, BudgetError, ObservationError
 from tests.audit import zoo

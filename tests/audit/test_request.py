@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from core.audit.family import family_settings
-from core.audit.isolation import Child
+from core.audit.intake.family import family_settings
+from core.audit.intake.target import family_task, received
 from core.audit.request import STAGES, WIDTHS, AuditRequest, parsed_sigma
-from core.audit.target import family_task, received
+from core.audit.sandbox.isolation import Child
 from core.errors import AuditError, ConfigError, RecipeError
 from tests.audit.families import GPT2
 

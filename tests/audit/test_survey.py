@@ -15,9 +15,9 @@ import torch
 
 from core import __version__
 from core.audit import survey as module
-from core.audit.family import family_settings
-from core.audit.hub import families
-from core.audit.shrink import small_settings, varied
+from core.audit.intake.family import family_settings
+from core.audit.intake.hub import families
+from core.audit.intake.shrink import small_settings, varied
 from core.audit.survey import COLUMNS, FAMILY_SECONDS, survey, survey_row
 from core.audit.survey_table import SHIPPED, shipped_survey, state_counts, survey_counts, survey_manifest
 from core.cli import run

@@ -101,7 +101,7 @@ class _Forked:
     def __init__(self, command: list[str], **options: Any) -> None:
         from core.audit import worker
 
-        assert command[1:] == ["-m", "core.audit.worker"]
+        assert command[1:] == ["-m", "core.audit.sandbox.worker"]
         relays = options["stderr"] == subprocess.PIPE
         (there, self._in), (self._out, back) = os.pipe(), os.pipe()
         self._err, errors = os.pipe() if relays else (-1, os.open(os.devnull, os.O_WRONLY))
@@ -167,12 +167,12 @@ def preload(families: Iterable[str]) -> None:
 
     import torch
 
-    from core.audit.hub import library, model_class_of
+    from core.audit.intake.hub import library, model_class_of
 
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     library()
     for family in families:
         model_class_of(family)
-    import core.audit.tasks
+    import core.audit.sandbox.tasks
     import core.command.audit  # noqa: F401

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from core.audit.isolation import run_isolated
+from core.audit.intake.target import family_task
 from core.audit.request import AuditRequest
-from core.audit.target import family_task
+from core.audit.sandbox.isolation import run_isolated
 from core.export.audit import gate_file
 from core.export.csv import csv_text
 from core.tables.audit import matrix_table

@@ -6,8 +6,8 @@ import io
 
 import pytest
 
-from core.audit.isolation import tell_stage
 from core.audit.request import STAGES
+from core.audit.sandbox.isolation import tell_stage
 from core.command.progress import ProgressLine
 from core.decoder.config import DecoderConfig
 from core.health.report import built_run, observe_document, restored_document

@@ -21,9 +21,9 @@ from streamlit.testing.v1 import AppTest
 
 from core.audit.initialization.judge import judged_document
 from core.audit.initialization.rebuild import rebuilder_of
+from core.audit.intake.target import family_task
 from core.audit.run import audit
-from core.audit.target import family_task
-from core.audit.tasks import build_target
+from core.audit.sandbox.tasks import build_target
 from core.errors import AuditError
 from pages.common import allowance
 from pages.model_audit import audits, controls, uploads

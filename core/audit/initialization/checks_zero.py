@@ -7,15 +7,15 @@ from collections.abc import Iterator
 
 import torch
 
-from core.audit.discovery import Discovery, Site
-from core.audit.guard import undisturbed
 from core.audit.initialization import words
 from core.audit.initialization.findings import Finding
 from core.audit.initialization.measure import ModelStats
-from core.audit.loss import loss_of
-from core.audit.names import numbered
-from core.audit.proof import silent_blocks
-from core.audit.recorder import Replay
+from core.audit.sandbox.guard import undisturbed
+from core.audit.trace.discovery import Discovery, Site
+from core.audit.trace.loss import loss_of
+from core.audit.trace.names import numbered
+from core.audit.trace.proof import silent_blocks
+from core.audit.trace.recorder import Replay
 
 
 def zero_branches(discovery: Discovery, stats: ModelStats) -> Iterator[Finding]:

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 
 import torch
 
-from core.audit.discovery import discover
-from core.audit.guard import undisturbed
 from core.audit.initialization.measure import grouped
 from core.audit.initialization.resolution import Resolution
 from core.audit.initialization.sign_hash import SharedDraws, compare_digests, sign_hashes
 from core.audit.initialization.slices import slices_of
-from core.audit.recorder import DEFAULT_BYTES
-from core.audit.result import AuditResult, observed
-from core.audit.tape import tape_of
+from core.audit.report.result import AuditResult, observed
+from core.audit.sandbox.guard import undisturbed
+from core.audit.trace.discovery import discover
+from core.audit.trace.recorder import DEFAULT_BYTES
+from core.audit.trace.tape import tape_of
 from core.health.observation import Observation
 
 

@@ -9,8 +9,6 @@ from typing import Any
 import torch
 from torch import nn
 
-from core.audit.discovery import Discovery, discover
-from core.audit.guard import undisturbed
 from core.audit.initialization import words
 from core.audit.initialization.checks_integrity import alike, missing, reloaded, shared, uninitialized
 from core.audit.initialization.checks_scale import CHECKS
@@ -25,8 +23,10 @@ from core.audit.initialization.request import AUTO, checked_sigma
 from core.audit.initialization.resolution import Resolution
 from core.audit.initialization.resolve import resolve
 from core.audit.initialization.sign_hash import sign_hashes
-from core.audit.recorder import DEFAULT_BYTES
-from core.audit.result import AuditResult, Stream, stream_of
+from core.audit.report.result import AuditResult, Stream, stream_of
+from core.audit.sandbox.guard import undisturbed
+from core.audit.trace.discovery import Discovery, discover
+from core.audit.trace.recorder import DEFAULT_BYTES
 from core.health.band import DEFAULT_BAND, Band
 
 # Beyond this many blocks the second depth is half the first, not twice.

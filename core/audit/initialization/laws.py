@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from core.audit.initialization.base_std import BaseStd
 from core.audit.initialization.measure import MatrixStats, ModelStats
 from core.audit.initialization.request import checked_rule
-from core.audit.names import numbered
+from core.audit.trace.names import numbered
 from core.decoder.graph import DepthLaw
 from core.decoder.parameters import BLOCK_MATRICES, WRITERS
 from core.errors import AuditError

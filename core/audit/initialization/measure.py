@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from core.audit.branches import Branch, MatrixUse
-from core.audit.discovery import FEED_FORWARD, Discovery, Site
 from core.audit.initialization.slices import slices_of
 from core.audit.initialization.weight_stats import ORTHOGONAL, WeightStats, weight_stats
-from core.audit.measured import MeasuredBranch
-from core.audit.operations import ATTENTION, NONLINEAR
-from core.audit.recorder import tensors_of
+from core.audit.trace.branches import Branch, MatrixUse
+from core.audit.trace.discovery import FEED_FORWARD, Discovery, Site
+from core.audit.trace.measured import MeasuredBranch
+from core.audit.trace.operations import ATTENTION, NONLINEAR
+from core.audit.trace.recorder import tensors_of
 from core.decoder.parameters import Role
 
 # A factor nearer to 1 than this is a cast to a coarser type.

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from core.audit.batches import WANTED, attribute, ids_of, is_document, keywords_of, names_of, plain, tensor_of
+from core.audit.trace.batches import WANTED, attribute, ids_of, is_document, keywords_of, names_of, plain, tensor_of
 from core.decoder.batch import PAD_ID, Batch
 from core.decoder.splitmix64 import SplitMix64
 from core.errors import BatchError, ObservationError, shown

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 
 import torch
 
-from core.audit.chain import Chain
-from core.audit.flow import Factor, Flow, FlowNode, Vertex
-from core.audit.operations import ATTENTION, FUSED_ADDITIONS, NONLINEAR, SOFTMAX
-from core.audit.recorder import tensors_of
-from core.audit.spine import Addition, Term
+from core.audit.trace.chain import Chain
+from core.audit.trace.flow import Factor, Flow, FlowNode, Vertex
+from core.audit.trace.operations import ATTENTION, FUSED_ADDITIONS, NONLINEAR, SOFTMAX
+from core.audit.trace.recorder import tensors_of
+from core.audit.trace.spine import Addition, Term
 
 
 @dataclass(frozen=True)

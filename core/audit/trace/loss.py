@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 from torch.nn import functional
 
-from core.audit.inputs import ModelInputs
+from core.audit.trace.inputs import ModelInputs
 from core.decoder.splitmix64 import SplitMix64
 from core.errors import AuditError, BatchError
 

@@ -13,9 +13,9 @@ from contextlib import nullcontext, suppress
 from typing import IO, Any
 
 import core.errors
-from core.audit.confine import DEFAULT_MEMORY, DEFAULT_SECONDS, check_limits, child_environment, search_path
 from core.audit.request import STAGES
-from core.audit.worker import OWN
+from core.audit.sandbox.confine import DEFAULT_MEMORY, DEFAULT_SECONDS, check_limits, child_environment, search_path
+from core.audit.sandbox.worker import OWN
 from core.decoder.progress import Told, silent
 from core.errors import AuditError, DepthscopeError, Remedy, shown
 
@@ -48,7 +48,7 @@ class Child:
         self._message = json.dumps(message).encode()
         own = self._source is not None
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "core.audit.worker"],
+            [sys.executable, "-m", "core.audit.sandbox.worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE if own else subprocess.DEVNULL,
@@ -135,7 +135,7 @@ def run_isolated(
     threads: int | None = None,
     told: Told = silent,
 ) -> Document:
-    """What `core.audit.tasks.run_task` returns for `task`, from a child that is gone when this returns.
+    """What `core.audit.sandbox.tasks.run_task` returns for `task`, from a child that is gone when this returns.
 
     `told` hears of its stages. Raises the child's own refusal, or `AuditError` where it exceeded its limits or died.
     """

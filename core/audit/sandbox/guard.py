@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from core.audit.keeping import Kept
+from core.audit.sandbox.keeping import Kept
 from core.decoder.tape import recording
 from core.errors import AuditError, DepthscopeError, first_line, no_memory
 

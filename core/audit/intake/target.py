@@ -15,9 +15,9 @@ from contextlib import contextmanager
 from pathlib import Path, PurePath
 from typing import IO, Any
 
-from core.audit.archive import unpack_model
-from core.audit.config_file import read_config, screen_config
-from core.audit.weight_files import CONFIG, screen_folder
+from core.audit.intake.archive import unpack_model
+from core.audit.intake.config_file import read_config, screen_config
+from core.audit.intake.weight_files import CONFIG, screen_folder
 from core.decoder.config import Budget
 from core.errors import AuditError, DepthscopeError, cropped, first_line, shown
 from core.strict_json import MAX_BYTES

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from core.audit.gate import Gate, gate_fails
-from core.audit.gate_golden import check_golden
-from core.audit.gate_junit import junit_report
-from core.audit.gate_sarif import sarif_report
+from core.audit.report.gate import Gate, gate_fails
+from core.audit.report.golden import check_golden
+from core.audit.report.junit import junit_report
+from core.audit.report.sarif import sarif_report
 from core.files import write_text
 
 

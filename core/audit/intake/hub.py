@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from core.audit.fault import reason_of
+from core.audit.intake.fault import reason_of
 from core.audit.request import MISSING, families
 from core.errors import AuditError, BudgetError, DepthscopeError, Remedy, no_memory
 

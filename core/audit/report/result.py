@@ -11,10 +11,10 @@ from typing import Any
 import torch
 
 from core import __version__
-from core.audit.discovery import Discovery, Site
 from core.audit.initialization.weight_stats import distribution, standard_deviation
-from core.audit.measured import Coefficient, MeasuredAddition
-from core.audit.proof import Identity
+from core.audit.trace.discovery import Discovery, Site
+from core.audit.trace.measured import Coefficient, MeasuredAddition
+from core.audit.trace.proof import Identity
 from core.decoder.tape import Tape
 from core.errors import DepthscopeError
 from core.health.band import DEFAULT_BAND, Band

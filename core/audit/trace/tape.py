@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
-from core.audit.discovery import Discovery, Site
-from core.audit.measured import MeasuredBranch
+from core.audit.trace.discovery import Discovery, Site
+from core.audit.trace.measured import MeasuredBranch
 from core.decoder.tape import Contribution, Tape
 
 

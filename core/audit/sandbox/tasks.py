@@ -15,22 +15,22 @@ import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
 
-from core.audit.config_file import paths_in, read_config, screen_config
-from core.audit.confine import confine
-from core.audit.family import family_settings
-from core.audit.fault import Trial, Works
-from core.audit.hub import allowed, bare_model, built_config, built_model, library, model_class_of
 from core.audit.initialization.judge import judged_document
 from core.audit.initialization.rebuild import Rebuilder, rebuilder_of
 from core.audit.initialization.request import AUTO
-from core.audit.inputs import model_inputs, random_batch
-from core.audit.loading import loaded_model
+from core.audit.intake.config_file import paths_in, read_config, screen_config
+from core.audit.intake.family import family_settings
+from core.audit.intake.fault import Trial, Works
+from core.audit.intake.hub import allowed, bare_model, built_config, built_model, library, model_class_of
+from core.audit.intake.loading import loaded_model
+from core.audit.intake.shrink import small_settings
+from core.audit.intake.target import called
+from core.audit.intake.weight_files import CONFIG, screen_folder
+from core.audit.report.result import ModelFacts
 from core.audit.request import checked_family
-from core.audit.result import ModelFacts
 from core.audit.run import audit
-from core.audit.shrink import small_settings
-from core.audit.target import called
-from core.audit.weight_files import CONFIG, screen_folder
+from core.audit.sandbox.confine import confine
+from core.audit.trace.inputs import model_inputs, random_batch
 from core.decoder.batch import Batch
 from core.decoder.config import Budget
 from core.errors import AuditError, BudgetError, cropped

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from core.audit.confine import limit_memory
+from core.audit.sandbox.confine import limit_memory
 from core.errors import (
     AuditError,
     DepthscopeError,
@@ -37,7 +37,7 @@ def reply_to(task: dict[str, Any], memory: int | None, seconds: int, stage: Call
     if task["kind"] != OWN:
         stage("library")
     try:
-        from core.audit.tasks import run_task
+        from core.audit.sandbox.tasks import run_task
 
         return {"document": run_task(task, memory=memory, seconds=seconds, stage=stage)}
     except DepthscopeError as error:

@@ -8,9 +8,9 @@ import torch
 from safetensors import safe_open
 from torch import nn
 
-from core.audit.fault import reason_of
-from core.audit.hub import check_size
-from core.audit.weight_files import FLOATING, WeightFiles
+from core.audit.intake.fault import reason_of
+from core.audit.intake.hub import check_size
+from core.audit.intake.weight_files import FLOATING, WeightFiles
 from core.errors import AuditError, no_memory, shown
 
 SHOWN_NAMES = 5

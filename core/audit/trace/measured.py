@@ -12,11 +12,11 @@ from typing import Literal
 
 import torch
 
-from core.audit.branches import Branch
-from core.audit.chain import Chain
-from core.audit.flow import Factor, Vertex, numel
-from core.audit.layout import Layout, layout_at
-from core.audit.spine import Addition, Term
+from core.audit.trace.branches import Branch
+from core.audit.trace.chain import Chain
+from core.audit.trace.flow import Factor, Vertex, numel
+from core.audit.trace.layout import Layout, layout_at
+from core.audit.trace.spine import Addition, Term
 
 Spread = Literal["constant", "per channel", "per position", "varying"]
 

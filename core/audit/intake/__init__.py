@@ -1,0 +1,1 @@
+"""What may come in: files, configurations, weights and families, screened before anything is built from them."""

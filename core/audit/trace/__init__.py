@@ -1,0 +1,1 @@
+"""Find the residual stream of one recorded forward, prove it, and read its states."""
