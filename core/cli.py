@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 
 import click
 
-from core import __version__
-from core.errors import DepthscopeError, Remedy, internal_sentence, no_memory, readable, unknown_name
+from . import __version__
+from .errors import DepthscopeError, Remedy, internal_sentence, no_memory, readable, unknown_name
 
 VERBS = {
     "observe": "Observe both arms of a decoder at every residual site.",
@@ -30,7 +30,9 @@ VERBS = {
     "lab": "Run an experiment of the signal, norm and path labs.",
 }
 DONE, GATE_FAILED, REFUSED, INTERRUPTED = 0, 1, 2, 130
-PROGRAM, COMMAND, COMPLETE = "python -m core", "depthscope", "_DEPTHSCOPE_COMPLETE"
+COMMAND, COMPLETE = "depthscope", "_DEPTHSCOPE_COMPLETE"
+# An installed package is named as its command is; a checkout is not installed.
+PROGRAM = COMMAND if __package__ == COMMAND else f"python -m {__package__}"
 # What refusals call a way out here.
 REMEDIES: Mapping[str, str] = {
     Remedy.PARAMETERS: "raise --max-parameters",
@@ -63,15 +65,15 @@ class VerbGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Verbs in the order people meet them."""
-        return [verb for verb in VERBS if importlib.util.find_spec(f"core.command.{verb}") is not None]
+        return [verb for verb in VERBS if importlib.util.find_spec(f".command.{verb}", __package__) is not None]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The verb's click command, None for an unknown verb."""
         if cmd_name not in self.list_commands(ctx):
             return None
-        command = importlib.import_module(f"core.command.{cmd_name}").command
+        command = importlib.import_module(f".command.{cmd_name}", __package__).command
         assert isinstance(command, click.Command)
-        command.epilog = importlib.import_module("core.command.examples").epilog(cmd_name)
+        command.epilog = importlib.import_module(".command.examples", __package__).epilog(cmd_name)
         return command
 
     def resolve_command(

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from core.errors import StorageError, shown
+from .errors import StorageError, shown
 
 PathLike = str | os.PathLike[str]
 Outputs = Mapping[str, PathLike | None]

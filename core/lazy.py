@@ -12,13 +12,13 @@ def public(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """`__getattr__`, `__dir__` and `__all__` of `package`, where `names` lists the public names of each module.
 
-    No public name may be that of a submodule, which would hide it once it is imported.
+    Modules are named relatively. No public name may be that of a submodule, which would hide it once it is imported.
     """
     homes = {name: module for module, group in names.items() for name in group}
 
     def load(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(import_module(homes[name]), name)
+        return getattr(import_module(homes[name], package), name)
 
     return load, lambda: sorted(homes), list(homes)

@@ -10,7 +10,7 @@ import math
 import re
 from numbers import Integral
 
-from core.errors import ConfigError, shown
+from .errors import ConfigError, shown
 
 # Enough for every integer here; far below what Python refuses to convert.
 MAX_DIGITS = 40

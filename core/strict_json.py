@@ -15,7 +15,7 @@ import stat
 from collections.abc import Sequence
 from typing import NoReturn, TypeAlias
 
-from core.errors import StorageError, shown
+from .errors import StorageError, shown
 
 JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
 

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
+from importlib.util import resolve_name
 from pathlib import Path
 from typing import Any
 
@@ -57,25 +58,39 @@ def module_of(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+def home_of(path: Path) -> str:
+    """The package that a file's relative names start from."""
+    return ".".join(path.relative_to(ROOT).parts[:-1])
+
+
 def imported(path: Path) -> Iterator[str]:
     """Every module that a file names in an import, inside functions too, or in a string such as `core.plan.request`."""
     facade = FACADES.get(module_of(path), set()) if path.name == "__init__.py" else set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            # The constant part of f"core.command.{verb}" ends in a dot.
-            module = node.value.partition(":")[0].removesuffix(".")
+            # The constant part of f".command.{verb}" ends in a dot.
+            module = absolute(node.value.removesuffix("."), path)
             if module in MODULES and package_of(module) not in facade:
                 yield module
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path} imports relatively"
-            assert node.module is not None
-            yield node.module
-            # `from core import views` names a module too.
-            yield from (
-                f"{node.module}.{a.name}" for a in node.names if (ROOT / node.module.replace(".", "/")).is_dir()
-            )
+            yield from imported_from(node, path)
+
+
+def imported_from(node: ast.ImportFrom, path: Path) -> Iterator[str]:
+    """The module that `from ... import` reads, and each name of it that is a module too."""
+    module = absolute("." * node.level + (node.module or ""), path)
+    yield module
+    yield from (name for name in (f"{module}.{alias.name}" for alias in node.names) if name in MODULES)
+
+
+def absolute(name: str, path: Path) -> str:
+    """A module's name, relative as a file writes it or not, from the top."""
+    try:
+        return resolve_name(name, home_of(path)) if name.startswith(".") else name
+    except ImportError:
+        return ""
 
 
 MODULES = {module_of(path) for path in sources()} - {"core", "app"}
@@ -94,6 +109,17 @@ def package_of(module: str) -> str:
 def test_every_package_has_its_floor() -> None:
     packages = {".".join(module_of(path).split(".")[:2]) for path in sources() if module_of(path).startswith("core")}
     assert packages <= set(FLOOR)
+
+
+@pytest.mark.parametrize("path", sources(), ids=module_of)
+def test_the_core_names_itself_relatively(path: Path) -> None:
+    """Installed, it has another name, and beside it there may be a package `core` that is not this one."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if module_of(path).startswith("core"):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
+            names += [node.value] if isinstance(node, ast.Constant) and isinstance(node.value, str) else []
+            assert not [name for name in names if re.match(r"core(\.\w+)*$", name)], (path, node.lineno)
 
 
 @pytest.mark.parametrize("path", sources(), ids=module_of)
@@ -122,8 +148,10 @@ def test_no_two_modules_import_each_other() -> None:
     names = {module_of(path) for path in sources()}
     for path in sources():
         top = [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.Import | ast.ImportFrom)]
-        found = {node.module for node in top if isinstance(node, ast.ImportFrom)}
+        found = {name for node in top if isinstance(node, ast.ImportFrom) for name in imported_from(node, path)}
         found |= {alias.name for node in top if isinstance(node, ast.Import) for alias in node.names}
+        # A package imports its own modules' names; that it does so lazily is another test's.
+        found.discard(module_of(path))
         graph[module_of(path)] = {name for name in found if name in names}
     assert list(TopologicalSorter(graph).static_order())
 

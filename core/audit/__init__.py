@@ -10,14 +10,14 @@
 `observe_module` is the short form for a training script. The model runs in evaluation mode and is left as found.
 """
 
-from core.lazy import public
+from ..lazy import public
 
 __getattr__, __dir__, __all__ = public(
     __name__,
     {
-        "core.audit.run": ("audit", "observe_module"),
-        "core.audit.report.result": ("AuditResult", "ModelFacts"),
-        "core.audit.trace.discovery": ("Discovery", "Site"),
-        "core.audit.trace.proof": ("Identity", "Intervention"),
+        ".run": ("audit", "observe_module"),
+        ".report.result": ("AuditResult", "ModelFacts"),
+        ".trace.discovery": ("Discovery", "Site"),
+        ".trace.proof": ("Identity", "Intervention"),
     },
 )

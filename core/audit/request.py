@@ -11,11 +11,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from core.audit.initialization.request import AUTO, checked_rule, checked_sigma
-from core.audit.sandbox.confine import DEFAULT_MEMORY, DEFAULT_SECONDS, check_limits
-from core.decoder.config import Budget
-from core.errors import AuditError, ConfigError, Remedy, shown
-from core.numerals import SPACES, checked_seed, finite_number
+from ..decoder.config import Budget
+from ..errors import AuditError, ConfigError, Remedy, shown
+from ..numerals import SPACES, checked_seed, finite_number
+from .initialization.request import AUTO, checked_rule, checked_sigma
+from .sandbox.confine import DEFAULT_MEMORY, DEFAULT_SECONDS, check_limits
 
 DTYPES = ("float32", "float64", "bfloat16")
 # Widths that a family is built with; the first is that of the survey.

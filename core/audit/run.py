@@ -10,14 +10,7 @@ import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
 
-from core.audit.report.result import AuditResult, ModelFacts, observed
-from core.audit.sandbox.guard import undisturbed
-from core.audit.trace.discovery import Discovery, discover
-from core.audit.trace.inputs import model_inputs
-from core.audit.trace.proof import Identity, prove
-from core.audit.trace.recorder import DEFAULT_BYTES
-from core.audit.trace.tape import tape_of
-from core.errors import (
+from ..errors import (
     AuditError,
     DepthscopeError,
     InternalError,
@@ -28,7 +21,14 @@ from core.errors import (
     raised_by_core,
     shown,
 )
-from core.health.observation import Observation
+from ..health.observation import Observation
+from .report.result import AuditResult, ModelFacts, observed
+from .sandbox.guard import undisturbed
+from .trace.discovery import Discovery, discover
+from .trace.inputs import model_inputs
+from .trace.proof import Identity, prove
+from .trace.recorder import DEFAULT_BYTES
+from .trace.tape import tape_of
 
 
 def audit(

@@ -14,12 +14,13 @@ import signal
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
-from core.audit.request import families as known_families
-from core.audit.sandbox.confine import check_limits, confine
-from core.audit.sandbox.isolation import died
-from core.errors import AuditError, DepthscopeError
+from ..errors import AuditError, DepthscopeError
+from .request import families as known_families
+from .sandbox.confine import check_limits, confine
+from .sandbox.isolation import died
 
 DEPTHS = (2, 4)
 COLUMNS = (
@@ -66,10 +67,10 @@ def survey(
 
 def survey_row(family: str) -> Row:
     """Build and audit one family at both depths, in this process; every failure is the row's reason."""
-    from core.audit.intake.shrink import VOCABULARY
-    from core.audit.run import audit
-    from core.audit.sandbox.tasks import special_ids
-    from core.audit.trace.inputs import random_batch
+    from .intake.shrink import VOCABULARY
+    from .run import audit
+    from .sandbox.tasks import special_ids
+    from .trace.inputs import random_batch
 
     row = empty_row(family, known_families().get(family, ""))
     outcomes: list[Row] = []
@@ -90,8 +91,8 @@ def survey_row(family: str) -> Row:
 
 
 def _built(family: str, blocks: int) -> Any:
-    from core.audit.intake.family import family_settings
-    from core.audit.intake.hub import built_config, built_model, model_class_of
+    from .intake.family import family_settings
+    from .intake.hub import built_config, built_model, model_class_of
 
     model_class = model_class_of(family)
     config = built_config(model_class.config_class, family_settings(family, blocks))
@@ -103,8 +104,8 @@ def _judged(family: str, result: Any, settings: Row) -> Row:
 
     A family that cannot be judged has none.
     """
-    from core.audit.initialization.judge import judge
-    from core.audit.initialization.rebuild import Rebuilder
+    from .initialization.judge import judge
+    from .initialization.rebuild import Rebuilder
 
     source = Rebuilder(build=lambda blocks: _built(family, blocks or DEPTHS[0]), deep=True, settings=settings)
     try:
@@ -168,14 +169,13 @@ def _preload() -> None:
     """Import in the parent what every child needs; nothing is computed, so that forking stays safe."""
     import torch
 
-    from core.audit.intake.hub import library
+    from .intake.hub import library
 
     torch.set_num_threads(1)
     transformers = library()
     for name in ("LlamaForCausalLM", "GPT2LMHeadModel", "MixtralForCausalLM", "MambaForCausalLM", "BertLMHeadModel"):
         getattr(transformers, name, None)
-    import core.audit.run
-    import core.audit.sandbox.tasks  # noqa: F401
+    import_module(".sandbox.tasks", __package__)
 
 
 def _start(family: str, seconds: int, memory: int) -> _Child:

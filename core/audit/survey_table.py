@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from core import __version__
-from core.audit.survey import DEPTHS
+from .. import __version__
+from .survey import DEPTHS
 
 SCHEMA = "depthscope.survey/1"
 SHIPPED = Path(__file__).with_name("survey_data")

@@ -7,25 +7,25 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from core.audit.initialization.request import AUTO
-from core.audit.intake.target import callable_task, names_callable, screened_task
-from core.audit.report.gate import REFUSED, Gate, findings_of, readable_conformance
-from core.audit.report.golden import read_golden
-from core.audit.report.outputs import Outcome, judge_outputs, write_outputs
-from core.audit.sandbox.confine import DEFAULT_MEMORY, DEFAULT_SECONDS
-from core.cli import DONE, GATE_FAILED
-from core.command import options as opt
-from core.command.progress import progress
-from core.decoder.config import Budget
-from core.decoder.progress import Told
-from core.errors import BatchError
-from core.files import check_outputs, write_text
-from core.health.band import DEFAULT_BAND
-from core.health.diagnosis import diagnose_arm
-from core.strict_json import JsonValue, read_json
+from ..audit.initialization.request import AUTO
+from ..audit.intake.target import callable_task, names_callable, screened_task
+from ..audit.report.gate import REFUSED, Gate, findings_of, readable_conformance
+from ..audit.report.golden import read_golden
+from ..audit.report.outputs import Outcome, judge_outputs, write_outputs
+from ..audit.sandbox.confine import DEFAULT_MEMORY, DEFAULT_SECONDS
+from ..cli import DONE, GATE_FAILED
+from ..decoder.config import Budget
+from ..decoder.progress import Told
+from ..errors import BatchError
+from ..files import check_outputs, write_text
+from ..health.band import DEFAULT_BAND
+from ..health.diagnosis import diagnose_arm
+from ..strict_json import JsonValue, read_json
+from . import options as opt
+from .progress import progress
 
 if TYPE_CHECKING:
-    from core.audit.request import AuditRequest
+    from ..audit.request import AuditRequest
 
 REPORTS = ("junit", "sarif", "golden")
 # Findings that a failed gate repeats on standard error.
@@ -76,7 +76,7 @@ def command(**options: Any) -> int:
 
     MODEL is a Hugging Face config.json, a folder with config.json and safetensors, or package.module:callable.
     """
-    from core.audit.request import AuditRequest
+    from ..audit.request import AuditRequest
 
     request = AuditRequest(
         rule=options["rule"], sigma=options["sigma"], seed=opt.seed(options["seed"]), dtype=options["dtype"],
@@ -122,8 +122,8 @@ def _check_outputs(options: dict[str, Any]) -> None:
     if options["golden"] is not None:
         read_golden(options["golden"])
     if options["csv_folder"] is not None:
-        from core.export.csv import check_tables
-        from core.tables.audit import AUDIT_COLUMNS
+        from ..export.csv import check_tables
+        from ..tables.audit import AUDIT_COLUMNS
 
         check_tables(options["csv_folder"], AUDIT_COLUMNS, "--csv")
 
@@ -138,9 +138,9 @@ def _export_page(document: dict[str, Any], csv_folder: str | None, html_file: st
     if csv_folder is None and html_file is None:
         return
     # Pandas and Plotly are kept out of the module, so that inputs are refused before they are imported.
-    from core.export.audit import audit_contents
-    from core.export.bundle import report_text
-    from core.export.csv import write_tables
+    from ..export.audit import audit_contents
+    from ..export.bundle import report_text
+    from ..export.csv import write_tables
 
     contents = audit_contents(document)
     if csv_folder is not None:
@@ -152,7 +152,7 @@ def _export_page(document: dict[str, Any], csv_folder: str | None, html_file: st
 def _batch(path: str | None) -> JsonValue:
     if path is None:
         return None
-    from core.decoder.batch import Batch
+    from ..decoder.batch import Batch
 
     document = read_json(path, max_bytes=opt.MAX_BATCH_BYTES)
     Batch.from_document(document)
@@ -161,8 +161,8 @@ def _batch(path: str | None) -> JsonValue:
 
 def _audit_path(options: dict[str, Any], request: AuditRequest, batch: JsonValue, told: Told) -> dict[str, Any]:
     with screened_task(options["model"], request.budget, shrink=options["shrink"]) as model:
-        from core.audit.request import checked_family
-        from core.audit.sandbox.isolation import run_isolated
+        from ..audit.request import checked_family
+        from ..audit.sandbox.isolation import run_isolated
 
         checked_family(model["family"])
         task = request.task(model, batch)
@@ -173,7 +173,7 @@ def _audit_callable(options: dict[str, Any], request: AuditRequest, batch: JsonV
     """The user's own code runs as in any script of theirs, but in a process that can be ended."""
     if options["shrink"]:
         raise BatchError("--shrink changes a config; a callable decides its own sizes, so leave it out.")
-    from core.audit.sandbox.isolation import run_isolated
+    from ..audit.sandbox.isolation import run_isolated
 
     task = request.task(callable_task(options["model"]), batch)
     return run_isolated(task, memory=request.max_memory, seconds=request.max_seconds, told=told)

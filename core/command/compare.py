@@ -6,12 +6,12 @@ from typing import Any
 
 import click
 
-from core import __version__
-from core.cli import DONE, GATE_FAILED
-from core.command import options as opt
-from core.errors import ConfigError
-from core.export.compare import ABSENT_TEXT, compare_documents
-from core.strict_json import read_json
+from .. import __version__
+from ..cli import DONE, GATE_FAILED
+from ..errors import ConfigError
+from ..export.compare import ABSENT_TEXT, compare_documents
+from ..strict_json import read_json
+from . import options as opt
 
 SCHEMA = "depthscope.compare/1"
 MAX_DOCUMENT_BYTES = 2**26

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from core.cli import PROGRAM
+from ..cli import PROGRAM
 
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "observe": (

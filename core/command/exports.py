@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from core.command.options import PATH, combined, emit
-from core.files import check_outputs, write_text
+from ..files import check_outputs, write_text
+from .options import PATH, combined, emit
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,8 +45,8 @@ def write_exports(
     if options["csv_folder"] is None and options["html_file"] is None:
         return
     # Pandas and Plotly are kept out of the module, so that help and refusals do not wait for them.
-    from core.export.csv import write_tables
-    from core.export.html import html_report
+    from ..export.csv import write_tables
+    from ..export.html import html_report
 
     found = tables()
     if options["csv_folder"] is not None:
@@ -57,22 +57,22 @@ def write_exports(
 
 def plan_tables(document: dict[str, Any]) -> dict[str, pd.DataFrame]:
     """The tables of a plan: coordinates by role, bytes by floating type."""
-    from core.tables.studies import byte_table, role_table
+    from ..tables.studies import byte_table, role_table
 
     return {"roles": role_table(document), "bytes": byte_table(document)}
 
 
 def init_tables(document: dict[str, Any]) -> dict[str, pd.DataFrame]:
     """The tables of a drawn matrix: histogram and moments."""
-    from core.tables.studies import histogram_table, moment_table
+    from ..tables.studies import histogram_table, moment_table
 
     return {"histogram": histogram_table(document), "moments": moment_table(document)}
 
 
 def trace_tables(document: dict[str, Any]) -> dict[str, pd.DataFrame]:
     """The tables of a trace: worked values, every fixture's sites, the synthetic classifiers and the laptop plan."""
-    from core.tables.observe import site_table
-    from core.tables.studies import classifier_table, ideal_table, vector_table
+    from ..tables.observe import site_table
+    from ..tables.studies import classifier_table, ideal_table, vector_table
 
     worked = document["worked_values"]
     sites = {f"sites-{fixture['id']}": site_table(fixture) for fixture in document["fixtures"]}
@@ -87,7 +87,7 @@ def trace_tables(document: dict[str, Any]) -> dict[str, pd.DataFrame]:
 
 def recipe_tables(document: dict[str, Any]) -> dict[str, pd.DataFrame]:
     """The tables of a list of recipes: a row for each, and what was asked for beside."""
-    from core.tables.frame import frame
+    from ..tables.frame import frame
 
     columns = ("name", "title", "law", "graph", "evidence", "source", "selected_tensors", "refusal")
     cards = [{**card, "refusal": card["refusal"] or ""} for card in document["recipes"]]

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from core.command import options as opt
-from core.command.exports import check_exports, emit_with_tables, export_options, init_tables
+from . import options as opt
+from .exports import check_exports, emit_with_tables, export_options, init_tables
 
 
 @click.command(name="init")
@@ -20,7 +20,7 @@ from core.command.exports import check_exports, emit_with_tables, export_options
 def command(fan_in: int, fan_out: int, seed: str, weights: bool, **options: Any) -> None:
     """Draw one matrix and measure it against the variance it aims at."""
     check_exports(options)
-    from core.lab.initializer import init_document
+    from ..lab.initializer import init_document
 
     document = init_document(fan_in, fan_out, opt.seed(seed), include_weights=weights)
     emit_with_tables(document, readable, "One Xavier matrix", lambda: init_tables(document), options)

@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from core import __version__
-from core.command import options as opt
-from core.command.exports import check_exports, write_exports
-from core.command.progress import progress
-from core.errors import LabError
-from core.lab.experiments import EXPERIMENTS, SCHEMA, experiment, listing
-from core.lab.options import Option, typed
+from .. import __version__
+from ..errors import LabError
+from ..lab.experiments import EXPERIMENTS, SCHEMA, experiment, listing
+from ..lab.options import Option, typed
+from . import options as opt
+from .exports import check_exports, write_exports
+from .progress import progress
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from core.lab.experiment import Experiment, Result
+    from ..lab.experiment import Experiment, Result
 
 # Rows of a table that a terminal is shown; --json and --csv have them all.
 SHOWN_ROWS = 40

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import shlex
 
-from core.sweep.request import LISTS, RANDOM, TEXT, SweepRequest
+from ..cli import PROGRAM
+from ..sweep.request import LISTS, RANDOM, TEXT, SweepRequest
 
 
 def sweep_line(request: SweepRequest, folder: str = "sweep") -> str:
     """The command line that computes the same cells into the same store and writes its tables to `folder`."""
     default = SweepRequest()
-    words = ["python", "-m", "core", "sweep"]
+    words = [*PROGRAM.split(), "sweep"]
     for name in LISTS:
         if getattr(request, name) != getattr(default, name):
             words += ["--" + name.replace("_", "-"), getattr(request, name)]

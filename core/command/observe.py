@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from core.cli import DONE, GATE_FAILED
-from core.command import options as opt
-from core.command.progress import progress
-from core.decoder.config import Budget
-from core.decoder.parameters import layout
-from core.errors import ConfigError
-from core.files import check_outputs, write_text
-from core.health.band import parse_band
-from core.numerals import exact_text
+from ..cli import DONE, GATE_FAILED
+from ..decoder.config import Budget
+from ..decoder.parameters import layout
+from ..errors import ConfigError
+from ..files import check_outputs, write_text
+from ..health.band import parse_band
+from ..numerals import exact_text
+from . import options as opt
+from .progress import progress
 
 if TYPE_CHECKING:
-    from core.health.estimate import Estimate
-    from core.health.request import ObserveRequest
+    from ..health.estimate import Estimate
+    from ..health.request import ObserveRequest
 
 SIZE_NAMES = (
     "blocks", "width", "heads", "kv_heads", "head_dim", "ff_width", "vocabulary", "positions", "norm", "mlp",
@@ -54,7 +54,7 @@ SECONDS_FOR_WARNINGS = 5.0
 @click.pass_context
 def command(context: click.Context, /, **options: Any) -> int:
     """Build a recipe's arm and its unscaled control from one base draw and observe every residual site."""
-    from core.health.request import ObserveRequest
+    from ..health.request import ObserveRequest
 
     batch = opt.read_batch(options["inputs"], options["targets"], options["text"], options["batch_file"])
     band = parse_band(options["band"])
@@ -80,7 +80,7 @@ def command(context: click.Context, /, **options: Any) -> int:
     opt.emit(document, options["as_json"], readable, exports=lambda: _export(document, options, request))
     if not options["gate"] or document["initialized"]["within_band"]:
         return DONE
-    from core.health.diagnosis import diagnose
+    from ..health.diagnosis import diagnose
 
     opt.tell_failure(diagnose(document).verdict)
     return GATE_FAILED
@@ -93,7 +93,7 @@ def _decoder(context: click.Context, options: dict[str, Any], longest: int) -> t
     beside = opt.given(context, SIZE_NAMES)
     if beside:
         raise ConfigError(f"--config brings its own sizes and spreads; leave {beside[0]} out.")
-    from core.plan.observed_config import read_observed_config
+    from ..plan.observed_config import read_observed_config
 
     return read_observed_config(options["config_file"], longest)
 
@@ -106,22 +106,22 @@ def _check_outputs(options: dict[str, Any]) -> None:
         {"--batch": options["batch_file"]},
     )
     if options["save"] is not None:
-        from core.construction.record import check_run_folder
+        from ..construction.record import check_run_folder
 
         check_run_folder(options["save"])
     if options["csv_folder"] is not None:
-        from core.export.csv import check_tables
-        from core.tables.observe import OBSERVE_COLUMNS
+        from ..export.csv import check_tables
+        from ..tables.observe import OBSERVE_COLUMNS
 
         check_tables(options["csv_folder"], OBSERVE_COLUMNS, "--csv")
 
 
 def _observed(request: ObserveRequest) -> dict[str, Any]:
-    from core.health.estimate import check_run
+    from ..health.estimate import check_run
 
     cost = check_run(request)
     opt.use_threads(layout(request.config).parameters)
-    from core.health.report import observe_document
+    from ..health.report import observe_document
 
     with progress() as told:
         document = observe_document(request, told=told)
@@ -131,8 +131,8 @@ def _observed(request: ObserveRequest) -> dict[str, Any]:
 
 def _save(request: ObserveRequest, folder: str) -> None:
     """Draw both arms again, whole this time, and save them: an observation holds no finished decoder."""
-    from core.construction.storage import save_run
-    from core.health.report import built_run
+    from ..construction.storage import save_run
+    from ..health.report import built_run
 
     run = built_run(request)
     save_run(folder, run.initialized, run.control, run.dtype)
@@ -140,7 +140,7 @@ def _save(request: ObserveRequest, folder: str) -> None:
 
 def _warn_of_combination(request: ObserveRequest, cost: Estimate) -> None:
     """Say on standard error what `recipes` says of a combination, where measuring its parts takes seconds only."""
-    from core.recipes.catalogue import recipe
+    from ..recipes.catalogue import recipe
 
     parts = recipe(request.recipe).parts
     if not parts:
@@ -153,7 +153,7 @@ def _warn_of_combination(request: ObserveRequest, cost: Estimate) -> None:
             err=True,
         )
         return
-    from core.compare.combinations import combination_report
+    from ..compare.combinations import combination_report
 
     for warning in combination_report(request).warnings:
         click.echo(f"warning: {warning.sentence}", err=True)
@@ -163,15 +163,15 @@ def _restored(context: click.Context, options: dict[str, Any], batch: Any, band:
     beside = opt.given(context, (*SIZE_NAMES, "config_file", "seed", "recipe", "dtype", "save"))
     if beside:
         raise ConfigError(f"--restore brings its own sizes and weights; leave {beside[0]} out.")
-    from core.construction.record import read_record
-    from core.health.request import checked_names
+    from ..construction.record import read_record
+    from ..health.request import checked_names
 
     checked_names("float64", options["device"])
     record = read_record(options["restore"], budget).record
     batch.check(record.config)
     opt.use_threads(layout(record.config).parameters)
-    from core.construction.storage import load_run
-    from core.health.report import restored_document
+    from ..construction.storage import load_run
+    from ..health.report import restored_document
 
     run = load_run(options["restore"], budget)
     for arm in run.changed:
@@ -189,19 +189,19 @@ def _export(document: dict[str, Any], options: dict[str, Any], request: ObserveR
     if options["save"] is not None and request is not None:
         _save(request, options["save"])
     if options["csv_folder"] is not None:
-        from core.export.csv import write_tables
-        from core.tables.observe import observe_tables
+        from ..export.csv import write_tables
+        from ..tables.observe import observe_tables
 
         write_tables(options["csv_folder"], observe_tables(document))
     if options["html_file"] is not None:
-        from core.export.observe import observe_report
+        from ..export.observe import observe_report
 
         write_text(options["html_file"], observe_report(document))
 
 
 def readable(document: dict[str, Any]) -> str:
     """The document for a terminal: the verdict on each arm, then both side by side as a table, six decimals."""
-    from core.health.diagnosis import comparison, diagnose, diagnose_control
+    from ..health.diagnosis import comparison, diagnose, diagnose_control
 
     config, arms = document["config"], (document["initialized"], document["same_base_unscaled_control"])
     limits = f"[{', '.join(map(exact_text, document['band']))}]"

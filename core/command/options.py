@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
 
-from core.decoder.config import DEVICES, DTYPE_NAMES, MLPS, NORMS, Budget, DecoderConfig
-from core.errors import BatchError, ConfigError, shown
-from core.numerals import SPACES, checked_seed, finite_number, whole_number
-from core.strict_json import read_json
+from ..decoder.config import DEVICES, DTYPE_NAMES, MLPS, NORMS, Budget, DecoderConfig
+from ..errors import BatchError, ConfigError, shown
+from ..numerals import SPACES, checked_seed, finite_number, whole_number
+from ..strict_json import read_json
 
 # Help waits for no array library, so whatever needs one is imported inside the function that uses it.
 if TYPE_CHECKING:
-    from core.decoder.base_draw import Distribution
-    from core.decoder.batch import Batch
+    from ..decoder.base_draw import Distribution
+    from ..decoder.batch import Batch
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 MAX_BATCH_BYTES = 2**24
@@ -163,7 +163,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="One JSON doc
 
 def read_batch(inputs: str | None, targets: str | None, text: str | None, batch_file: str | None) -> Batch:
     """The batch that the options describe; the chapter's row where they say nothing."""
-    from core.decoder.batch import Batch, chapter_batch, parse_rows
+    from ..decoder.batch import Batch, chapter_batch, parse_rows
 
     if sum(given is not None for given in (inputs, text, batch_file)) > 1:
         raise BatchError("--inputs, --text and --batch exclude each other; give one of them.")
@@ -202,7 +202,7 @@ def decoder_config(options: dict[str, Any], longest_row: int) -> DecoderConfig:
 
 def distribution(options: dict[str, Any]) -> Distribution:
     """The base draw that the options describe."""
-    from core.decoder.base_draw import Distribution
+    from ..decoder.base_draw import Distribution
 
     return Distribution(options["base_std"], options["truncate"], options["embedding_std"])
 

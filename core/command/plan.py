@@ -6,14 +6,14 @@ from typing import Any
 
 import click
 
-from core.command import options as opt
-from core.command.exports import check_exports, emit_with_tables, export_options, plan_tables
-from core.decoder.config import DecoderConfig
-from core.errors import ConfigError
-from core.plan.arithmetic import plan_document
-from core.plan.model_config import read_model_config
-from core.plan.presets import LAPTOP, PRESETS
-from core.plan.request import PlanRequest
+from ..decoder.config import DecoderConfig
+from ..errors import ConfigError
+from ..plan.arithmetic import plan_document
+from ..plan.model_config import read_model_config
+from ..plan.presets import LAPTOP, PRESETS
+from ..plan.request import PlanRequest
+from . import options as opt
+from .exports import check_exports, emit_with_tables, export_options, plan_tables
 
 PLAN = PRESETS[LAPTOP].request.config
 SIZE_NAMES = (

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TextIO
 
-from core.decoder.progress import Told, silent
+from ..decoder.progress import Told, silent
 
 # Seconds before the first line and between two: a terminal has one line rewritten, a log is given few.
 TERMINAL_FIRST, TERMINAL_EVERY = 1.0, 0.2

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from core.command import options as opt
-from core.command.exports import check_exports, emit_with_tables, export_options, recipe_tables
-from core.decoder.parameters import layout
-from core.errors import ConfigError
-from core.recipes.catalogue import recipe
+from ..decoder.parameters import layout
+from ..errors import ConfigError
+from ..recipes.catalogue import recipe
+from . import options as opt
+from .exports import check_exports, emit_with_tables, export_options, recipe_tables
 
 if TYPE_CHECKING:
-    from core.health.request import ObserveRequest
+    from ..health.request import ObserveRequest
 
 DRIFT_SEEDS = 8
 
@@ -33,7 +33,7 @@ DRIFT_SEEDS = 8
 @opt.json_option
 def command(name: str | None, against: str | None, drift: bool, seed: str, **options: Any) -> None:
     """List recipes with law, graph, source and what they select; numbers are those of the given sizes."""
-    from core.health.request import ObserveRequest
+    from ..health.request import ObserveRequest
 
     check_exports(options)
     if against is not None and name is None:
@@ -45,7 +45,7 @@ def command(name: str | None, against: str | None, drift: bool, seed: str, **opt
         distribution=opt.distribution(options),
     )
     request.budget.check(request.config, layout(request.config).parameters)
-    from core.compare.document import difference_rows, measured_report, recipes_document
+    from ..compare.document import difference_rows, measured_report, recipes_document
 
     document = recipes_document(request.config, [] if name is None else [request.recipe], request.distribution)
     if name is not None and recipe(name).parts:
@@ -59,8 +59,8 @@ def command(name: str | None, against: str | None, drift: bool, seed: str, **opt
 
 
 def _drift(request: ObserveRequest) -> list[dict[str, Any]]:
-    from core.compare.document import drift_rows
-    from core.compare.request import comparison_of
+    from ..compare.document import drift_rows
+    from ..compare.request import comparison_of
 
     opt.use_threads(layout(request.config).parameters)
     return drift_rows(comparison_of(request, (request.recipe,), DRIFT_SEEDS))

@@ -12,15 +12,15 @@ from typing import Any
 
 import click
 
-from core import __version__
-from core.audit.request import families
-from core.audit.sandbox.confine import OFFLINE, check_limits
-from core.audit.survey import COLUMNS, FAMILY_BYTES, FAMILY_SECONDS, survey
-from core.audit.survey_table import MANIFEST, SCHEMA, TABLE, survey_counts, survey_manifest, survey_state
-from core.command import options as opt
-from core.errors import AuditError, ConfigError, StorageError, shown
-from core.files import refusal, replacing
-from core.strict_json import read_json
+from .. import __version__
+from ..audit.request import families
+from ..audit.sandbox.confine import OFFLINE, check_limits
+from ..audit.survey import COLUMNS, FAMILY_BYTES, FAMILY_SECONDS, survey
+from ..audit.survey_table import MANIFEST, SCHEMA, TABLE, survey_counts, survey_manifest, survey_state
+from ..errors import AuditError, ConfigError, StorageError, shown
+from ..files import refusal, replacing
+from ..strict_json import read_json
+from . import options as opt
 
 
 @click.command(name="survey")
@@ -46,7 +46,7 @@ def command(**options: Any) -> None:
         rows.append(row)
         if not options["quiet"]:
             _progress(row, len(rows), len(chosen))
-    from core.tables.survey import ordered  # kept out of the module, for it brings pandas and Plotly along
+    from ..tables.survey import ordered  # kept out of the module, for it brings pandas and Plotly along
 
     in_order = ordered(rows, "family")
     head = {"schema": SCHEMA, "version": __version__}
@@ -59,7 +59,7 @@ def command(**options: Any) -> None:
 def check_survey_folder(folder: str, option: str = "") -> None:
     """Refuse a folder that a survey cannot be written to, or whose files are no survey's; raises `StorageError`."""
     # Pandas and transformers are kept out of the module, so that help does not wait for them.
-    from core.export.csv import check_tables
+    from ..export.csv import check_tables
 
     check_tables(folder, {TABLE.removesuffix(".csv"): COLUMNS}, option)
     path = Path(folder) / MANIFEST
@@ -74,8 +74,8 @@ def _is_survey(path: Path) -> bool:
 
 def write_survey(folder: str, rows: Sequence[Mapping[str, Any]], versions: Mapping[str, str]) -> Path:
     """Write survey.csv and a manifest with versions, date and counts, both or neither; raises `StorageError`."""
-    from core.export.csv import csv_text
-    from core.tables.survey import survey_table
+    from ..export.csv import csv_text
+    from ..tables.survey import survey_table
 
     check_survey_folder(folder)
     place = Path(folder)

@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from core.cli import DONE, GATE_FAILED
-from core.command import options as opt
-from core.decoder.config import DTYPE_NAMES, Budget
-from core.errors import BatchError, StorageError, SweepError
-from core.files import check_kind, check_outputs
-from core.health.band import parse_band
-from core.strict_json import read_json
-from core.sweep.ranges import DEFAULT_LIMIT, DEPTHS, parse_names
+from ..cli import DONE, GATE_FAILED
+from ..decoder.config import DTYPE_NAMES, Budget
+from ..errors import BatchError, StorageError, SweepError
+from ..files import check_kind, check_outputs
+from ..health.band import parse_band
+from ..strict_json import read_json
+from ..sweep.ranges import DEFAULT_LIMIT, DEPTHS, parse_names
+from . import options as opt
 
 # Help waits for no array library, so what needs one is imported inside the functions.
 if TYPE_CHECKING:
-    from core.decoder.batch import Batch
-    from core.sweep.grid import SweepGrid
-    from core.sweep.output import OutputFolder
+    from ..decoder.batch import Batch
+    from ..sweep.grid import SweepGrid
+    from ..sweep.output import OutputFolder
 
 BATCHES = ("inputs", "text", "batch_files", "lengths")
 # Multiples of it, modulo 1, lie far apart, so that processes with neighbouring ids begin at different chunks.
@@ -98,14 +98,14 @@ def _list(name: str, default: int | None, text: str, *aliases: str) -> Callable[
 @click.pass_context
 def command(context: click.Context, /, **options: Any) -> int:
     """Observe a grid of depths, seeds and recipes, each recipe beside the unscaled control of the same base draw."""
-    from core.sweep.output import OutputFolder
-    from core.sweep.stopping import Stopped, stoppable
-    from core.sweep.store import default_store
+    from ..sweep.output import OutputFolder
+    from ..sweep.stopping import Stopped, stoppable
+    from ..sweep.store import default_store
 
     grid = grid_from(context, options)
     folder, place = OutputFolder(options["out"]), Path(options["store"] or default_store(os.environ))
     if options["scheduler"] is not None:
-        from core.sweep.distributed import check_address
+        from ..sweep.distributed import check_address
 
         check_address(options["scheduler"])
     try:
@@ -125,14 +125,14 @@ def _completed(
     held: ExitStack, grid: SweepGrid, folder: OutputFolder, place: Path, options: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Compute what is missing and write the folder, which stays claimed while `held` is open."""
-    from core.sweep.compute import compute_missing
-    from core.sweep.process import cores
-    from core.sweep.run import SweepRun
-    from core.sweep.store import Store
+    from ..sweep.compute import compute_missing
+    from ..sweep.process import cores
+    from ..sweep.run import SweepRun
+    from ..sweep.store import Store
 
     scheduler, client = options["scheduler"], None
     if scheduler is None and grid.device != "cpu":
-        from core.health.arms import checked_device
+        from ..health.arms import checked_device
 
         checked_device(grid.device)
     _check_places(place, folder.path)
@@ -169,15 +169,15 @@ def _check_places(store: Path, out: Path) -> None:
 
 
 def _connected(held: ExitStack, scheduler: str) -> Any:
-    from core.sweep.distributed import connected
+    from ..sweep.distributed import connected
 
     return held.enter_context(connected(scheduler))
 
 
 def _told(grid: SweepGrid, folder: OutputFolder, document: dict[str, Any], options: Mapping[str, Any]) -> int:
     """Print what was found, and what needs attention on standard error; the exit status."""
-    from core.sweep.gate import judge
-    from core.sweep.terminal import readable, refused_recipes
+    from ..sweep.gate import judge
+    from ..sweep.terminal import readable, refused_recipes
 
     verdict = judge(folder, grid.band) if options["gate"] else None
     if verdict is not None:
@@ -207,7 +207,7 @@ def _kept(store: Path) -> Iterator[None]:
 
 def grid_from(context: click.Context, options: dict[str, Any]) -> SweepGrid:
     """The grid that the options describe; every fault is refused before torch is imported."""
-    from core.sweep.request import CHAPTER, RANDOM, SIZES, SweepRequest
+    from ..sweep.request import CHAPTER, RANDOM, SIZES, SweepRequest
 
     if sum(bool(options[name]) for name in BATCHES) > 1:
         raise BatchError("--inputs, --text, --batch and --lengths exclude each other; give one of them.")
@@ -240,7 +240,7 @@ def _option(name: str) -> str:
 
 
 def _batches(options: Mapping[str, Any]) -> list[Batch]:
-    from core.decoder.batch import Batch
+    from ..decoder.batch import Batch
 
     if not options["batch_files"]:
         return [opt.read_batch(options["inputs"], options["targets"], options["text"], None)]

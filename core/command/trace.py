@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
-from core import __version__
-from core.command import options as opt
-from core.command.exports import check_exports, emit_with_tables, export_options, trace_tables
+from .. import __version__
+from . import options as opt
+from .exports import check_exports, emit_with_tables, export_options, trace_tables
 
 SCHEMA = "depthscope.trace/1"
 
@@ -26,13 +26,13 @@ def command(**options: Any) -> None:
 
 def trace_document() -> dict[str, Any]:
     """The `trace` document; fixtures are `observe` documents with an `id`."""
-    from core.decoder.fixtures import FIXTURES
-    from core.health.report import observe_document
-    from core.health.request import ObserveRequest
-    from core.lab.synthetic import synthetic_classifiers
-    from core.plan.arithmetic import plan_document
-    from core.plan.presets import LAPTOP, PRESETS
-    from core.plan.worked_values import worked_values
+    from ..decoder.fixtures import FIXTURES
+    from ..health.report import observe_document
+    from ..health.request import ObserveRequest
+    from ..lab.synthetic import synthetic_classifiers
+    from ..plan.arithmetic import plan_document
+    from ..plan.presets import LAPTOP, PRESETS
+    from ..plan.worked_values import worked_values
 
     return {
         "schema": SCHEMA,

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from core.compare.equations import graph_equations, graph_summary
-from core.decoder.base_draw import XAVIER, Distribution
-from core.decoder.config import DecoderConfig
-from core.decoder.graph import DepthLaw
-from core.decoder.parameters import layout
-from core.recipes.catalogue import RECIPES, recipe
-from core.recipes.recipe import Recipe
+from ..decoder.base_draw import XAVIER, Distribution
+from ..decoder.config import DecoderConfig
+from ..decoder.graph import DepthLaw
+from ..decoder.parameters import layout
+from ..recipes.catalogue import RECIPES, recipe
+from ..recipes.recipe import Recipe
+from .equations import graph_equations, graph_summary
 
 FORWARD_LAWS = {
     "shortcut": "shortcut coefficient",

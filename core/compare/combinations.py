@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from core.compare.effects import Effect, MeasuredCombination
-from core.decoder.parameters import WRITERS
-from core.health.request import ObserveRequest
-from core.recipes.catalogue import recipe
-from core.recipes.recipe import Recipe
+from ..decoder.parameters import WRITERS
+from ..health.request import ObserveRequest
+from ..recipes.catalogue import recipe
+from ..recipes.recipe import Recipe
+from .effects import Effect, MeasuredCombination
 
 # Below this largest relative change a law is reported as having no effect.
 NO_EFFECT = 1e-3

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from core.compare.request import ComparisonRequest, runnable_recipes, seed_chunks
-from core.decoder.base_draw import BaseDraw
-from core.decoder.config import DecoderConfig
-from core.health.arms import Arm, observe_arms
-from core.recipes.catalogue import recipe
+from ..decoder.base_draw import BaseDraw
+from ..decoder.config import DecoderConfig
+from ..health.arms import Arm, observe_arms
+from ..recipes.catalogue import recipe
+from .request import ComparisonRequest, runnable_recipes, seed_chunks
 
 
 @dataclass(frozen=True)

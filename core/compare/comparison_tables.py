@@ -12,10 +12,10 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from core.compare.comparison import Chunk, Comparison
-from core.health.arms import Arm
-from core.health.band import classify
-from core.health.columns import INITIALIZED, OBSERVED, REFUSED, SITE_COLUMNS
+from ..health.arms import Arm
+from ..health.band import classify
+from ..health.columns import INITIALIZED, OBSERVED, REFUSED, SITE_COLUMNS
+from .comparison import Chunk, Comparison
 
 QUANTITIES = ("activation", "adjoint")
 HEAD = ("recipe", "seed", "blocks")

@@ -6,9 +6,9 @@ from itertools import zip_longest
 
 import pandas as pd
 
-from core.compare.card import Card, ForwardLaw, StoredLaw, card
-from core.decoder.base_draw import XAVIER, Distribution
-from core.decoder.config import DecoderConfig
+from ..decoder.base_draw import XAVIER, Distribution
+from ..decoder.config import DecoderConfig
+from .card import Card, ForwardLaw, StoredLaw, card
 
 DIFFERENCE_COLUMNS = ("aspect", "item", "first", "second")
 KEPT = "base draw kept"

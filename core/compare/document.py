@@ -9,13 +9,13 @@ from typing import Any
 
 import pandas as pd
 
-from core import __version__
-from core.compare.card import card, cards
-from core.compare.difference import difference_table
-from core.compare.request import ComparisonRequest
-from core.decoder.base_draw import XAVIER, Distribution
-from core.decoder.config import DecoderConfig
-from core.health.request import ObserveRequest
+from .. import __version__
+from ..decoder.base_draw import XAVIER, Distribution
+from ..decoder.config import DecoderConfig
+from ..health.request import ObserveRequest
+from .card import card, cards
+from .difference import difference_table
+from .request import ComparisonRequest
 
 SCHEMA = "depthscope.recipes/1"
 
@@ -36,7 +36,7 @@ def recipes_document(
 
 def measured_report(request: ObserveRequest) -> dict[str, Any]:
     """Effects and warnings of one recipe or combination, measured on its arms; undefined is None."""
-    from core.compare.combinations import combination_report  # torch, and only where arms are observed
+    from .combinations import combination_report  # torch, and only where arms are observed
 
     report = combination_report(request)
     return {
@@ -47,7 +47,7 @@ def measured_report(request: ObserveRequest) -> dict[str, Any]:
 
 def drift_rows(request: ComparisonRequest) -> list[dict[str, Any]]:
     """The drift explorer's table as rows for JSON; undefined is None."""
-    from core.compare.drift_table import drift_table  # torch, and only where arms are observed
+    from .drift_table import drift_table  # torch, and only where arms are observed
 
     return _rows(drift_table(request))
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from core.compare.equations import MODULES, WORDS
-from core.decoder.graph import Addition, Branch, Coefficient, Graph, Norm
+from ..decoder.graph import Addition, Branch, Coefficient, Graph, Norm
+from .equations import MODULES, WORDS
 
 NODE_COLUMNS = ("node", "kind", "label", "column", "row", "site")
 EDGE_COLUMNS = ("source", "target", "path")

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from core.compare.effects import largest_change
-from core.compare.request import ComparisonRequest, runnable_recipes
-from core.decoder.base_draw import BaseDraw
-from core.decoder.parameters import WRITERS, layout
-from core.health.arms import observe_arms
-from core.recipes.catalogue import recipe
-from core.recipes.recipe import Recipe
-from core.recipes.variants import VARIANTS
+from ..decoder.base_draw import BaseDraw
+from ..decoder.parameters import WRITERS, layout
+from ..health.arms import observe_arms
+from ..recipes.catalogue import recipe
+from ..recipes.recipe import Recipe
+from ..recipes.variants import VARIANTS
+from .effects import largest_change
+from .request import ComparisonRequest, runnable_recipes
 
 DRIFT_COLUMNS = (
     "variant", "recipe", "code_base", "place", "says", "does", "blocks", "seeds", "output_first", "output_last",

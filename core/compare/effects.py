@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from core.decoder.base_draw import BaseDraw
-from core.decoder.graph import BranchKind
-from core.decoder.parameters import WRITERS, Role, layout
-from core.health.arms import Arm, observe_arms
-from core.health.request import ObserveRequest
-from core.recipes.catalogue import recipe
-from core.recipes.recipe import Recipe, combination
+from ..decoder.base_draw import BaseDraw
+from ..decoder.graph import BranchKind
+from ..decoder.parameters import WRITERS, Role, layout
+from ..health.arms import Arm, observe_arms
+from ..health.request import ObserveRequest
+from ..recipes.catalogue import recipe
+from ..recipes.recipe import Recipe, combination
 
 BRANCH_OF: dict[Role, BranchKind] = {"output": "attention", "down": "feed_forward"}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from core.decoder.graph import TANH_SLOPE, DepthLaw, Topology
+from ..decoder.graph import TANH_SLOPE, DepthLaw, Topology
 
 MODULES = {"attention": "A", "feed_forward": "M"}
 WORDS = {

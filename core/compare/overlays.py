@@ -13,16 +13,16 @@ from itertools import groupby
 import numpy as np
 import pandas as pd
 
-from core.compare.comparison import Comparison
-from core.decoder.base_draw import Distribution
-from core.decoder.config import DecoderConfig
-from core.decoder.graph import Addition, Graph, Norm
-from core.decoder.parameters import WRITERS, Role, layout
-from core.decoder.splitmix64 import FloatArray
-from core.health.columns import OBSERVED
-from core.health.observation import Observation
-from core.recipes.catalogue import recipe
-from core.recipes.recipe import Recipe
+from ..decoder.base_draw import Distribution
+from ..decoder.config import DecoderConfig
+from ..decoder.graph import Addition, Graph, Norm
+from ..decoder.parameters import WRITERS, Role, layout
+from ..decoder.splitmix64 import FloatArray
+from ..health.columns import OBSERVED
+from ..health.observation import Observation
+from ..recipes.catalogue import recipe
+from ..recipes.recipe import Recipe
+from .comparison import Comparison
 
 EVIDENCE = "derived"
 SITE_OVERLAY_COLUMNS = (

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from core.decoder.base_draw import XAVIER, Distribution
-from core.decoder.batch import Batch, chapter_batch
-from core.decoder.config import Budget, DecoderConfig
-from core.decoder.parameters import layout
-from core.errors import RecipeError
-from core.health.band import DEFAULT_BAND, Band
-from core.health.estimate import estimate
-from core.health.request import CHAPTER_SEED, ObserveRequest, checked_names
-from core.numerals import checked_seed
-from core.recipes.catalogue import recipe
-from core.recipes.recipe import Recipe
+from ..decoder.base_draw import XAVIER, Distribution
+from ..decoder.batch import Batch, chapter_batch
+from ..decoder.config import Budget, DecoderConfig
+from ..decoder.parameters import layout
+from ..errors import RecipeError
+from ..health.band import DEFAULT_BAND, Band
+from ..health.estimate import estimate
+from ..health.request import CHAPTER_SEED, ObserveRequest, checked_names
+from ..numerals import checked_seed
+from ..recipes.catalogue import recipe
+from ..recipes.recipe import Recipe
 
 MAX_RECIPES = 6
 CHUNK_BYTES = 2**29

@@ -6,17 +6,17 @@ import numpy as np
 import pandas as pd
 import torch
 
-from core.compare.request import ComparisonRequest, runnable_recipes, seed_chunks
-from core.construction.drawn_weights import DrawnWeights
-from core.decoder.base_draw import BaseDraw
-from core.decoder.forward_pass import forward
-from core.decoder.splitmix64 import FloatArray
-from core.decoder.tape import Tape, recording
-from core.decoder.valid import select_valid
-from core.health.arms import checked_device, profile_scalars, torch_dtype
-from core.health.rms import cosine_of_rows
-from core.recipes.catalogue import recipe
-from core.recipes.recipe import Recipe
+from ..construction.drawn_weights import DrawnWeights
+from ..decoder.base_draw import BaseDraw
+from ..decoder.forward_pass import forward
+from ..decoder.splitmix64 import FloatArray
+from ..decoder.tape import Tape, recording
+from ..decoder.valid import select_valid
+from ..health.arms import checked_device, profile_scalars, torch_dtype
+from ..health.rms import cosine_of_rows
+from ..recipes.catalogue import recipe
+from ..recipes.recipe import Recipe
+from .request import ComparisonRequest, runnable_recipes, seed_chunks
 
 QUANTILES = {"q05": 0.05, "q25": 0.25, "median": 0.5, "q75": 0.75, "q95": 0.95}
 TOKEN_COLUMNS = ("recipe", "blocks", "site", "label", "block", "branch", *QUANTILES, "tokens", "undefined")

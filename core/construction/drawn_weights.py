@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from core.decoder.base_draw import BaseDraw, Distribution, Draws
-from core.decoder.config import DecoderConfig
-from core.decoder.parameters import ParameterSpec
-from core.decoder.splitmix64 import FloatArray
-from core.decoder.weights import Weights
-from core.recipes.law import Normalize
-from core.recipes.recipe import Recipe
+from ..decoder.base_draw import BaseDraw, Distribution, Draws
+from ..decoder.config import DecoderConfig
+from ..decoder.parameters import ParameterSpec
+from ..decoder.splitmix64 import FloatArray
+from ..decoder.weights import Weights
+from ..recipes.law import Normalize
+from ..recipes.recipe import Recipe
 
 
 @dataclass(frozen=True)

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from core import __version__
-from core.decoder.config import Budget, DecoderConfig
-from core.decoder.graph import Graph
-from core.decoder.parameters import layout
-from core.errors import DepthscopeError, Remedy, StorageError
-from core.files import is_room
-from core.numerals import checked_seed
-from core.recipes.catalogue import recipe
-from core.strict_json import JsonValue, read_json
+from .. import __version__
+from ..decoder.config import Budget, DecoderConfig
+from ..decoder.graph import Graph
+from ..decoder.parameters import layout
+from ..errors import DepthscopeError, Remedy, StorageError
+from ..files import is_room
+from ..numerals import checked_seed
+from ..recipes.catalogue import recipe
+from ..strict_json import JsonValue, read_json
 
 SCHEMA = "depthscope.record/1"
 RECORD = "record.json"

@@ -15,20 +15,20 @@ from typing import Literal
 import numpy as np
 import torch
 
-from core.construction.drawn_weights import UNCHANGED, Transform
-from core.construction.record import ConstructionRecord, Shortcuts
-from core.decoder.base_draw import XAVIER, BaseDraw, Distribution
-from core.decoder.batch import Batch
-from core.decoder.config import Budget, DecoderConfig
-from core.decoder.graph import Graph
-from core.decoder.parameters import layout
-from core.decoder.profile import measured_shortcuts
-from core.decoder.splitmix64 import FloatArray, SplitMix64
-from core.decoder.tape import recording
-from core.decoder.weights import StoredWeights
-from core.errors import ConstructionError, RecipeError
-from core.recipes.catalogue import CONTROL, DEFAULT, recipe
-from core.recipes.recipe import Recipe
+from ..decoder.base_draw import XAVIER, BaseDraw, Distribution
+from ..decoder.batch import Batch
+from ..decoder.config import Budget, DecoderConfig
+from ..decoder.graph import Graph
+from ..decoder.parameters import layout
+from ..decoder.profile import measured_shortcuts
+from ..decoder.splitmix64 import FloatArray, SplitMix64
+from ..decoder.tape import recording
+from ..decoder.weights import StoredWeights
+from ..errors import ConstructionError, RecipeError
+from ..recipes.catalogue import CONTROL, DEFAULT, recipe
+from ..recipes.recipe import Recipe
+from .drawn_weights import UNCHANGED, Transform
+from .record import ConstructionRecord, Shortcuts
 
 Parameters = Mapping[str, torch.Tensor]
 

@@ -13,7 +13,11 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
-from core.construction.record import (
+from ..decoder.config import Budget, DecoderConfig
+from ..decoder.parameters import layout
+from ..errors import ConstructionError, Remedy, StorageError
+from ..files import file_digest, replacing
+from .record import (
     ARMS,
     HEADER_DTYPES,
     RECORD,
@@ -23,11 +27,7 @@ from core.construction.record import (
     record_document,
     weights_name,
 )
-from core.construction.states import Decoder, restore
-from core.decoder.config import Budget, DecoderConfig
-from core.decoder.parameters import layout
-from core.errors import ConstructionError, Remedy, StorageError
-from core.files import file_digest, replacing
+from .states import Decoder, restore
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from core.decoder.batch import Batch
-from core.decoder.config import DecoderConfig
-from core.decoder.graph import Branch
-from core.decoder.operations import apply_norm, project, project_jointly
-from core.decoder.weights import Weights
+from .batch import Batch
+from .config import DecoderConfig
+from .graph import Branch
+from .operations import apply_norm, project, project_jointly
+from .weights import Weights
 
 
 @dataclass(frozen=True)

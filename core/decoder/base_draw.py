@@ -16,12 +16,12 @@ from functools import lru_cache
 
 import numpy as np
 
-from core.decoder.config import DecoderConfig
-from core.decoder.parameters import Layout, ParameterSpec, layout
-from core.decoder.splitmix64 import FloatArray, advanced, scaled_units
-from core.decoder.xavier import uniform_from_units, xavier_scale
-from core.errors import ConfigError
-from core.numerals import checked_seed, exact_text
+from ..errors import ConfigError
+from ..numerals import checked_seed, exact_text
+from .config import DecoderConfig
+from .parameters import Layout, ParameterSpec, layout
+from .splitmix64 import FloatArray, advanced, scaled_units
+from .xavier import uniform_from_units, xavier_scale
 
 Draws = Mapping[str, FloatArray]
 

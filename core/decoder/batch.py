@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from core.decoder.config import DecoderConfig
-from core.errors import BatchError, ObservationError, shown
-from core.numerals import SPACES, whole_number
+from ..errors import BatchError, ObservationError, shown
+from ..numerals import SPACES, whole_number
+from .config import DecoderConfig
 
 Rows = Sequence[Sequence[int]]
 

@@ -6,7 +6,7 @@ import sys
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
-from core.errors import BudgetError, ConfigError, Remedy, shown
+from ..errors import BudgetError, ConfigError, Remedy, shown
 
 NormFamily = Literal["rmsnorm", "layernorm"]
 MlpFamily = Literal["swiglu", "gelu"]

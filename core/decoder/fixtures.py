@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from core.decoder.config import DecoderConfig
+from .config import DecoderConfig
 
 FIXTURES: Mapping[str, DecoderConfig] = MappingProxyType(
     {

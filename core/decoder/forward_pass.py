@@ -12,14 +12,14 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from core.decoder.attention import AttentionGeometry, Carry, attend
-from core.decoder.batch import Batch
-from core.decoder.config import DecoderConfig
-from core.decoder.graph import Addition, Branch, Coefficient, Graph
-from core.decoder.operations import apply_norm, product, project, project_jointly
-from core.decoder.progress import Told, silent
-from core.decoder.tape import Contribution, Tape
-from core.decoder.weights import WeightProvider, Weights
+from .attention import AttentionGeometry, Carry, attend
+from .batch import Batch
+from .config import DecoderConfig
+from .graph import Addition, Branch, Coefficient, Graph
+from .operations import apply_norm, product, project, project_jointly
+from .progress import Told, silent
+from .tape import Contribution, Tape
+from .weights import WeightProvider, Weights
 
 
 def forward(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from core.decoder.config import DecoderConfig
+from .config import DecoderConfig
 
 BranchKind = Literal["attention", "feed_forward"]
 NormKind = Literal["rmsnorm", "layernorm", "tanh", "unit"]

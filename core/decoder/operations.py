@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import torch
 
-from core.decoder.graph import TANH_SLOPE, Norm
-from core.decoder.weights import Weights
+from .graph import TANH_SLOPE, Norm
+from .weights import Weights
 
 # From this many multiplications on torch multiplies batches of matrices by another kernel, whose last bits differ.
 TINY_PRODUCT = 400

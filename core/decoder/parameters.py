@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Literal
 
-from core.decoder.config import DecoderConfig
+from .config import DecoderConfig
 
 Role = Literal[
     "token_embedding", "position_embedding", "query", "key", "value", "output", "gate", "up", "down", "head",

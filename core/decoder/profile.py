@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 import torch
 
-from core.decoder.batch import Batch
-from core.decoder.forward_pass import forward
-from core.decoder.graph import Graph
-from core.decoder.tape import recording
-from core.decoder.valid import select_valid
-from core.decoder.weights import WeightProvider
+from .batch import Batch
+from .forward_pass import forward
+from .graph import Graph
+from .tape import recording
+from .valid import select_valid
+from .weights import WeightProvider
 
 Scalars = Sequence[Mapping[str, torch.Tensor]]
 

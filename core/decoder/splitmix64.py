@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from core.numerals import LARGEST_SEED, checked_seed
+from ..numerals import LARGEST_SEED, checked_seed
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from core.errors import ObservationError
+from ..errors import ObservationError
 
 
 def select_valid(x: torch.Tensor, valid: npt.NDArray[np.bool_]) -> torch.Tensor:

@@ -12,9 +12,9 @@ from typing import Protocol
 import numpy as np
 import torch
 
-from core.decoder.config import DecoderConfig
-from core.decoder.parameters import Layout, ParameterSpec, layout
-from core.decoder.splitmix64 import FloatArray
+from .config import DecoderConfig
+from .parameters import Layout, ParameterSpec, layout
+from .splitmix64 import FloatArray
 
 # None stands for a constant at its starting value: a gain of ones, a bias of zeros.
 Weights = Mapping[str, torch.Tensor | None]

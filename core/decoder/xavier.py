@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from core.decoder.splitmix64 import MASK, FloatArray, SplitMix64
-from core.errors import InitializationError, shown
+from ..errors import InitializationError, shown
+from .splitmix64 import MASK, FloatArray, SplitMix64
 
 # The first byte outside the grammar, or the place of an empty segment.
 NAME_FAULT = re.compile(rb"[^a-z0-9_.]|(?:\A|(?<=\.))(?:\.|\Z)")

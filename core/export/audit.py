@@ -9,14 +9,14 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
-from core.audit.report.junit import junit_report
-from core.audit.report.sarif import sarif_report
-from core.export.bundle import Contents
-from core.export.manifest import package_version
-from core.export.observe import site_figures
-from core.figures.audit import writer_profile_figure
-from core.tables.audit import audit_tables
-from core.tables.audit_words import audit_paragraphs
+from ..audit.report.junit import junit_report
+from ..audit.report.sarif import sarif_report
+from ..figures.audit import writer_profile_figure
+from ..tables.audit import audit_tables
+from ..tables.audit_words import audit_paragraphs
+from .bundle import Contents
+from .manifest import package_version
+from .observe import site_figures
 
 TITLE = "Audit a model"
 # The files of the command line's --json, --junit and --sarif, with their types.

@@ -11,10 +11,10 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.offline import get_plotlyjs
 
-from core.export.csv import csv_text
-from core.export.html import html_report
-from core.export.json import figure_json, json_text
-from core.export.manifest import Export, manifest_text
+from .csv import csv_text
+from .html import html_report
+from .json import figure_json, json_text
+from .manifest import Export, manifest_text
 
 LIBRARY = "plotly.min.js"
 MANIFEST = "manifest.json"

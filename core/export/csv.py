@@ -11,8 +11,8 @@ from typing import Any
 
 import pandas as pd
 
-from core.errors import StorageError
-from core.files import check_file, check_folder, refusal, replacing
+from ..errors import StorageError
+from ..files import check_file, check_folder, refusal, replacing
 
 # A spreadsheet reads a cell that begins like this as a formula, full-width forms and hidden characters included.
 _FORMULA = re.compile("[\\s\u200b\ufeff]*[=+\\-@＝＋－＠]|[ \u00a0\u200b\ufeff\u3000]*[\t\r\n]")

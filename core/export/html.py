@@ -16,7 +16,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.offline import get_plotlyjs
 
-from core.export.json import plain_figure, plain_value
+from .json import plain_figure, plain_value
 
 # Plotly's own "Share chart" would send the figure to a server outside; nothing here does anything with a selection.
 MODEBAR = {

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from core import __version__
-from core.errors import StorageError, shown
-from core.strict_json import JsonValue, parse_json
+from .. import __version__
+from ..errors import StorageError, shown
+from ..strict_json import JsonValue, parse_json
 
 SCHEMA = "depthscope.manifest/1"
 KEYS = ("schema", "version", "page", "query", "setting", "batch", "pins", "record", "versions", "files")

@@ -8,11 +8,11 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
-from core.export.bundle import Contents, report_text
-from core.figures.sites import RATIO_TITLES, contribution_figure, ratio_figure, token_figure
-from core.health.band import DEFAULT_BAND, Band
-from core.tables.observe import observe_tables
-from core.tables.observe_words import observe_paragraphs, outsized_sentence
+from ..figures.sites import RATIO_TITLES, contribution_figure, ratio_figure, token_figure
+from ..health.band import DEFAULT_BAND, Band
+from ..tables.observe import observe_tables
+from ..tables.observe_words import observe_paragraphs, outsized_sentence
+from .bundle import Contents, report_text
 
 TITLE = "Residual health"
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pandas as pd
 
-from core.export.bundle import Contents
-from core.figures.heat import heat_figure
-from core.figures.recipes import share_figure
-from core.figures.rows import GROWTH_TITLES, growth_figure
-from core.figures.sweep import difference_figure, ribbon_figure
-from core.sweep.interactive import InteractiveSweep
-from core.tables.sweep import (
+from ..figures.heat import heat_figure
+from ..figures.recipes import share_figure
+from ..figures.rows import GROWTH_TITLES, growth_figure
+from ..figures.sweep import difference_figure, ribbon_figure
+from ..sweep.interactive import InteractiveSweep
+from ..tables.sweep import (
     STATISTICS,
     axis_names,
     difference_table,
@@ -20,7 +19,8 @@ from core.tables.sweep import (
     series_table,
     stem,
 )
-from core.tables.sweep_words import grid_sentence, verdict_sentences
+from ..tables.sweep_words import grid_sentence, verdict_sentences
+from .bundle import Contents
 
 TITLE = "Depth sweep"
 MAX_HEAT_MAPS = 8

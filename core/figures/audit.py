@@ -6,9 +6,9 @@ import math
 
 import pandas as pd
 
-from core.figures.chart import Chart, Drawn, Line, Strip
-from core.figures.series import BLOCK_AXIS, TALL
-from core.figures.style import Style, place_style
+from .chart import Chart, Drawn, Line, Strip
+from .series import BLOCK_AXIS, TALL
+from .style import Style, place_style
 
 # What the ratio of the deeper model is to that of the smaller one, where writers follow nothing and where a rule.
 SLOPES = {"no depth rule": (1.0, "longdash"), "falls as 1/√L": (2**-0.5, "dot")}

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from core.decoder.splitmix64 import FloatArray
+from ..decoder.splitmix64 import FloatArray
 
 NICE_STEPS = (1, 2, 4, 5, 8, 10, 16, 20, 25, 32, 50, 64, 100)
 

@@ -9,9 +9,9 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
-from core.figures.chart import Drawn
-from core.figures.style import Theme, layout, plain, stroke
-from core.figures.style import figure as assembled
+from .chart import Drawn
+from .style import Theme, layout, plain, stroke
+from .style import figure as assembled
 
 BAR_PIXELS = 24
 COUNT_TITLES = {"state": "What became of the families", "kind": "Worst finding on the initialization"}

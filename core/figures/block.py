@@ -12,9 +12,9 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
-from core.figures.chart import Drawn
-from core.figures.style import PALETTES, Theme, layout, plain
-from core.figures.style import figure as assembled
+from .chart import Drawn
+from .style import PALETTES, Theme, layout, plain
+from .style import figure as assembled
 
 ROW_PIXELS = 54
 TITLE_PIXELS = 44

@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, Protocol, TypeVar
 
-from core.figures.axes import log_axis, point_ticks, whole_ticks
-from core.figures.marks import Line, Look, Ribbon, Strip
-from core.figures.style import HEIGHT, PALETTES, Palette, Theme, heading, layout, legend_entry, level, plain, strip
-from core.figures.style import figure as assembled
-from core.figures.style import upright as turned
-from core.figures.traces import line_trace, ribbon_trace
+from .axes import log_axis, point_ticks, whole_ticks
+from .marks import Line, Look, Ribbon, Strip
+from .style import HEIGHT, PALETTES, Palette, Theme, heading, layout, legend_entry, level, plain, strip
+from .style import figure as assembled
+from .style import upright as turned
+from .traces import line_trace, ribbon_trace
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

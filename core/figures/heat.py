@@ -10,11 +10,11 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
-from core.figures.chart import Drawn
-from core.figures.style import PALETTES, Theme, heading, layout, plain
-from core.figures.style import figure as assembled
-from core.figures.sweep import TITLES
-from core.health.band import DEFAULT_BAND, Band
+from ..health.band import DEFAULT_BAND, Band
+from .chart import Drawn
+from .style import PALETTES, Theme, heading, layout, plain
+from .style import figure as assembled
+from .sweep import TITLES
 
 # Blue below 1, red above, and a jump at each limit of the band: (below, within below 1, 1, within above 1, above).
 COLORS_OF: dict[Theme, tuple[tuple[str, str], tuple[str, str], tuple[str, str], tuple[str, str]]] = {

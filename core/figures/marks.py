@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from core.decoder.splitmix64 import FloatArray
-from core.figures.style import Style, place_style
-from core.health.band import Band
+from ..decoder.splitmix64 import FloatArray
+from ..health.band import Band
+from .style import Style, place_style
 
 # `series` is a line with markers in its style's own dash, `thin` the same without markers, `steps` one with a level
 # per point, filled to 0.

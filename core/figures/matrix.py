@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from core.figures.style import HEIGHT, PALETTES, Theme, heading, layout, plain
-from core.figures.style import figure as assembled
+from .style import HEIGHT, PALETTES, Theme, heading, layout, plain
+from .style import figure as assembled
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

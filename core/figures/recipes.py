@@ -10,11 +10,11 @@ from typing import Any
 
 import pandas as pd
 
-from core.figures.chart import Chart, Drawn, Line, Ribbon, Strip
-from core.figures.series import OVER_BLOCKS, OVER_DEPTH, TALL, quantile_marks, seeds_of, told
-from core.figures.sites import RATIO_AXES, RATIO_TITLES, REFERENCE_NAMES, SITE_AXIS, Quantity
-from core.figures.style import recipe_style
-from core.health.band import DEFAULT_BAND, Band
+from ..health.band import DEFAULT_BAND, Band
+from .chart import Chart, Drawn, Line, Ribbon, Strip
+from .series import OVER_BLOCKS, OVER_DEPTH, TALL, quantile_marks, seeds_of, told
+from .sites import RATIO_AXES, RATIO_TITLES, REFERENCE_NAMES, SITE_AXIS, Quantity
+from .style import recipe_style
 
 DEPTH_TITLES = {
     "largest_activation_ratio": ("Largest activation ratio", "max over sites of A<sub>s</sub> / A<sub>0</sub>"),

@@ -7,10 +7,10 @@ from typing import Any
 
 import pandas as pd
 
-from core.figures.chart import Chart, Drawn, Line
-from core.figures.series import series_style
-from core.figures.sites import Quantity
-from core.figures.style import Style
+from .chart import Chart, Drawn, Line
+from .series import series_style
+from .sites import Quantity
+from .style import Style
 
 GROWTH_TITLES = {
     "largest_activation_ratio": "Growth of the largest activation ratio",

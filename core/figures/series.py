@@ -10,8 +10,8 @@ from typing import Any
 
 import pandas as pd
 
-from core.figures.chart import Line, Ribbon
-from core.figures.style import Style, recipe_style
+from .chart import Line, Ribbon
+from .style import Style, recipe_style
 
 OUTER = ("q05", "q95")
 MEDIAN = "medians over {} seeds"

@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from core.figures.chart import Chart, Drawn, Line, Ribbon, Strip
-from core.figures.style import Style, place_style, recipe_style
-from core.health.band import DEFAULT_BAND, Band
+from ..health.band import DEFAULT_BAND, Band
+from .chart import Chart, Drawn, Line, Ribbon, Strip
+from .style import Style, place_style, recipe_style
 
 Quantity = Literal["activation", "adjoint"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
-from core.figures.chart import Chart, Drawn, Line, Strip
-from core.health.band import DEFAULT_BAND, Band
+from ..health.band import DEFAULT_BAND, Band
+from .chart import Chart, Drawn, Line, Strip
 
 
 @Drawn

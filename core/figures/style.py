@@ -9,8 +9,8 @@ import html
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from core.recipes.catalogue import LOOKS
-from core.recipes.recipe import JOINT
+from ..recipes.catalogue import LOOKS
+from ..recipes.recipe import JOINT
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

@@ -11,11 +11,11 @@ from typing import Any
 
 import pandas as pd
 
-from core.figures.axes import symmetric_log, symmetric_ticks
-from core.figures.chart import Chart, Drawn, Line, Ribbon, Strip
-from core.figures.recipes import DEPTH_TITLES
-from core.figures.series import MEDIAN, OUTER, OVER_DEPTH, TALL, seeds_of, styled_series
-from core.health.band import DEFAULT_BAND, Band
+from ..health.band import DEFAULT_BAND, Band
+from .axes import symmetric_log, symmetric_ticks
+from .chart import Chart, Drawn, Line, Ribbon, Strip
+from .recipes import DEPTH_TITLES
+from .series import MEDIAN, OUTER, OVER_DEPTH, TALL, seeds_of, styled_series
 
 TITLES = {
     **DEPTH_TITLES,

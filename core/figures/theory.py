@@ -7,10 +7,10 @@ from typing import Any
 
 import pandas as pd
 
-from core.figures.chart import Chart, Drawn, Line, Ribbon
-from core.figures.series import OVER_DEPTH, TALL
-from core.figures.sites import SITE_AXIS
-from core.figures.style import COLORS, Style, place_style, recipe_style
+from .chart import Chart, Drawn, Line, Ribbon
+from .series import OVER_DEPTH, TALL
+from .sites import SITE_AXIS
+from .style import COLORS, Style, place_style, recipe_style
 
 AXES: dict[str, dict[str, Any]] = {"site": {"x_title": SITE_AXIS, "whole_x": True, **TALL}, "blocks": OVER_DEPTH}
 MEASURED = {

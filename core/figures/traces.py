@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from core.figures.marks import Line, Ribbon
-from core.figures.style import DASHES, MARKED_POINTS, PALETTES, Theme, faded, plain
+from .marks import Line, Ribbon
+from .style import DASHES, MARKED_POINTS, PALETTES, Theme, faded, plain
 
 PATTERNS = ("", "/", ".", "x", "\\", "-")
 STEP_OPACITY = 0.1

@@ -12,18 +12,18 @@
 stands in `core.audit`. A public name loads its module when it is first read, so the band and requests need no torch.
 """
 
-from core.lazy import public
+from ..lazy import public
 
 __getattr__, __dir__, __all__ = public(
     __name__,
     {
-        "core.health.band": ("Band", "DEFAULT_BAND", "classify", "parse_band"),
-        "core.health.request": ("ObserveRequest",),
-        "core.health.rms": ("valid_rms",),
-        "core.health.observation": ("Observation", "observe", "measure"),
-        "core.health.arms": ("Arm", "observe_arms"),
-        "core.health.document": ("arm_document",),
-        "core.health.report": ("observe_document", "built_run", "restored_document"),
-        "core.audit": ("observe_module",),
+        ".band": ("Band", "DEFAULT_BAND", "classify", "parse_band"),
+        ".request": ("ObserveRequest",),
+        ".rms": ("valid_rms",),
+        ".observation": ("Observation", "observe", "measure"),
+        ".arms": ("Arm", "observe_arms"),
+        ".document": ("arm_document",),
+        ".report": ("observe_document", "built_run", "restored_document"),
+        "..audit": ("observe_module",),
     },
 )

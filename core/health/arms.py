@@ -7,18 +7,18 @@ from dataclasses import dataclass
 
 import torch
 
-from core.construction.drawn_weights import DrawnWeights
-from core.decoder.base_draw import BaseDraw
-from core.decoder.batch import Batch
-from core.decoder.forward_pass import forward
-from core.decoder.profile import Scalars, measured_shortcuts
-from core.decoder.progress import Told, silent
-from core.decoder.tape import recording
-from core.errors import ConfigError, Remedy
-from core.health.observation import Observation, measure
-from core.health.passes import passes
-from core.health.request import checked_names
-from core.recipes.recipe import Recipe
+from ..construction.drawn_weights import DrawnWeights
+from ..decoder.base_draw import BaseDraw
+from ..decoder.batch import Batch
+from ..decoder.forward_pass import forward
+from ..decoder.profile import Scalars, measured_shortcuts
+from ..decoder.progress import Told, silent
+from ..decoder.tape import recording
+from ..errors import ConfigError, Remedy
+from ..recipes.recipe import Recipe
+from .observation import Observation, measure
+from .passes import passes
+from .request import checked_names
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, cast
 
-from core.errors import ConfigError, shown
-from core.numerals import exact_text, finite_number
+from ..errors import ConfigError, shown
+from ..numerals import exact_text, finite_number
 
 # Help waits for no array library, so the method that needs one imports it.
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from core.numerals import exact_text
+from ..numerals import exact_text
 
 Quantity = Literal["activation", "adjoint"]
 Side = Literal["below", "above"]

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from core.decoder.splitmix64 import FloatArray
-from core.health.band import DEFAULT_BAND, Band
-from core.health.columns import TOKEN_STATISTICS
-from core.health.observation import ContributionStatistics, Observation
-from core.health.sites import site_values
-from core.numerals import finite
+from ..decoder.splitmix64 import FloatArray
+from ..numerals import finite
+from .band import DEFAULT_BAND, Band
+from .columns import TOKEN_STATISTICS
+from .observation import ContributionStatistics, Observation
+from .sites import site_values
 
 Document = dict[str, Any]
 

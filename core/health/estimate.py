@@ -8,13 +8,13 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from core.decoder.base_draw import XAVIER, Distribution
-from core.decoder.batch import Batch
-from core.decoder.config import DecoderConfig
-from core.decoder.parameters import WRITERS, layout
-from core.errors import BudgetError
-from core.health.pace import REFERENCE, Pace, has_bfloat16, machine_pace
-from core.health.request import ObserveRequest
+from ..decoder.base_draw import XAVIER, Distribution
+from ..decoder.batch import Batch
+from ..decoder.config import DecoderConfig
+from ..decoder.parameters import WRITERS, layout
+from ..errors import BudgetError
+from .pace import REFERENCE, Pace, has_bfloat16, machine_pace
+from .request import ObserveRequest
 
 ITEM_BYTES = {"float64": 8, "float32": 4, "bfloat16": 2}
 ARMS = 2

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from core.decoder.base_draw import BaseDraw
-from core.errors import DepthscopeError
-from core.health.arms import observe_arms
-from core.health.diagnosis import QUANTITIES, diagnose_arm
-from core.health.document import arm_document
-from core.health.estimate import check_run
-from core.health.request import ObserveRequest
-from core.recipes.catalogue import RECIPES, recipe
-from core.recipes.recipe import Recipe
+from ..decoder.base_draw import BaseDraw
+from ..errors import DepthscopeError
+from ..recipes.catalogue import RECIPES, recipe
+from ..recipes.recipe import Recipe
+from .arms import observe_arms
+from .diagnosis import QUANTITIES, diagnose_arm
+from .document import arm_document
+from .estimate import check_run
+from .request import ObserveRequest
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,14 +17,14 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from core.decoder.progress import Told, silent
-from core.decoder.splitmix64 import FloatArray
-from core.decoder.tape import Tape
-from core.decoder.valid import select_valid
-from core.errors import ObservationError
-from core.health.rms import cosine_of_rows, rms_of_rows
-from core.health.sites import site_ratios
-from core.health.token_rms import token_statistics
+from ..decoder.progress import Told, silent
+from ..decoder.splitmix64 import FloatArray
+from ..decoder.tape import Tape
+from ..decoder.valid import select_valid
+from ..errors import ObservationError
+from .rms import cosine_of_rows, rms_of_rows
+from .sites import site_ratios
+from .token_rms import token_statistics
 
 # Values stacked for one statistics call; more are taken site by site, so that memory stays flat.
 STACKED_VALUES = 2**22

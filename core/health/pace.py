@@ -9,7 +9,7 @@ from functools import cache
 
 import numpy as np
 
-from core.decoder.splitmix64 import scaled_units
+from ..decoder.splitmix64 import scaled_units
 
 # Processor seconds of the two probes on the reference machine.
 REFERENCE_MOVES, REFERENCE_PRODUCTS = 1.45e-4, 2.75e-4

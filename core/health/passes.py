@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from core.recipes.recipe import Recipe
+from ..recipes.recipe import Recipe
 
 
 def passes(recipes: Sequence[Recipe]) -> list[list[int]]:

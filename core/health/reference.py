@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args
 
-from core.errors import ConfigError, shown
+from ..errors import ConfigError, shown
 
 Reference = Literal["input", "first block", "previous site"]
 REFERENCES: tuple[Reference, ...] = get_args(Reference)

@@ -6,25 +6,25 @@ from typing import Any
 
 import torch
 
-from core import __version__
-from core.construction.record import ConstructionRecord
-from core.construction.states import Decoder, Fresh, FreshInitialization, construction_record
-from core.construction.storage import StoredRun
-from core.decoder.base_draw import BaseDraw
-from core.decoder.batch import Batch, chapter_batch
-from core.decoder.forward_pass import forward
-from core.decoder.parameters import layout
-from core.decoder.progress import Told, silent
-from core.decoder.splitmix64 import SplitMix64
-from core.decoder.tape import recording
-from core.decoder.weights import StoredWeights
-from core.health.arms import checked_device, observe_arms, torch_dtype
-from core.health.band import DEFAULT_BAND, Band
-from core.health.document import Document, arm_document
-from core.health.estimate import check_memory, check_run
-from core.health.observation import Observation, measure
-from core.health.request import ObserveRequest
-from core.recipes.catalogue import CONTROL, recipe
+from .. import __version__
+from ..construction.record import ConstructionRecord
+from ..construction.states import Decoder, Fresh, FreshInitialization, construction_record
+from ..construction.storage import StoredRun
+from ..decoder.base_draw import BaseDraw
+from ..decoder.batch import Batch, chapter_batch
+from ..decoder.forward_pass import forward
+from ..decoder.parameters import layout
+from ..decoder.progress import Told, silent
+from ..decoder.splitmix64 import SplitMix64
+from ..decoder.tape import recording
+from ..decoder.weights import StoredWeights
+from ..recipes.catalogue import CONTROL, recipe
+from .arms import checked_device, observe_arms, torch_dtype
+from .band import DEFAULT_BAND, Band
+from .document import Document, arm_document
+from .estimate import check_memory, check_run
+from .observation import Observation, measure
+from .request import ObserveRequest
 
 SCHEMA = "depthscope.observe/1"
 

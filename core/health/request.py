@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from core.decoder.base_draw import XAVIER, Distribution
-from core.decoder.batch import Batch, chapter_batch
-from core.decoder.config import DEVICES, DTYPE_NAMES, Budget, DecoderConfig
-from core.decoder.parameters import layout
-from core.errors import ConfigError
-from core.health.band import DEFAULT_BAND, Band
-from core.numerals import checked_seed
-from core.recipes.catalogue import DEFAULT, recipe
+from ..decoder.base_draw import XAVIER, Distribution
+from ..decoder.batch import Batch, chapter_batch
+from ..decoder.config import DEVICES, DTYPE_NAMES, Budget, DecoderConfig
+from ..decoder.parameters import layout
+from ..errors import ConfigError
+from ..numerals import checked_seed
+from ..recipes.catalogue import DEFAULT, recipe
+from .band import DEFAULT_BAND, Band
 
 CHAPTER_SEED = 4701
 

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from core.decoder.valid import select_valid
+from ..decoder.valid import select_valid
 
 # Beyond this power of two the scale itself would leave the range of normal numbers.
 EXPONENT_LIMIT = 1000

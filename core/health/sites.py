@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from core.decoder.splitmix64 import FloatArray
-from core.health.band import Band
-from core.health.columns import OBSERVED, REFUSED, SITE_TYPES
+from ..decoder.splitmix64 import FloatArray
+from .band import Band
+from .columns import OBSERVED, REFUSED, SITE_TYPES
 
 # Values by column, all of one length.
 Columns = dict[str, list[Any]]

@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from core.decoder.splitmix64 import FloatArray
-from core.health.columns import TOKEN_LEVELS, TOKEN_STATISTICS
-from core.health.rms import rms_of_rows
+from ..decoder.splitmix64 import FloatArray
+from .columns import TOKEN_LEVELS, TOKEN_STATISTICS
+from .rms import rms_of_rows
 
 
 def token_statistics(values: torch.Tensor, width: int) -> FloatArray:

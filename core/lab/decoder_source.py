@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from core.decoder.batch import Batch, chapter_batch
-from core.decoder.config import Budget, DecoderConfig
-from core.decoder.graph import Addition, Graph
-from core.health.request import CHAPTER_SEED, ObserveRequest
-from core.lab.options import Options, choice, seed, whole, words
-from core.lab.view import plural
-from core.recipes.catalogue import DEFAULT, RUNNABLE, recipe
+from ..decoder.batch import Batch, chapter_batch
+from ..decoder.config import Budget, DecoderConfig
+from ..decoder.graph import Addition, Graph
+from ..health.request import CHAPTER_SEED, ObserveRequest
+from ..recipes.catalogue import DEFAULT, RUNNABLE, recipe
+from .options import Options, choice, seed, whole, words
+from .view import plural
 
 if TYPE_CHECKING:
-    from core.construction.drawn_weights import DrawnWeights
-    from core.decoder.tape import Tape
+    from ..construction.drawn_weights import DrawnWeights
+    from ..decoder.tape import Tape
 
 CHAPTER = DecoderConfig()
 LAB_BUDGET = Budget(max_parameters=2**23, max_positions=512)
@@ -78,9 +78,9 @@ def decoder_weights(options: DecoderOptions) -> DrawnWeights:
     """The recipe's weights of this decoder, one member."""
     import torch  # a refused decoder never gets this far
 
-    from core.construction.drawn_weights import DrawnWeights
-    from core.decoder.base_draw import BaseDraw
-    from core.health.arms import profile_scalars
+    from ..construction.drawn_weights import DrawnWeights
+    from ..decoder.base_draw import BaseDraw
+    from ..health.arms import profile_scalars
 
     request, chosen = options.request(), recipe(options.recipe)
     draw = BaseDraw(request.config, [request.seed])
@@ -90,7 +90,7 @@ def decoder_weights(options: DecoderOptions) -> DrawnWeights:
 
 def decoder_tape(options: DecoderOptions) -> Tape:
     """The recorded forward of the decoder over its row."""
-    from core.decoder.forward_pass import forward
+    from ..decoder.forward_pass import forward
 
     return forward(options.graph(), decoder_weights(options), options.batch())
 

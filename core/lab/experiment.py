@@ -11,16 +11,16 @@ from typing import Any, Generic, TypeVar, cast, get_type_hints
 import numpy as np
 import pandas as pd
 
-from core import __version__
-from core.decoder.progress import Told, silent
-from core.errors import LabError, shown
-from core.figures.chart import Chart, Picture
-from core.figures.matrix import Matrix
-from core.lab.experiments import EXPERIMENTS, SCHEMA
-from core.lab.options import Option, Options
-from core.lab.published import Printed
-from core.lab.view import TableView
-from core.strict_json import json_integer
+from .. import __version__
+from ..decoder.progress import Told, silent
+from ..errors import LabError, shown
+from ..figures.chart import Chart, Picture
+from ..figures.matrix import Matrix
+from ..strict_json import json_integer
+from .experiments import EXPERIMENTS, SCHEMA
+from .options import Option, Options
+from .published import Printed
+from .view import TableView
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

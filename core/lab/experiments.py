@@ -14,10 +14,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from core.errors import LabError, Remedy, unknown_name
+from ..errors import LabError, Remedy, unknown_name
 
 if TYPE_CHECKING:
-    from core.lab.experiment import Experiment
+    from .experiment import Experiment
 
 SCHEMA = "depthscope.lab/1"
 
@@ -52,7 +52,7 @@ def experiment(name: str) -> Experiment[Any]:
     """The experiment of that name; an unknown name is refused with the known ones."""
     if name not in EXPERIMENTS:
         raise LabError(unknown_name("experiment", name, EXPERIMENTS), Remedy.EXPERIMENTS)
-    found: Experiment[Any] = import_module(f"core.lab.{EXPERIMENTS[name].folder}.{_file(name)}").EXPERIMENT
+    found: Experiment[Any] = import_module(f".{EXPERIMENTS[name].folder}.{_file(name)}", __package__).EXPERIMENT
     return found
 
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from core import __version__
-from core.decoder.splitmix64 import FloatArray, SplitMix64
-from core.decoder.xavier import NamedParameter, XavierScale, checked_elements, xavier_scale
-from core.errors import BudgetError, ConfigError, shown
-from core.lab.zero_symmetry import zero_symmetry
+from .. import __version__
+from ..decoder.splitmix64 import FloatArray, SplitMix64
+from ..decoder.xavier import NamedParameter, XavierScale, checked_elements, xavier_scale
+from ..errors import BudgetError, ConfigError, shown
+from .zero_symmetry import zero_symmetry
 
 SCHEMA = "depthscope.init/1"
 BINS = 10

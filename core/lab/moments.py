@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from core.decoder.splitmix64 import FloatArray
+from ..decoder.splitmix64 import FloatArray
 
 Floating = npt.NDArray[np.floating]
 

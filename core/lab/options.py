@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
-from core.errors import LabError, shown
-from core.lab.vectors import checked_rows, checked_vector
-from core.numerals import SPACES, checked_seed, whole_number
+from ..errors import LabError, shown
+from ..numerals import SPACES, checked_seed, whole_number
+from .vectors import checked_rows, checked_vector
 
 Kind = Literal["whole", "number", "choice", "flag", "seed", "text", "numbers", "rows", "wholes"]
 MAX_TEXT = 4096

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from core.lab.options import Options
+from .options import Options
 
 if TYPE_CHECKING:
-    from core.lab.experiment import Result
+    from .experiment import Result
 
 DIGITS = "printed digits"
 Finder = Callable[["Result"], float]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from core.health.band import DEFAULT_BAND, Band, classify
+from ..health.band import DEFAULT_BAND, Band, classify
 
 SYNTHETIC_RATIOS: Mapping[str, tuple[float, ...]] = MappingProxyType(
     {

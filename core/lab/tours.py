@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from core.errors import LabError, shown
+from ..errors import LabError, shown
 
 
 @dataclass(frozen=True)

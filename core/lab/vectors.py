@@ -7,8 +7,8 @@ import math
 from collections.abc import Sequence
 from numbers import Real
 
-from core.errors import LabError, shown
-from core.numerals import SPACES, finite_number
+from ..errors import LabError, shown
+from ..numerals import SPACES, finite_number
 
 MAX_ROWS = 64
 # Squares, their sums and their reciprocals must stay inside binary64, also after a factor.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 if TYPE_CHECKING:
-    from core.lab.experiment import Result
+    from .experiment import Result
 
 DIGITS = "%.6g"
 HUGE = 1e15

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from core.decoder.splitmix64 import FloatArray
-from core.errors import ConfigError
+from ..decoder.splitmix64 import FloatArray
+from ..errors import ConfigError
 
 INPUT = (1.0, -1.0)
 OUTPUT_WEIGHTS = (1.0, 1.0)

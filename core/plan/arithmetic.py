@@ -10,12 +10,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from core import __version__
-from core.decoder.config import DecoderConfig
-from core.decoder.parameters import ParameterSpec, layout
-from core.plan.request import PlanRequest
-from core.recipes.law import depth_factor
-from core.strict_json import json_integer
+from .. import __version__
+from ..decoder.config import DecoderConfig
+from ..decoder.parameters import ParameterSpec, layout
+from ..recipes.law import depth_factor
+from ..strict_json import json_integer
+from .request import PlanRequest
 
 SCHEMA = "depthscope.plan/1"
 DTYPE_BYTES = {"float64": 8, "float32": 4, "bfloat16": 2}

@@ -12,11 +12,11 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from core.decoder.config import LARGEST_SIZE, DecoderConfig
-from core.decoder.parameters import Role
-from core.errors import ConfigError, shown
-from core.plan.request import PlanRequest, biases, query_key_gains
-from core.strict_json import JsonValue, parse_json, read_json
+from ..decoder.config import LARGEST_SIZE, DecoderConfig
+from ..decoder.parameters import Role
+from ..errors import ConfigError, shown
+from ..strict_json import JsonValue, parse_json, read_json
+from .request import PlanRequest, biases, query_key_gains
 
 ATTENTION: tuple[Role, ...] = ("query", "key", "value", "output")
 FEED_FORWARD: tuple[Role, ...] = ("gate", "up", "down")

@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from core.decoder.base_draw import Distribution
-from core.decoder.config import DecoderConfig
-from core.errors import ConfigError, shown
-from core.plan.model_config import request_from_document
-from core.strict_json import JsonValue, read_json
+from ..decoder.base_draw import Distribution
+from ..decoder.config import DecoderConfig
+from ..errors import ConfigError, shown
+from ..strict_json import JsonValue, read_json
+from .model_config import request_from_document
 
 FAMILIES = ("gpt2", "llama", "mistral")
 # What transformers draws every matrix and embedding with where the file does not say.

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from core.decoder.config import DecoderConfig
-from core.plan.request import PlanRequest, biases, query_key_gains
+from ..decoder.config import DecoderConfig
+from .request import PlanRequest, biases, query_key_gains
 
 
 @dataclass(frozen=True)

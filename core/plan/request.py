@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from core.decoder.config import LARGEST_SIZE, DecoderConfig
-from core.decoder.parameters import ParameterSpec, Role, layout
-from core.errors import ConfigError, shown
+from ..decoder.config import LARGEST_SIZE, DecoderConfig
+from ..decoder.parameters import ParameterSpec, Role, layout
+from ..errors import ConfigError, shown
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
-from core.decoder.config import LARGEST_SIZE
-from core.decoder.xavier import xavier_scale
-from core.errors import ConfigError, shown
-from core.recipes.law import depth_factor
+from ..decoder.config import LARGEST_SIZE
+from ..decoder.xavier import xavier_scale
+from ..errors import ConfigError, shown
+from ..recipes.law import depth_factor
 
 DEPTHS = (1, 2, 8)
 BASE_VECTOR = (0.2, -0.4, 0.0, 0.1)

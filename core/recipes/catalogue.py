@@ -10,13 +10,13 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from core.errors import RecipeError, Remedy, shown, unknown_name
-from core.numerals import SPACES
-from core.recipes.entries.coefficients import COEFFICIENTS
-from core.recipes.entries.encoder_decoder import ENCODER_DECODER
-from core.recipes.entries.graphs import GRAPHS
-from core.recipes.entries.weights import WEIGHTS
-from core.recipes.recipe import JOINT, Recipe, combination
+from ..errors import RecipeError, Remedy, shown, unknown_name
+from ..numerals import SPACES
+from .entries.coefficients import COEFFICIENTS
+from .entries.encoder_decoder import ENCODER_DECODER
+from .entries.graphs import GRAPHS
+from .entries.weights import WEIGHTS
+from .recipe import JOINT, Recipe, combination
 
 RECIPES: tuple[Recipe, ...] = (*WEIGHTS, *COEFFICIENTS, *GRAPHS, *ENCODER_DECODER)
 RUNNABLE = tuple(known.name for known in RECIPES if known.refusal is None)

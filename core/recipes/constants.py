@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from core.errors import RecipeError
+from ..errors import RecipeError
 
 GPT2_STD = 0.02
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
-from core.decoder.graph import DepthLaw
-from core.errors import ConstructionError
+from ..decoder.graph import DepthLaw
+from ..errors import ConstructionError
 
 Normalize = Literal["columns", "rows"]
 # How tightly the outermost operator of an expression binds.

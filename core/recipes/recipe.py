@@ -8,11 +8,11 @@ from functools import reduce
 from operator import mul
 from typing import Literal
 
-from core.decoder.config import DecoderConfig
-from core.decoder.graph import PRE_NORM, Graph, Topology
-from core.decoder.parameters import ParameterSpec, Role
-from core.errors import RecipeError
-from core.recipes.law import Law, Matrix
+from ..decoder.config import DecoderConfig
+from ..decoder.graph import PRE_NORM, Graph, Topology
+from ..decoder.parameters import ParameterSpec, Role
+from ..errors import RecipeError
+from .law import Law, Matrix
 
 Evidence = Literal["paper", "implementation read", "derived here"]
 JOINT = "+"

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from core.decoder.parameters import BLOCK_MATRICES, WRITERS, Role
-from core.recipes.catalogue import recipe
-from core.recipes.law import HALF, L, Law, absolute, d, fan_in, l, relative
-from core.recipes.recipe import OUTSIDE, Recipe, on
+from ..decoder.parameters import BLOCK_MATRICES, WRITERS, Role
+from .catalogue import recipe
+from .law import HALF, L, Law, absolute, d, fan_in, l, relative
+from .recipe import OUTSIDE, Recipe, on
 
 
 @dataclass(frozen=True, kw_only=True)

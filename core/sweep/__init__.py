@@ -13,16 +13,16 @@ A public name loads its module when it is first read. Only `step` needs torch, a
 thread: `core.sweep.process.use_one_thread` sets that at the start of a program.
 """
 
-from core.lazy import public
+from ..lazy import public
 
 __getattr__, __dir__, __all__ = public(
     __name__,
     {
-        "core.sweep.grid": ("SweepGrid", "Setting", "GridArm"),
-        "core.sweep.store": ("Store",),
-        "core.sweep.run": ("SweepRun",),
-        "core.sweep.cost": ("SweepEstimate",),
-        "core.sweep.ranges": ("parse_seeds", "parse_sizes"),
-        "core.sweep.tokens": ("uniform_batch",),
+        ".grid": ("SweepGrid", "Setting", "GridArm"),
+        ".store": ("Store",),
+        ".run": ("SweepRun",),
+        ".cost": ("SweepEstimate",),
+        ".ranges": ("parse_seeds", "parse_sizes"),
+        ".tokens": ("uniform_batch",),
     },
 )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from core.errors import BudgetError
-from core.sweep.cost import SweepEstimate
-from core.sweep.grid import SweepGrid
-from core.sweep.progress import clock
+from ..errors import BudgetError
+from .cost import SweepEstimate
+from .grid import SweepGrid
+from .progress import clock
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from core.decoder.splitmix64 import FloatArray
-from core.health.columns import OBSERVED, REFUSED
+from ..decoder.splitmix64 import FloatArray
+from ..health.columns import OBSERVED, REFUSED
 
 COLUMNS = ("key", "recipe", "blocks", "seed", "status", "reason", "numbers", "digest")
 NUMBER_BYTES = 8

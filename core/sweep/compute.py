@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from importlib import import_module
 from typing import Any, TextIO
 
-from core.sweep.process import cores, use_one_thread
-from core.sweep.progress import Progress
-from core.sweep.run import SweepRun
+from .process import cores, use_one_thread
+from .progress import Progress
+from .run import SweepRun
 
 # A second process costs an import of torch, which is worth it from here on.
 SECONDS_FOR_WORKERS = 6.0
@@ -33,17 +33,17 @@ def compute_missing(run: SweepRun, client: Any, workers: int | None, stream: Tex
 def _slices(run: SweepRun, client: Any, workers: int) -> Iterator[int]:
     """Finished cells, first when computing begins."""
     if client is not None:
-        from core.sweep.distributed import run_on_client
+        from .distributed import run_on_client
 
         yield from run_on_client(run, client)
     elif workers > 1:
-        from core.sweep.pool import run_in_processes
+        from .pool import run_in_processes
 
         yield from run_in_processes(run, workers)
     else:
         use_one_thread()
         # Before the clock starts.
-        import_module("core.sweep.engine")
+        import_module(".engine", __package__)
         yield run.done
         while run.pending:
             run.step(SLICE_SECONDS)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from core.decoder.base_draw import KEPT_DRAW
-from core.decoder.batch import Batch
-from core.decoder.config import DecoderConfig
-from core.decoder.parameters import layout
-from core.health.estimate import ARMS, call_seconds, draw_seconds, estimate, member_seconds
-from core.health.pace import REFERENCE, Pace
-from core.health.request import ObserveRequest
+from ..decoder.base_draw import KEPT_DRAW
+from ..decoder.batch import Batch
+from ..decoder.config import DecoderConfig
+from ..decoder.parameters import layout
+from ..health.estimate import ARMS, call_seconds, draw_seconds, estimate, member_seconds
+from ..health.pace import REFERENCE, Pace
+from ..health.request import ObserveRequest
 
 __all__ = ["SweepEstimate", "call_seconds", "draw_seconds", "member_seconds", "pass_bytes", "pass_seconds"]
 

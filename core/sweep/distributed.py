@@ -1,7 +1,6 @@
 """A sweep on an existing Dask scheduler: the same chunks, computed by its workers, stored here.
 
-Needs the optional packages of `requirements-distributed.txt`, and on other machines workers that are started in this
-project's folder.
+Needs the optional packages dask and distributed, and on other machines workers that can import this package.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from core.errors import Remedy, SweepError, shown
-from core.sweep.plan import Chunk
-from core.sweep.run import SweepRun
+from ..errors import Remedy, SweepError, shown
+from .plan import Chunk
+from .run import SweepRun
 
 if TYPE_CHECKING:
-    from core.sweep.engine import ChunkResult
+    from .engine import ChunkResult
 
 REACH_SECONDS = 2.0
 CONNECT_SECONDS = 5.0
@@ -106,7 +105,7 @@ def _distributed() -> Any:
     except ImportError as error:
         raise SweepError(
             "A scheduler needs the optional package distributed",
-            "install requirements-distributed.txt",
+            "install the packages dask and distributed",
             Remedy.NO_SCHEDULER,
         ) from error
     # It logs lost connections with their tracebacks; here they end in a sentence or in another try.
@@ -122,7 +121,7 @@ def _portable_compute() -> Callable[[bytes], bytes]:
     def work(parts: bytes) -> bytes:
         import pickle
 
-        from core.sweep.process import compute
+        from .process import compute
 
         return pickle.dumps(compute(pickle.loads(parts)))
 
@@ -179,7 +178,7 @@ def _answer(dask: Any, future: Any) -> list[tuple[ChunkResult, float]]:
         ) from error
     except ModuleNotFoundError as error:
         raise SweepError(
-            f"A worker cannot import {error.name}; start `dask worker` in this project's folder, with what "
-            "requirements-distributed.txt lists."
+            f"A worker cannot import {error.name}; start `dask worker` where the package "
+            f"{__package__.partition('.')[0]} is installed under that name, or in the folder that holds it."
         ) from error
     return answer

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from core.decoder.base_draw import BaseDraw
-from core.decoder.splitmix64 import FloatArray
-from core.errors import ObservationError, SweepError
-from core.health.arms import Arm, checked_device, observe_arms
-from core.recipes.catalogue import recipe
-from core.sweep.canonical import engine_version
-from core.sweep.plan import Chunk
+from ..decoder.base_draw import BaseDraw
+from ..decoder.splitmix64 import FloatArray
+from ..errors import ObservationError, SweepError
+from ..health.arms import Arm, checked_device, observe_arms
+from ..recipes.catalogue import recipe
+from .canonical import engine_version
+from .plan import Chunk
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from core.errors import Remedy, StorageError
+from ..errors import Remedy, StorageError
 
 LOCK = ".sweep.lock"
 

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from core.health.columns import OBSERVED, REFUSED
-from core.sweep.growth import GROWTH_TYPES, growth_rows
-from core.sweep.quantities import EXTREMES, QUANTITIES
-from core.sweep.results import Results
-from core.sweep.summary import SUMMARY_TYPES, summary_rows
-from core.sweep.tables import row_parts, row_types
+from ..health.columns import OBSERVED, REFUSED
+from .growth import GROWTH_TYPES, growth_rows
+from .quantities import EXTREMES, QUANTITIES
+from .results import Results
+from .summary import SUMMARY_TYPES, summary_rows
+from .tables import row_parts, row_types
 
 CELL_TYPES = {
     "arm": "str", "recipe": "str", "seed": "str", "blocks": "int64", **dict.fromkeys(QUANTITIES, "float64"),

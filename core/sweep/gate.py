@@ -11,10 +11,10 @@ from functools import partial
 from itertools import groupby
 from typing import Any
 
-from core.health.band import Band
-from core.health.columns import INITIALIZED, REFUSED
-from core.sweep.output import OutputFolder
-from core.sweep.tables import ROWS
+from ..health.band import Band
+from ..health.columns import INITIALIZED, REFUSED
+from .output import OutputFolder
+from .tables import ROWS
 
 
 @dataclass(frozen=True, kw_only=True)

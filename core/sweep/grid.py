@@ -9,17 +9,17 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from core.decoder.base_draw import XAVIER, Distribution
-from core.decoder.batch import Batch, chapter_batch
-from core.decoder.config import Budget, DecoderConfig
-from core.errors import SweepError, shown
-from core.health.band import DEFAULT_BAND, Band
-from core.health.columns import INITIALIZED, SAME_BASE_CONTROL
-from core.health.request import checked_names
-from core.numerals import checked_seed
-from core.recipes.catalogue import CONTROL, DEFAULT, recipe
-from core.sweep.canonical import canonical_json
-from core.sweep.ranges import DEPTHS, seed_text
+from ..decoder.base_draw import XAVIER, Distribution
+from ..decoder.batch import Batch, chapter_batch
+from ..decoder.config import Budget, DecoderConfig
+from ..errors import SweepError, shown
+from ..health.band import DEFAULT_BAND, Band
+from ..health.columns import INITIALIZED, SAME_BASE_CONTROL
+from ..health.request import checked_names
+from ..numerals import checked_seed
+from ..recipes.catalogue import CONTROL, DEFAULT, recipe
+from .canonical import canonical_json
+from .ranges import DEPTHS, seed_text
 
 MAX_CELLS = 2**22
 AXES = ("blocks", "seeds", "recipes", "sizes", "dtypes", "batches")

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from core.decoder.splitmix64 import FloatArray, units
-from core.recipes.catalogue import recipe
-from core.sweep.grid import GridArm
-from core.sweep.quantities import QUANTITIES
-from core.sweep.results import Results
+from ..decoder.splitmix64 import FloatArray, units
+from ..recipes.catalogue import recipe
+from .grid import GridArm
+from .quantities import QUANTITIES
+from .results import Results
 
 GROWTH_TYPES = {
     "arm": "str", "recipe": "str", "quantity": "str", "kind": "str",

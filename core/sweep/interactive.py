@@ -13,14 +13,14 @@ from functools import cached_property
 from threading import Lock, Semaphore
 from typing import TYPE_CHECKING
 
-from core.errors import BudgetError, DepthscopeError
-from core.sweep.allowance import Allowance
-from core.sweep.cost import SweepEstimate
-from core.sweep.grid import SweepGrid
-from core.sweep.results import site_labels
-from core.sweep.run import SweepRun
-from core.sweep.store import Store
-from core.sweep.tables import write_table
+from ..errors import BudgetError, DepthscopeError
+from .allowance import Allowance
+from .cost import SweepEstimate
+from .grid import SweepGrid
+from .results import site_labels
+from .run import SweepRun
+from .store import Store
+from .tables import write_table
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,12 +6,12 @@ import hashlib
 from collections.abc import Iterable
 from functools import lru_cache
 
-from core.decoder.base_draw import Distribution
-from core.decoder.config import DecoderConfig
-from core.decoder.parameters import layout
-from core.recipes.catalogue import recipe
-from core.sweep.canonical import canonical_json, engine_version
-from core.sweep.grid import Setting, SweepGrid
+from ..decoder.base_draw import Distribution
+from ..decoder.config import DecoderConfig
+from ..decoder.parameters import layout
+from ..recipes.catalogue import recipe
+from .canonical import canonical_json, engine_version
+from .grid import Setting, SweepGrid
 
 _SEED_PLACE = '"seed":""'
 

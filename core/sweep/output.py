@@ -14,17 +14,17 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
-from core import __version__
-from core.errors import Remedy, StorageError
-from core.files import check_kind, clear, file_digest, is_room, replacing
-from core.health.columns import REFUSED
-from core.strict_json import read_json
-from core.sweep.canonical import canonical_json, engine_version, library_versions
-from core.sweep.folder_lock import LOCK, made_and_locked
-from core.sweep.grid import SweepGrid
-from core.sweep.growth import growth_rows
-from core.sweep.run import SweepRun
-from core.sweep.tables import PARQUET, ROWS, SUMMARY, write_table
+from .. import __version__
+from ..errors import Remedy, StorageError
+from ..files import check_kind, clear, file_digest, is_room, replacing
+from ..health.columns import REFUSED
+from ..strict_json import read_json
+from .canonical import canonical_json, engine_version, library_versions
+from .folder_lock import LOCK, made_and_locked
+from .grid import SweepGrid
+from .growth import growth_rows
+from .run import SweepRun
+from .tables import PARQUET, ROWS, SUMMARY, write_table
 
 SCHEMA = "depthscope.sweep/1"
 MANIFEST = "manifest.json"

@@ -6,18 +6,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from core.decoder.base_draw import Distribution
-from core.decoder.batch import Batch
-from core.decoder.config import DecoderConfig
-from core.errors import DepthscopeError, SweepError
-from core.health.estimate import check_run
-from core.health.pace import machine_pace
-from core.health.passes import passes
-from core.health.request import ObserveRequest
-from core.recipes.catalogue import recipe
-from core.sweep.canonical import engine_version
-from core.sweep.cost import call_seconds, draw_seconds, member_seconds, pass_bytes, pass_seconds
-from core.sweep.grid import Setting, SweepGrid
+from ..decoder.base_draw import Distribution
+from ..decoder.batch import Batch
+from ..decoder.config import DecoderConfig
+from ..errors import DepthscopeError, SweepError
+from ..health.estimate import check_run
+from ..health.pace import machine_pace
+from ..health.passes import passes
+from ..health.request import ObserveRequest
+from ..recipes.catalogue import recipe
+from .canonical import engine_version
+from .cost import call_seconds, draw_seconds, member_seconds, pass_bytes, pass_seconds
+from .grid import Setting, SweepGrid
 
 MAX_MEMBERS = 1024
 # On the reference machine, so that a grid is cut in the same places on every machine.

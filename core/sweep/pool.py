@@ -13,13 +13,13 @@ from multiprocessing.connection import Connection
 from threading import Thread
 from typing import TYPE_CHECKING
 
-from core.errors import SweepError
-from core.sweep.plan import Chunk
-from core.sweep.process import compute, use_one_thread
-from core.sweep.run import SweepRun
+from ..errors import SweepError
+from .plan import Chunk
+from .process import compute, use_one_thread
+from .run import SweepRun
 
 if TYPE_CHECKING:
-    from core.sweep.engine import ChunkResult
+    from .engine import ChunkResult
 
 MAX_TRIES = 3
 

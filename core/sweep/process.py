@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from core.sweep.engine import ChunkResult
-    from core.sweep.plan import Chunk
+    from .engine import ChunkResult
+    from .plan import Chunk
 
 # glibc's names for mallopt: memory given back to the kernel, and size from which it is mapped apart.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
@@ -25,7 +25,11 @@ def use_one_thread() -> None:
     One thread makes stored bits the same whatever the number of cores, and several processes do better than several
     threads on small tensors. A page of memory touched for the first time costs as much as a dozen arithmetic passes
     over it, so what one pass frees is kept for the next; the peak does not grow by it. Only glibc is asked to.
+
+    MKL is asked for products whose bits do not depend on where a matrix lies in memory, and so not on the members
+    beside it; it reads that at its first product, and an environment that says otherwise is kept.
     """
+    os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
     import torch  # kept out of the module, so that plans and tables need no torch
 
     torch.set_num_threads(1)
@@ -47,7 +51,7 @@ def cores() -> int:
 
 def compute(parts: Sequence[Chunk]) -> list[tuple[ChunkResult, float]]:
     """What a worker runs: every chunk of a list, with the seconds it took."""
-    from core.sweep.engine import Engine
+    from .engine import Engine
 
     use_one_thread()
     engine, answers = Engine(), []

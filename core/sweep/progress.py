@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TextIO
 
-from core.sweep.run import SweepRun
+from .run import SweepRun
 
 SECONDS_A_LINE = 1.0
 LINE_WIDTH = 70

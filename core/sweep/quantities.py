@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from core.decoder.splitmix64 import FloatArray
-from core.health.sites import site_ratios
+from ..decoder.splitmix64 import FloatArray
+from ..health.sites import site_ratios
 
 RATIOS = (
     "largest_activation_ratio", "smallest_activation_ratio", "last_activation_ratio",

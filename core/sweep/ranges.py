@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import chain
 
-from core.errors import SweepError
-from core.numerals import SPACES, checked_seed, whole_number
+from ..errors import SweepError
+from ..numerals import SPACES, checked_seed, whole_number
 
 MAX_SEEDS = 2**22
 # What a sweep observes unless it is told.

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from core.decoder.batch import MAX_TOKENS, Batch, chapter_batch
-from core.decoder.config import DecoderConfig
-from core.errors import BatchError, SweepError
-from core.health.band import DEFAULT_BAND, Band
-from core.recipes.catalogue import DEFAULT
-from core.sweep.grid import SweepGrid
-from core.sweep.ranges import DEPTHS, MAX_SEEDS, parse_names, parse_sizes, seeds_or_range
-from core.sweep.tokens import uniform_batch
+from ..decoder.batch import MAX_TOKENS, Batch, chapter_batch
+from ..decoder.config import DecoderConfig
+from ..errors import BatchError, SweepError
+from ..health.band import DEFAULT_BAND, Band
+from ..recipes.catalogue import DEFAULT
+from .grid import SweepGrid
+from .ranges import DEPTHS, MAX_SEEDS, parse_names, parse_sizes, seeds_or_range
+from .tokens import uniform_batch
 
 CHAPTER, TEXT, RANDOM = "chapter", "text", "random tokens"
 INPUTS = (CHAPTER, TEXT, RANDOM)

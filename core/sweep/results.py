@@ -7,15 +7,15 @@ from functools import lru_cache
 
 import numpy as np
 
-from core.decoder.config import DecoderConfig
-from core.decoder.splitmix64 import FloatArray
-from core.errors import StorageError
-from core.recipes.catalogue import recipe
-from core.sweep.cells import CellResult
-from core.sweep.grid import SweepGrid
-from core.sweep.keys import cell_keys
-from core.sweep.quantities import QUANTITIES, quantities
-from core.sweep.store import Store
+from ..decoder.config import DecoderConfig
+from ..decoder.splitmix64 import FloatArray
+from ..errors import StorageError
+from ..recipes.catalogue import recipe
+from .cells import CellResult
+from .grid import SweepGrid
+from .keys import cell_keys
+from .quantities import QUANTITIES, quantities
+from .store import Store
 
 
 class Results:

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from core.sweep.cells import Cell, packed
-from core.sweep.cost import SweepEstimate
-from core.sweep.grid import SweepGrid
-from core.sweep.keys import cell_keys
-from core.sweep.plan import Chunk, ChunkGroup, SweepPlan
-from core.sweep.results import Results
-from core.sweep.store import Store
+from .cells import Cell, packed
+from .cost import SweepEstimate
+from .grid import SweepGrid
+from .keys import cell_keys
+from .plan import Chunk, ChunkGroup, SweepPlan
+from .results import Results
+from .store import Store
 
 TASK_SECONDS, DRAWS_PER_TASK = 5.0, 5.0
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from core.sweep.engine import ChunkResult, Engine
+    from .engine import ChunkResult, Engine
 
 
 class SweepRun:
@@ -106,7 +106,7 @@ class SweepRun:
 
     def step(self, budget_seconds: float = 0.3) -> int:
         """Compute and store chunks for about `budget_seconds`, at least one; returns the cells that finished."""
-        from core.sweep.engine import Engine
+        from .engine import Engine
 
         started, before = time.perf_counter(), self.done
         while self._pending:
@@ -168,25 +168,25 @@ class SweepRun:
 
     def rows(self, recipe: str | None = None, blocks: int | None = None) -> pd.DataFrame:
         """The long table of the contract, one row per site, of one recipe or depth where given."""
-        from core.sweep.frames import row_frame
+        from .frames import row_frame
 
         return row_frame(self.results, recipe, blocks)
 
     def cells(self) -> pd.DataFrame:
         """One row per finished cell: its extreme ratios, loss, `within_band`, `status` and `reason`."""
-        from core.sweep.frames import cell_frame
+        from .frames import cell_frame
 
         return cell_frame(self.results)
 
     def summary(self) -> pd.DataFrame:
         """The contract's summary over seeds, one row per arm, depth and quantity."""
-        from core.sweep.frames import summary_frame
+        from .frames import summary_frame
 
         return summary_frame(self.results)
 
     def growth(self) -> pd.DataFrame:
         """Growth exponents against blocks: fits with their intervals, and derived laws."""
-        from core.sweep.frames import growth_frame
+        from .frames import growth_frame
 
         return growth_frame(self.results)
 

@@ -16,11 +16,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from core.errors import Remedy, StorageError
-from core.files import check_kind
-from core.sweep.cells import COLUMNS, Cell, CellResult, cell_in, row_of
-from core.sweep.ranges import DEFAULT_LIMIT
-from core.sweep.store_faults import refusal, sentences
+from ..errors import Remedy, StorageError
+from ..files import check_kind
+from .cells import COLUMNS, Cell, CellResult, cell_in, row_of
+from .ranges import DEFAULT_LIMIT
+from .store_faults import refusal, sentences
 
 # "DSwp", so that a file of another program is never taken for a store.
 APPLICATION_ID = 0x44537770

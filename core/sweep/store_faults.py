@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from core.errors import StorageError
+from ..errors import StorageError
 
 # What SQLite's errors mean and what to do, by the beginning of their names; any other one is a damaged file.
 FAULTS = {

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from core.decoder.splitmix64 import FloatArray
-from core.health.columns import INITIALIZED
-from core.recipes.catalogue import CONTROL
-from core.sweep.grid import GridArm, Setting
-from core.sweep.quantities import EXTREMES, QUANTITIES, RATIOS
-from core.sweep.results import Results
+from ..decoder.splitmix64 import FloatArray
+from ..health.columns import INITIALIZED
+from ..recipes.catalogue import CONTROL
+from .grid import GridArm, Setting
+from .quantities import EXTREMES, QUANTITIES, RATIOS
+from .results import Results
 
 QUANTILES = {"median": 0.5, "q05": 0.05, "q25": 0.25, "q75": 0.75, "q95": 0.95}
 SUMMARY_TYPES = {

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any
 
-from core.health.columns import SITE_TYPES
-from core.health.sites import Columns, site_rows, site_values
-from core.sweep.grid import GridArm, SweepGrid
-from core.sweep.quantities import ratios, split_numbers
-from core.sweep.results import Results, site_labels
-from core.sweep.summary import SUMMARY_TYPES, summary_rows
+from ..health.columns import SITE_TYPES
+from ..health.sites import Columns, site_rows, site_values
+from .grid import GridArm, SweepGrid
+from .quantities import ratios, split_numbers
+from .results import Results, site_labels
+from .summary import SUMMARY_TYPES, summary_rows
 
 ROWS, SUMMARY, PARQUET = "sweep.csv", "summary.csv", "sweep.parquet"
 SEEDS_PER_PART = 256

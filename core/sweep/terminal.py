@@ -6,9 +6,9 @@ import csv
 from collections.abc import Mapping
 from typing import Any
 
-from core.sweep.output import OutputFolder
-from core.sweep.summary import ALL_RATIOS, SUMMARY_COLUMNS
-from core.sweep.tables import SUMMARY
+from .output import OutputFolder
+from .summary import ALL_RATIOS, SUMMARY_COLUMNS
+from .tables import SUMMARY
 
 
 def readable(folder: OutputFolder, manifest: Mapping[str, Any]) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from core.decoder.batch import MAX_TOKENS, Batch
-from core.decoder.splitmix64 import bits
-from core.errors import BatchError, shown
-from core.numerals import checked_seed
+from ..decoder.batch import MAX_TOKENS, Batch
+from ..decoder.splitmix64 import bits
+from ..errors import BatchError, shown
+from ..numerals import checked_seed
 
 
 def uniform_batch(rows: int, positions: int, vocabulary: int, seed: int = 0) -> Batch:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pandas as pd
 
-from core.audit.initialization.findings import MEANING
-from core.tables.frame import Column, for_people, frame, names
-from core.tables.observe import CONTRIBUTION, TOKEN, arms_of, contributions_of, tokens_of
+from ..audit.initialization.findings import MEANING
+from .frame import Column, for_people, frame, names
+from .observe import CONTRIBUTION, TOKEN, arms_of, contributions_of, tokens_of
 
 Document = Mapping[str, Any]
 

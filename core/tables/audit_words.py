@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from core.audit.initialization.findings import VERDICTS, Severity, severity
-from core.audit.report.gate import findings_of, nothing_judged
-from core.health.band import DEFAULT_BAND
-from core.health.diagnosis import compared, diagnose_arm
-from core.lab.view import plural
-from core.tables.observe_words import loss_sentence
+from ..audit.initialization.findings import VERDICTS, Severity, severity
+from ..audit.report.gate import findings_of, nothing_judged
+from ..health.band import DEFAULT_BAND
+from ..health.diagnosis import compared, diagnose_arm
+from ..lab.view import plural
+from .observe_words import loss_sentence
 
 Document = Mapping[str, Any]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from core.tables.frame import frame
+from .frame import frame
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from core.health.columns import (
+from ..health.columns import (
     INITIALIZED,
     OBSERVED,
     SAME_BASE_CONTROL,
@@ -20,11 +20,11 @@ from core.health.columns import (
     TOKEN_STATISTICS,
     WITHOUT_LARGEST,
 )
-from core.recipes.catalogue import CONTROL
-from core.tables.frame import Column, for_people, frame, names
+from ..recipes.catalogue import CONTROL
+from .frame import Column, for_people, frame, names
 
 if TYPE_CHECKING:
-    from core.health.mend import Mending
+    from ..health.mend import Mending
 
 Document = Mapping[str, Any]
 # Observed arms, each with the cells that say whose row it is.

@@ -7,9 +7,9 @@ from typing import Any
 
 import pandas as pd
 
-from core.health.columns import WITHOUT_LARGEST
-from core.health.diagnosis import comparison, diagnose
-from core.lab.view import plural
+from ..health.columns import WITHOUT_LARGEST
+from ..health.diagnosis import comparison, diagnose
+from ..lab.view import plural
 
 # Past this factor between a site's RMS and that of all tokens but the largest, one token speaks for the site.
 OUTSIZED = 2.0

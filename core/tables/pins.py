@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from core.health.columns import INITIALIZED, SITE_COLUMNS
-from core.tables.frame import frame
+from ..health.columns import INITIALIZED, SITE_COLUMNS
+from .frame import frame
 
 OVERLAY_COLUMNS = ("pin", *SITE_COLUMNS)
 

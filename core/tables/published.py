@@ -14,8 +14,8 @@ from typing import Any
 
 import pandas as pd
 
-from core.tables.frame import frame
-from core.tables.observe import ARM_KEYS
+from .frame import frame
+from .observe import ARM_KEYS
 
 FILE = "published.csv"
 DECIMALS = 6

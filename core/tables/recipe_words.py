@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from core.compare.card import Card
-from core.compare.request import ComparisonRequest
-from core.decoder.config import DecoderConfig
-from core.lab.view import plural
-from core.recipes.recipe import JOINT
-from core.sweep.ranges import seed_text
+from ..compare.card import Card
+from ..compare.request import ComparisonRequest
+from ..decoder.config import DecoderConfig
+from ..lab.view import plural
+from ..recipes.recipe import JOINT
+from ..sweep.ranges import seed_text
 
 EVIDENCE_WORDS = {
     "paper": "as the paper says",

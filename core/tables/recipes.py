@@ -10,9 +10,9 @@ from dataclasses import asdict
 
 import pandas as pd
 
-from core.compare.card import Card
-from core.health.columns import OBSERVED
-from core.tables.frame import frame, titled
+from ..compare.card import Card
+from ..health.columns import OBSERVED
+from .frame import frame, titled
 
 QUANTITIES = ("activation", "adjoint")
 LEVELS = {"median": 0.5, "q05": 0.05, "q25": 0.25, "q75": 0.75, "q95": 0.95}

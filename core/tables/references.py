@@ -7,10 +7,10 @@ from typing import Any
 
 import pandas as pd
 
-from core.health.columns import INITIALIZED
-from core.health.reference import Reference, relative_rms
-from core.tables.frame import frame
-from core.tables.observe import head_of_arms
+from ..health.columns import INITIALIZED
+from ..health.reference import Reference, relative_rms
+from .frame import frame
+from .observe import head_of_arms
 
 REFERENCE_COLUMNS = (
     "arm", "recipe", "seed", "blocks", "site", "label", "reference", "activation_to_reference", "adjoint_to_reference",

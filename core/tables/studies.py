@@ -8,13 +8,13 @@ from typing import Any
 
 import pandas as pd
 
-from core.decoder.base_draw import XAVIER, Distribution
-from core.decoder.config import DecoderConfig
-from core.decoder.parameters import layout
-from core.errors import ConfigError, shown
-from core.health.band import DEFAULT_BAND, Band, classify
-from core.numerals import SPACES, finite_number
-from core.recipes.catalogue import recipe
+from ..decoder.base_draw import XAVIER, Distribution
+from ..decoder.config import DecoderConfig
+from ..decoder.parameters import layout
+from ..errors import ConfigError, shown
+from ..health.band import DEFAULT_BAND, Band, classify
+from ..numerals import SPACES, finite_number
+from ..recipes.catalogue import recipe
 
 POPULATIONS = ("zero", "oversized", "xavier")
 MAX_RATIOS = 10_000

@@ -7,10 +7,10 @@ from typing import Any
 
 import pandas as pd
 
-from core.audit.initialization.findings import NOTHING, VERDICTS, severity
-from core.audit.survey import COLUMNS
-from core.audit.survey_table import STATES, state_counts, survey_counts, survey_state
-from core.tables.frame import frame
+from ..audit.initialization.findings import NOTHING, VERDICTS, severity
+from ..audit.survey import COLUMNS
+from ..audit.survey_table import STATES, state_counts, survey_counts, survey_state
+from .frame import frame
 
 Row = Mapping[str, Any]
 WHOLE = ("writers", "blocks_shallow", "blocks_deep")

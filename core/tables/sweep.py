@@ -12,15 +12,15 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from core.decoder.splitmix64 import FloatArray
-from core.health.band import Band
-from core.health.columns import INITIALIZED, OBSERVED, REFUSED
-from core.recipes.catalogue import CONTROL
-from core.sweep.grid import SweepGrid
-from core.sweep.quantities import RATIOS
-from core.sweep.summary import ALL_RATIOS, MINUS_CONTROL
-from core.tables.frame import frame, yes_or_no
-from core.tables.recipes import LEVEL_TITLES, SHARE_TITLE
+from ..decoder.splitmix64 import FloatArray
+from ..health.band import Band
+from ..health.columns import INITIALIZED, OBSERVED, REFUSED
+from ..recipes.catalogue import CONTROL
+from ..sweep.grid import SweepGrid
+from ..sweep.quantities import RATIOS
+from ..sweep.summary import ALL_RATIOS, MINUS_CONTROL
+from .frame import frame, yes_or_no
+from .recipes import LEVEL_TITLES, SHARE_TITLE
 
 # What is looked at, and the activation and adjoint quantity that it means.
 STATISTICS = {

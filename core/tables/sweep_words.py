@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pandas as pd
 
-from core.health.band import Band
-from core.lab.view import plural
-from core.sweep.cost import SweepEstimate
-from core.sweep.grid import SweepGrid
-from core.sweep.interactive import SLICE_SECONDS, InteractiveSweep, Pace
-from core.sweep.progress import clock
-from core.sweep.ranges import seed_text
-from core.sweep.summary import ALL_RATIOS
-from core.tables.recipe_words import size_words
+from ..health.band import Band
+from ..lab.view import plural
+from ..sweep.cost import SweepEstimate
+from ..sweep.grid import SweepGrid
+from ..sweep.interactive import SLICE_SECONDS, InteractiveSweep, Pace
+from ..sweep.progress import clock
+from ..sweep.ranges import seed_text
+from ..sweep.summary import ALL_RATIOS
+from .recipe_words import size_words
 
 MOST_TEXT, MOST_SENTENCES = 80, 8
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pandas as pd
 
-from core.decoder.base_draw import XAVIER, Distribution
-from core.decoder.config import DecoderConfig
-from core.decoder.parameters import WRITERS, layout
-from core.recipes.catalogue import recipe
-from core.tables.frame import frame
+from ..decoder.base_draw import XAVIER, Distribution
+from ..decoder.config import DecoderConfig
+from ..decoder.parameters import WRITERS, layout
+from ..recipes.catalogue import recipe
+from .frame import frame
 
 WRITER_COLUMNS = ("block", "site", "label", "writer", "fan_in", "fan_out", "factor", "base_std", "stored_std")
 

@@ -249,7 +249,8 @@ def test_a_child_reaches_nothing_outside() -> None:
 
 def test_a_library_that_is_imported_already_is_taken_as_it_is() -> None:
     """It has asked which other libraries there are, and none of them may be gone since."""
-    script = "import transformers\nfrom core.audit.intake.hub import library, model_class_of\nlibrary()\nmodel_class_of('gpt2')\n"
+    called = "library()\nmodel_class_of('gpt2')\n"
+    script = "import transformers\nfrom core.audit.intake.hub import library, model_class_of\n" + called
     environment = {**os.environ, **OFFLINE, "PYTHONPATH": os.getcwd()}
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=False)
     assert (done.returncode, done.stderr) == (0, "")

@@ -27,7 +27,7 @@ GRID = ("--blocks", "4,20", "--seeds", "0:3000", "--recipe", "gpt2,peri-norm")
 @pytest.fixture
 def scheduler(tmp_path: Path) -> Iterator[str]:
     """A scheduler's address; it ends with the test."""
-    pytest.importorskip("distributed", reason="the optional extra requirements-distributed.txt is not installed")
+    pytest.importorskip("distributed", reason="the extra `distributed` is not installed")
     process = dask("scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", folder=tmp_path)
     try:
         yield said(process, r"Scheduler at:\s+(tcp://127\.0\.0\.1:\d+)")
@@ -101,7 +101,7 @@ def test_a_second_sweep_finds_the_cells_of_the_first(
 @pytest.fixture
 def package() -> None:
     """The optional package."""
-    pytest.importorskip("distributed", reason="the optional extra requirements-distributed.txt is not installed")
+    pytest.importorskip("distributed", reason="the extra `distributed` is not installed")
 
 
 def refusal(folder: Path, address: str) -> str:
@@ -151,7 +151,7 @@ def test_without_the_optional_package_the_way_out_is_said(tmp_path: Path, monkey
     monkeypatch.setitem(sys.modules, "distributed", None)
     with (
         Store.open(tmp_path / "cells.sqlite") as store,
-        pytest.raises(SweepError, match="requirements-distributed"),
+        pytest.raises(SweepError, match="dask and distributed"),
     ):
         next(distributed.run_on_client(SweepRun(small_grid(), store), None))
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
-from core.audit.initialization.measure import MatrixStats, grouped, usable
-from core.audit.initialization.weight_stats import ORTHOGONAL, combined_tolerance, tolerance
+from .measure import MatrixStats, grouped, usable
+from .weight_stats import ORTHOGONAL, combined_tolerance, tolerance
 
 
 @dataclass(frozen=True)

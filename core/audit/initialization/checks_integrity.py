@@ -14,14 +14,14 @@ from typing import Any
 import torch
 from torch import nn
 
-from core.audit.initialization import words
-from core.audit.initialization.factors import close
-from core.audit.initialization.findings import Finding
-from core.audit.initialization.rebuild import LARGEST_REBUILD, Rebuilder, rebuilt
-from core.audit.initialization.sign_hash import repeated_draws, unstacked
-from core.audit.initialization.weight_stats import tolerance
-from core.audit.sandbox.guard import same_values
-from core.audit.trace.names import ParameterNames
+from ..sandbox.guard import same_values
+from ..trace.names import ParameterNames
+from . import words
+from .factors import close
+from .findings import Finding
+from .rebuild import LARGEST_REBUILD, Rebuilder, rebuilt
+from .sign_hash import repeated_draws, unstacked
+from .weight_stats import tolerance
 
 # No initializer draws values as large or, but for zeros, as small.
 HUGE, TINY = 1e6, 1e-30

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from core.audit.initialization import words_scale as words
-from core.audit.initialization.base_std import CONSTANT
-from core.audit.initialization.explain import (
+from . import words_scale as words
+from .base_std import CONSTANT
+from .explain import (
     Cause,
     Explanation,
     Fan,
@@ -15,11 +15,11 @@ from core.audit.initialization.explain import (
     fan_factor,
     other_fans,
 )
-from core.audit.initialization.factors import close
-from core.audit.initialization.findings import Finding
-from core.audit.initialization.measure import MatrixStats, grouped, median, usable
-from core.audit.initialization.resolution import Remark, Resolution
-from core.audit.initialization.weight_stats import ORTHOGONAL, tolerance
+from .factors import close
+from .findings import Finding
+from .measure import MatrixStats, grouped, median, usable
+from .resolution import Remark, Resolution
+from .weight_stats import ORTHOGONAL, tolerance
 
 Matrices = Sequence[MatrixStats]
 

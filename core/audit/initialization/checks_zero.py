@@ -7,15 +7,15 @@ from collections.abc import Iterator
 
 import torch
 
-from core.audit.initialization import words
-from core.audit.initialization.findings import Finding
-from core.audit.initialization.measure import ModelStats
-from core.audit.sandbox.guard import undisturbed
-from core.audit.trace.discovery import Discovery, Site
-from core.audit.trace.loss import loss_of
-from core.audit.trace.names import numbered
-from core.audit.trace.proof import silent_blocks
-from core.audit.trace.recorder import Replay
+from ..sandbox.guard import undisturbed
+from ..trace.discovery import Discovery, Site
+from ..trace.loss import loss_of
+from ..trace.names import numbered
+from ..trace.proof import silent_blocks
+from ..trace.recorder import Replay
+from . import words
+from .findings import Finding
+from .measure import ModelStats
 
 
 def zero_branches(discovery: Discovery, stats: ModelStats) -> Iterator[Finding]:

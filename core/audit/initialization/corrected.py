@@ -9,16 +9,16 @@ from dataclasses import dataclass
 
 import torch
 
-from core.audit.initialization.measure import grouped
-from core.audit.initialization.resolution import Resolution
-from core.audit.initialization.sign_hash import SharedDraws, compare_digests, sign_hashes
-from core.audit.initialization.slices import slices_of
-from core.audit.report.result import AuditResult, observed
-from core.audit.sandbox.guard import undisturbed
-from core.audit.trace.discovery import discover
-from core.audit.trace.recorder import DEFAULT_BYTES
-from core.audit.trace.tape import tape_of
-from core.health.observation import Observation
+from ...health.observation import Observation
+from ..report.result import AuditResult, observed
+from ..sandbox.guard import undisturbed
+from ..trace.discovery import discover
+from ..trace.recorder import DEFAULT_BYTES
+from ..trace.tape import tape_of
+from .measure import grouped
+from .resolution import Resolution
+from .sign_hash import SharedDraws, compare_digests, sign_hashes
+from .slices import slices_of
 
 
 @dataclass(frozen=True, kw_only=True)

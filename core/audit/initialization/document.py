@@ -6,19 +6,19 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from core.audit.initialization.base_std import BaseStd
-from core.audit.initialization.corrected import Corrected
-from core.audit.initialization.factors import Factors
-from core.audit.initialization.findings import Finding, verdict_of
-from core.audit.initialization.measure import MatrixStats, grouped
-from core.audit.initialization.profile import shape_of
-from core.audit.initialization.resolution import Resolution
-from core.audit.initialization.weight_stats import tolerance
-from core.audit.initialization.words import base_source
-from core.errors import DepthscopeError
-from core.health.band import Band
-from core.health.document import arm_document
-from core.numerals import finite
+from ...errors import DepthscopeError
+from ...health.band import Band
+from ...health.document import arm_document
+from ...numerals import finite
+from .base_std import BaseStd
+from .corrected import Corrected
+from .factors import Factors
+from .findings import Finding, verdict_of
+from .measure import MatrixStats, grouped
+from .profile import shape_of
+from .resolution import Resolution
+from .weight_stats import tolerance
+from .words import base_source
 
 Document = dict[str, Any]
 

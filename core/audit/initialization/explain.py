@@ -9,9 +9,9 @@ from enum import Enum
 from functools import partial
 from itertools import combinations
 
-from core.audit.initialization.base_std import CONSTANT, FAN_IN, FAN_OUT, HARD_CODED, NAMED, BaseStd, Origin
-from core.audit.initialization.factors import Factors, close
-from core.audit.initialization.laws import (
+from .base_std import CONSTANT, FAN_IN, FAN_OUT, HARD_CODED, NAMED, BaseStd, Origin
+from .factors import Factors, close
+from .laws import (
     CATALOGUE,
     KNOWN_MISTAKES,
     KnownLaw,
@@ -21,7 +21,7 @@ from core.audit.initialization.laws import (
     equal_stages,
     named_stages,
 )
-from core.audit.initialization.measure import MatrixStats
+from .measure import MatrixStats
 
 
 class Cause(Enum):

@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from core.audit.initialization.base_std import BaseStd
-from core.audit.initialization.laws import Rule
-from core.audit.initialization.measure import MatrixStats, ModelStats
-from core.audit.initialization.weight_stats import combined_tolerance, tolerance
+from .base_std import BaseStd
+from .laws import Rule
+from .measure import MatrixStats, ModelStats
+from .weight_stats import combined_tolerance, tolerance
 
 # A division by zero at the first block is caught by code in many ways; none of them leaves less than this.
 NOT_SMALL = 0.9

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from core.numerals import finite
+from ...numerals import finite
 
 Severity = Literal["error", "warning", "info"]
 

@@ -9,25 +9,25 @@ from typing import Any
 import torch
 from torch import nn
 
-from core.audit.initialization import words
-from core.audit.initialization.checks_integrity import alike, missing, reloaded, shared, uninitialized
-from core.audit.initialization.checks_scale import CHECKS
-from core.audit.initialization.checks_zero import zero_branches
-from core.audit.initialization.corrected import Corrected, correct
-from core.audit.initialization.document import conformance_document, matrix_rows, twin_document
-from core.audit.initialization.findings import Finding, ordered, verdict_of
-from core.audit.initialization.laws import declared_rule
-from core.audit.initialization.measure import ModelStats, measure
-from core.audit.initialization.rebuild import Rebuilder, rebuilder_of, rebuilt
-from core.audit.initialization.request import AUTO, checked_sigma
-from core.audit.initialization.resolution import Resolution
-from core.audit.initialization.resolve import resolve
-from core.audit.initialization.sign_hash import sign_hashes
-from core.audit.report.result import AuditResult, Stream, stream_of
-from core.audit.sandbox.guard import undisturbed
-from core.audit.trace.discovery import Discovery, discover
-from core.audit.trace.recorder import DEFAULT_BYTES
-from core.health.band import DEFAULT_BAND, Band
+from ...health.band import DEFAULT_BAND, Band
+from ..report.result import AuditResult, Stream, stream_of
+from ..sandbox.guard import undisturbed
+from ..trace.discovery import Discovery, discover
+from ..trace.recorder import DEFAULT_BYTES
+from . import words
+from .checks_integrity import alike, missing, reloaded, shared, uninitialized
+from .checks_scale import CHECKS
+from .checks_zero import zero_branches
+from .corrected import Corrected, correct
+from .document import conformance_document, matrix_rows, twin_document
+from .findings import Finding, ordered, verdict_of
+from .laws import declared_rule
+from .measure import ModelStats, measure
+from .rebuild import Rebuilder, rebuilder_of, rebuilt
+from .request import AUTO, checked_sigma
+from .resolution import Resolution
+from .resolve import resolve
+from .sign_hash import sign_hashes
 
 # Beyond this many blocks the second depth is half the first, not twice.
 DEEP = 8

@@ -6,16 +6,16 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from core.audit.initialization.base_std import BaseStd
-from core.audit.initialization.measure import MatrixStats, ModelStats
-from core.audit.initialization.request import checked_rule
-from core.audit.trace.names import numbered
-from core.decoder.graph import DepthLaw
-from core.decoder.parameters import BLOCK_MATRICES, WRITERS
-from core.errors import AuditError
-from core.recipes.catalogue import CONTROL, RECIPES
-from core.recipes.law import Law, Matrix
-from core.recipes.recipe import Recipe
+from ...decoder.graph import DepthLaw
+from ...decoder.parameters import BLOCK_MATRICES, WRITERS
+from ...errors import AuditError
+from ...recipes.catalogue import CONTROL, RECIPES
+from ...recipes.law import Law, Matrix
+from ...recipes.recipe import Recipe
+from ..trace.names import numbered
+from .base_std import BaseStd
+from .measure import MatrixStats, ModelStats
+from .request import checked_rule
 
 READERS = tuple(role for role in BLOCK_MATRICES if role not in WRITERS)
 

@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from core.audit.initialization.slices import slices_of
-from core.audit.initialization.weight_stats import ORTHOGONAL, WeightStats, weight_stats
-from core.audit.trace.branches import Branch, MatrixUse
-from core.audit.trace.discovery import FEED_FORWARD, Discovery, Site
-from core.audit.trace.measured import MeasuredBranch
-from core.audit.trace.operations import ATTENTION, NONLINEAR
-from core.audit.trace.recorder import tensors_of
-from core.decoder.parameters import Role
+from ...decoder.parameters import Role
+from ..trace.branches import Branch, MatrixUse
+from ..trace.discovery import FEED_FORWARD, Discovery, Site
+from ..trace.measured import MeasuredBranch
+from ..trace.operations import ATTENTION, NONLINEAR
+from ..trace.recorder import tensors_of
+from .slices import slices_of
+from .weight_stats import ORTHOGONAL, WeightStats, weight_stats
 
 # A factor nearer to 1 than this is a cast to a coarser type.
 CAST = 1e-2

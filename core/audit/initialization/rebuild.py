@@ -11,8 +11,8 @@ import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from core.audit.intake.shrink import DEPTH_KEYS, small_settings
-from core.audit.sandbox.guard import generators_kept
+from ..intake.shrink import DEPTH_KEYS, small_settings
+from ..sandbox.guard import generators_kept
 
 # Larger models are not built a second time beside the first.
 LARGEST_REBUILD = 2**26

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from core.decoder.graph import Topology
-from core.decoder.parameters import WRITERS
-from core.errors import AuditError
-from core.recipes.catalogue import CONTROL, RECIPES, recipe
-from core.recipes.recipe import Recipe
+from ...decoder.graph import Topology
+from ...decoder.parameters import WRITERS
+from ...errors import AuditError
+from ...recipes.catalogue import CONTROL, RECIPES, recipe
+from ...recipes.recipe import Recipe
 
 AUTO = "auto"
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from core.audit.initialization.base_std import Origin
-from core.audit.initialization.explain import Cause, Explained
-from core.audit.initialization.factors import Factors, close
-from core.audit.initialization.laws import Rule
-from core.audit.initialization.measure import MatrixStats, grouped, usable
+from .base_std import Origin
+from .explain import Cause, Explained
+from .factors import Factors, close
+from .laws import Rule
+from .measure import MatrixStats, grouped, usable
 
 # Description lengths: a constant made to fit costs more than one in common use or a guessed rule.
 FREE_CONSTANT, NAMED_CONSTANT, GUESS, REMARK, EXPLANATION = 8, 2, 3, 2, 4

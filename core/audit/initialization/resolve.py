@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from core.audit.initialization.base_std import (
+from .base_std import (
     CONSTANT,
     TORCH,
     BaseStd,
@@ -21,11 +21,11 @@ from core.audit.initialization.base_std import (
     shrinks,
     transposed,
 )
-from core.audit.initialization.explain import explain
-from core.audit.initialization.factors import FORWARD_MARGIN, Factors, close
-from core.audit.initialization.laws import READERS, Rule, recognized_rules
-from core.audit.initialization.measure import MatrixStats, ModelStats, grouped, usable
-from core.audit.initialization.resolution import Remark, Resolution
+from .explain import explain
+from .factors import FORWARD_MARGIN, Factors, close
+from .laws import READERS, Rule, recognized_rules
+from .measure import MatrixStats, ModelStats, grouped, usable
+from .resolution import Remark, Resolution
 
 # `auto` takes a rule that at least this share of the visible writers meets.
 MOST = 0.5 - 1e-9

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from core.audit.initialization.base_std import CONSTANT, BaseStd, Origin
-from core.audit.initialization.measure import MatrixStats, grouped
+from .base_std import CONSTANT, BaseStd, Origin
+from .measure import MatrixStats, grouped
 
 SHOWN = 4
 RELOAD = "make saving write, and loading keep, every parameter as it is"

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from core.audit.initialization.base_std import CONSTANT, BaseStd, Origin
-from core.audit.initialization.explain import Cause, Constants, Explanation, Fan, FanKind, other_fans
-from core.audit.initialization.factors import Factors
-from core.audit.initialization.laws import KnownLaw, Rule
-from core.audit.initialization.measure import MatrixStats, grouped, median
-from core.audit.initialization.resolution import Resolution
-from core.audit.initialization.words import SHOWN, base_source, shown
+from .base_std import CONSTANT, BaseStd, Origin
+from .explain import Cause, Constants, Explanation, Fan, FanKind, other_fans
+from .factors import Factors
+from .laws import KnownLaw, Rule
+from .measure import MatrixStats, grouped, median
+from .resolution import Resolution
+from .words import SHOWN, base_source, shown
 
 Matrices = Sequence[MatrixStats]
 

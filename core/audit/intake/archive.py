@@ -10,7 +10,7 @@ import zlib
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from core.errors import AuditError, shown
+from ...errors import AuditError, shown
 
 MAX_MEMBERS = 200
 MAX_BYTES = 2**32

@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from core.decoder.config import Budget
-from core.errors import AuditError, BudgetError, ConfigError, Remedy, shown
-from core.strict_json import JsonValue, read_json
+from ...decoder.config import Budget
+from ...errors import AuditError, BudgetError, ConfigError, Remedy, shown
+from ...strict_json import JsonValue, read_json
 
 MODEL_TYPE = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 CODE_KEYS = ("auto_map", "trust_remote_code", "custom_pipelines", "custom_generate", "_auto_class")
@@ -118,8 +118,8 @@ def _largest(settings: Mapping[str, JsonValue], keys: tuple[str, ...]) -> int:
 
 def _screen_known_family(settings: Mapping[str, JsonValue], budget: Budget) -> None:
     """Families that the plan counts exactly are counted before anything is imported for them."""
-    from core.plan.arithmetic import role_rows
-    from core.plan.model_config import FAMILIES, request_from_document
+    from ...plan.arithmetic import role_rows
+    from ...plan.model_config import FAMILIES, request_from_document
 
     if settings.get("model_type") not in FAMILIES:
         return

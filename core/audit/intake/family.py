@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from core.audit.intake.hub import allowed, config_class_of
-from core.audit.intake.shrink import HEADS, WIDTH, Settings, small_settings
-from core.audit.request import checked_family
+from ..request import checked_family
+from .hub import allowed, config_class_of
+from .shrink import HEADS, WIDTH, Settings, small_settings
 
 ROPE = {"rope_type": "default", "rope_theta": 10000.0}
 

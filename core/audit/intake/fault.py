@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from core.errors import AuditError, BudgetError, DepthscopeError, no_memory, shown
+from ...errors import AuditError, BudgetError, DepthscopeError, no_memory, shown
 
 Settings = Mapping[str, Any]
 # Whether a model of these settings passes a step (it is built, it runs); None where that cannot be tried.

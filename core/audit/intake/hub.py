@@ -16,9 +16,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from core.audit.intake.fault import reason_of
-from core.audit.request import MISSING, families
-from core.errors import AuditError, BudgetError, DepthscopeError, Remedy, no_memory
+from ...errors import AuditError, BudgetError, DepthscopeError, Remedy, no_memory
+from ..request import MISSING, families
+from .fault import reason_of
 
 # Older files spell rotary settings this way; the library reads them into `rope_parameters`.
 LEGACY_KEYS = frozenset({"rope_theta", "rope_scaling", "partial_rotary_factor", "rope_local_base_freq"})

@@ -8,10 +8,10 @@ import torch
 from safetensors import safe_open
 from torch import nn
 
-from core.audit.intake.fault import reason_of
-from core.audit.intake.hub import check_size
-from core.audit.intake.weight_files import FLOATING, WeightFiles
-from core.errors import AuditError, no_memory, shown
+from ...errors import AuditError, no_memory, shown
+from .fault import reason_of
+from .hub import check_size
+from .weight_files import FLOATING, WeightFiles
 
 SHOWN_NAMES = 5
 

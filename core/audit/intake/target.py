@@ -15,12 +15,12 @@ from contextlib import contextmanager
 from pathlib import Path, PurePath
 from typing import IO, Any
 
-from core.audit.intake.archive import unpack_model
-from core.audit.intake.config_file import read_config, screen_config
-from core.audit.intake.weight_files import CONFIG, screen_folder
-from core.decoder.config import Budget
-from core.errors import AuditError, DepthscopeError, cropped, first_line, shown
-from core.strict_json import MAX_BYTES
+from ...decoder.config import Budget
+from ...errors import AuditError, DepthscopeError, cropped, first_line, shown
+from ...strict_json import MAX_BYTES
+from .archive import unpack_model
+from .config_file import read_config, screen_config
+from .weight_files import CONFIG, screen_folder
 
 CALLABLE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 

@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from core.decoder.config import Budget
-from core.errors import AuditError, BudgetError, Remedy, StorageError, shown
-from core.strict_json import JsonValue, parse_json, read_json
+from ...decoder.config import Budget
+from ...errors import AuditError, BudgetError, Remedy, StorageError, shown
+from ...strict_json import JsonValue, parse_json, read_json
 
 CONFIG, SINGLE, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".joblib", ".npy", ".npz")

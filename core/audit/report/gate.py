@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from core.audit.initialization.findings import NOTHING, VERDICTS
+from ..initialization.findings import NOTHING, VERDICTS
 
 Gate = Literal["error", "warning"]
 Document = Mapping[str, Any]

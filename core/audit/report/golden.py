@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from core import __version__
-from core.errors import StorageError
-from core.files import write_text
-from core.strict_json import read_json
+from ... import __version__
+from ...errors import StorageError
+from ...files import write_text
+from ...strict_json import read_json
 
 SCHEMA = "depthscope.golden/1"
 # Two builds of one seed agree to the last bits; another order of summing moves a standard deviation less than this.

@@ -6,9 +6,9 @@ import xml.etree.ElementTree as ET
 from collections.abc import Mapping
 from typing import Any
 
-from core.audit.initialization.findings import MEANING, NOTHING, VERDICTS, severity
-from core.audit.report.gate import REFUSED, Gate, findings_of, nothing_judged
-from core.audit.report.text import legal, relative_uri
+from ..initialization.findings import MEANING, NOTHING, VERDICTS, severity
+from .gate import REFUSED, Gate, findings_of, nothing_judged
+from .text import legal, relative_uri
 
 
 def junit_report(document: Mapping[str, Any], gate: Gate = "error") -> str:

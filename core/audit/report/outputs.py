@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from core.audit.report.gate import Gate, gate_fails
-from core.audit.report.golden import check_golden
-from core.audit.report.junit import junit_report
-from core.audit.report.sarif import sarif_report
-from core.files import write_text
+from ...files import write_text
+from .gate import Gate, gate_fails
+from .golden import check_golden
+from .junit import junit_report
+from .sarif import sarif_report
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,18 +10,18 @@ from typing import Any
 
 import torch
 
-from core import __version__
-from core.audit.initialization.weight_stats import distribution, standard_deviation
-from core.audit.trace.discovery import Discovery, Site
-from core.audit.trace.measured import Coefficient, MeasuredAddition
-from core.audit.trace.proof import Identity
-from core.decoder.tape import Tape
-from core.errors import DepthscopeError
-from core.health.band import DEFAULT_BAND, Band
-from core.health.document import arm_document
-from core.health.observation import Observation, measure
-from core.health.rms import valid_rms
-from core.numerals import finite
+from ... import __version__
+from ...decoder.tape import Tape
+from ...errors import DepthscopeError
+from ...health.band import DEFAULT_BAND, Band
+from ...health.document import arm_document
+from ...health.observation import Observation, measure
+from ...health.rms import valid_rms
+from ...numerals import finite
+from ..initialization.weight_stats import distribution, standard_deviation
+from ..trace.discovery import Discovery, Site
+from ..trace.measured import Coefficient, MeasuredAddition
+from ..trace.proof import Identity
 
 SCHEMA = "depthscope.audit/1"
 Document = dict[str, Any]

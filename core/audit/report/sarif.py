@@ -6,10 +6,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from core import __version__
-from core.audit.initialization.findings import MEANING, NOTHING, ORDER, VERDICTS, severity
-from core.audit.report.gate import findings_of, nothing_judged
-from core.audit.report.text import legal, relative_uri
+from ... import __version__
+from ..initialization.findings import MEANING, NOTHING, ORDER, VERDICTS, severity
+from .gate import findings_of, nothing_judged
+from .text import legal, relative_uri
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 LEVELS = {"error": "error", "warning": "warning", "info": "note"}

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
-from core.errors import AuditError, shown
+from ...errors import AuditError, shown
 
 DEFAULT_MEMORY = 4 * 2**30
 DEFAULT_SECONDS = 300
@@ -105,5 +106,5 @@ def child_environment(threads: int) -> dict[str, str]:
 
 def search_path() -> str:
     """PYTHONPATH with this project in front."""
-    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    root = str(Path(__file__).resolve().parents[3])
     return os.pathsep.join(entry for entry in (root, os.environ.get("PYTHONPATH", "")) if entry)

@@ -13,9 +13,9 @@ import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from core.audit.sandbox.keeping import Kept
-from core.decoder.tape import recording
-from core.errors import AuditError, DepthscopeError, first_line, no_memory
+from ...decoder.tape import recording
+from ...errors import AuditError, DepthscopeError, first_line, no_memory
+from .keeping import Kept
 
 Generators = tuple[torch.Tensor, list[torch.Tensor], Any, Any]
 # Functional in name, these write to the running statistics that they are given, their fourth and fifth argument.

@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from contextlib import nullcontext, suppress
 from typing import IO, Any
 
-import core.errors
-from core.audit.request import STAGES
-from core.audit.sandbox.confine import DEFAULT_MEMORY, DEFAULT_SECONDS, check_limits, child_environment, search_path
-from core.audit.sandbox.worker import OWN
-from core.decoder.progress import Told, silent
-from core.errors import AuditError, DepthscopeError, Remedy, shown
+from ... import errors
+from ...decoder.progress import Told, silent
+from ...errors import AuditError, DepthscopeError, Remedy, shown
+from ..request import STAGES
+from .confine import DEFAULT_MEMORY, DEFAULT_SECONDS, check_limits, child_environment, search_path
+from .worker import OWN
 
 Task = Mapping[str, Any]
 Document = dict[str, Any]
@@ -48,7 +48,7 @@ class Child:
         self._message = json.dumps(message).encode()
         own = self._source is not None
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "core.audit.sandbox.worker"],
+            [sys.executable, "-m", f"{__package__}.worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE if own else subprocess.DEVNULL,
@@ -163,7 +163,7 @@ def answer(output: bytes, status: int, memory: int | None, source: str | None = 
     if "document" in reply:
         document: Document = reply["document"]
         return document
-    kind = getattr(core.errors, str(reply.get("kind")), AuditError)
+    kind = getattr(errors, str(reply.get("kind")), AuditError)
     simple = isinstance(kind, type) and issubclass(kind, DepthscopeError) and kind.__init__ is DepthscopeError.__init__
     raise (kind if simple else AuditError)(str(reply.get("sentence")), *map(str, reply.get("ways", ())))
 

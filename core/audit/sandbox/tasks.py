@@ -15,25 +15,25 @@ import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
 
-from core.audit.initialization.judge import judged_document
-from core.audit.initialization.rebuild import Rebuilder, rebuilder_of
-from core.audit.initialization.request import AUTO
-from core.audit.intake.config_file import paths_in, read_config, screen_config
-from core.audit.intake.family import family_settings
-from core.audit.intake.fault import Trial, Works
-from core.audit.intake.hub import allowed, bare_model, built_config, built_model, library, model_class_of
-from core.audit.intake.loading import loaded_model
-from core.audit.intake.shrink import small_settings
-from core.audit.intake.target import called
-from core.audit.intake.weight_files import CONFIG, screen_folder
-from core.audit.report.result import ModelFacts
-from core.audit.request import checked_family
-from core.audit.run import audit
-from core.audit.sandbox.confine import confine
-from core.audit.trace.inputs import model_inputs, random_batch
-from core.decoder.batch import Batch
-from core.decoder.config import Budget
-from core.errors import AuditError, BudgetError, cropped
+from ...decoder.batch import Batch
+from ...decoder.config import Budget
+from ...errors import AuditError, BudgetError, cropped
+from ..initialization.judge import judged_document
+from ..initialization.rebuild import Rebuilder, rebuilder_of
+from ..initialization.request import AUTO
+from ..intake.config_file import paths_in, read_config, screen_config
+from ..intake.family import family_settings
+from ..intake.fault import Trial, Works
+from ..intake.hub import allowed, bare_model, built_config, built_model, library, model_class_of
+from ..intake.loading import loaded_model
+from ..intake.shrink import small_settings
+from ..intake.target import called
+from ..intake.weight_files import CONFIG, screen_folder
+from ..report.result import ModelFacts
+from ..request import checked_family
+from ..run import audit
+from ..trace.inputs import model_inputs, random_batch
+from .confine import confine
 
 SMALL = 2**20
 # Models up to here are run to find the setting with which they fail, for at most this many seconds or this share of

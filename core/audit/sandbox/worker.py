@@ -15,8 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from core.audit.sandbox.confine import limit_memory
-from core.errors import (
+from ...errors import (
     AuditError,
     DepthscopeError,
     InternalError,
@@ -27,6 +26,7 @@ from core.errors import (
     raised_by_core,
     shown,
 )
+from .confine import limit_memory
 
 OWN = "callable"
 DEBUGGER = "pdb.Pdb"
@@ -37,7 +37,7 @@ def reply_to(task: dict[str, Any], memory: int | None, seconds: int, stage: Call
     if task["kind"] != OWN:
         stage("library")
     try:
-        from core.audit.sandbox.tasks import run_task
+        from .tasks import run_task
 
         return {"document": run_task(task, memory=memory, seconds=seconds, stage=stage)}
     except DepthscopeError as error:

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from core.decoder.batch import BATCH_KEYS
-from core.errors import BatchError, shown
+from ...decoder.batch import BATCH_KEYS
+from ...errors import BatchError, shown
 
 WANTED = (
     "give a LongTensor of ids [rows, positions], a core.decoder.Batch, or the arguments of the model's forward as a "
@@ -91,7 +91,7 @@ def _from_lists(rows: Sequence[Any], device: torch.device) -> torch.Tensor | Non
         if len(row) != len(rows[0]):
             raise BatchError(
                 f"Row {index} has {len(row)} ids and row 0 has {len(rows[0])}; rows of different lengths are a "
-                "core.decoder.Batch, `Batch.from_rows(inputs, targets)`, which pads them."
+                "Batch of the decoder, `Batch.from_rows(inputs, targets)`, which pads them."
             )
     return torch.tensor([_checked(row) for row in rows], dtype=torch.int64, device=device)
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 
 import torch
 
-from core.audit.trace.chain import Chain
-from core.audit.trace.flow import Factor, Flow, FlowNode, Vertex
-from core.audit.trace.operations import ATTENTION, FUSED_ADDITIONS, NONLINEAR, SOFTMAX
-from core.audit.trace.recorder import tensors_of
-from core.audit.trace.spine import Addition, Term
+from .chain import Chain
+from .flow import Factor, Flow, FlowNode, Vertex
+from .operations import ATTENTION, FUSED_ADDITIONS, NONLINEAR, SOFTMAX
+from .recorder import tensors_of
+from .spine import Addition, Term
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from itertools import pairwise
 
 import torch
 
-from core.audit.trace.flow import Flow, FlowNode, Vertex, numel
-from core.audit.trace.spine import LINEAR, VIEWLIKE, Addition, Spine, Step, Term, without_ones
+from .flow import Flow, FlowNode, Vertex, numel
+from .spine import LINEAR, VIEWLIKE, Addition, Spine, Step, Term, without_ones
 
 ALLOWED_IN_NORM = frozenset({"view", "scale", "norm", "pointwise", "product", "reduce", "sum"})
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
-from core.audit.trace.flow import CUSTOM, Factor, Flow, FlowNode, SumTerm, Vertex, numel
-from core.audit.trace.operations import (
+from .flow import CUSTOM, Factor, Flow, FlowNode, SumTerm, Vertex, numel
+from .operations import (
     BOUNDS,
     FUSED_ADDITIONS,
     LOOKUPS,
@@ -24,7 +24,7 @@ from core.audit.trace.operations import (
     TABLES,
     VIEWS,
 )
-from core.audit.trace.recorder import Call, tensors_of
+from .recorder import Call, tensors_of
 
 
 class Classifier:

@@ -11,18 +11,18 @@ from typing import Any
 import torch
 from torch.autograd.graph import GradientEdge
 
-from core.audit.sandbox.guard import Guard
-from core.audit.trace.branches import Branch, MatrixUse, branches_of
-from core.audit.trace.chain import Chain
-from core.audit.trace.flow import Flow, Vertex
-from core.audit.trace.inputs import ModelInputs
-from core.audit.trace.layout import Layout, layout_at
-from core.audit.trace.loss import Loss, loss_of
-from core.audit.trace.measured import MeasuredAddition, Missing, Reader, measured_addition
-from core.audit.trace.names import ParameterNames, block_numbers
-from core.audit.trace.recorder import Address, Recorder, Recording, Replay, Stop
-from core.audit.trace.spine import Addition
-from core.errors import AuditError, first_line, no_memory
+from ...errors import AuditError, first_line, no_memory
+from ..sandbox.guard import Guard
+from .branches import Branch, MatrixUse, branches_of
+from .chain import Chain
+from .flow import Flow, Vertex
+from .inputs import ModelInputs
+from .layout import Layout, layout_at
+from .loss import Loss, loss_of
+from .measured import MeasuredAddition, Missing, Reader, measured_addition
+from .names import ParameterNames, block_numbers
+from .recorder import Address, Recorder, Recording, Replay, Stop
+from .spine import Addition
 
 ATTENTION, MIXER, FEED_FORWARD, PARALLEL, SKIP = "attention", "mixer", "feed_forward", "parallel", "skip"
 

@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 import torch
 from torch.autograd.graph import Node as AutogradNode
 
-from core.audit.trace.recorder import Address, Call, Edge, Recording, edge_of, looked_through
+from .recorder import Address, Call, Edge, Recording, edge_of, looked_through
 
 Vertex: TypeAlias = tuple[int, int]
 Factor: TypeAlias = "float | torch.Tensor"
@@ -62,7 +62,7 @@ class Flow:
     """The graph above one tensor in topological order: inputs stand before what reads them."""
 
     def __init__(self, root: torch.Tensor, recording: Recording, inputs: Sequence[torch.Tensor] = ()) -> None:
-        from core.audit.trace.classify import Classifier
+        from .classify import Classifier
 
         top = edge_of(root)
         assert top is not None

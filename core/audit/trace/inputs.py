@@ -11,10 +11,10 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from core.audit.trace.batches import WANTED, attribute, ids_of, is_document, keywords_of, names_of, plain, tensor_of
-from core.decoder.batch import PAD_ID, Batch
-from core.decoder.splitmix64 import SplitMix64
-from core.errors import BatchError, ObservationError, shown
+from ...decoder.batch import PAD_ID, Batch
+from ...decoder.splitmix64 import SplitMix64
+from ...errors import BatchError, ObservationError, shown
+from .batches import WANTED, attribute, ids_of, is_document, keywords_of, names_of, plain, tensor_of
 
 IGNORED_TARGET = -100
 DEFAULT_ROWS, DEFAULT_POSITIONS = 2, 13

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from core.audit.trace.flow import Flow, Vertex
+from .flow import Flow, Vertex
 
 
 @dataclass(frozen=True)

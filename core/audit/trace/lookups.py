@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from core.errors import BatchError
+from ...errors import BatchError
 
 # Each look-up by rows, with whether it counts negative numbers from the end.
 LOOKUPS: dict[Any, bool] = {

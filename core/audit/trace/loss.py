@@ -11,9 +11,9 @@ import numpy.typing as npt
 import torch
 from torch.nn import functional
 
-from core.audit.trace.inputs import ModelInputs
-from core.decoder.splitmix64 import SplitMix64
-from core.errors import AuditError, BatchError
+from ...decoder.splitmix64 import SplitMix64
+from ...errors import AuditError, BatchError
+from .inputs import ModelInputs
 
 
 @dataclass(frozen=True)

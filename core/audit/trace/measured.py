@@ -12,11 +12,11 @@ from typing import Literal
 
 import torch
 
-from core.audit.trace.branches import Branch
-from core.audit.trace.chain import Chain
-from core.audit.trace.flow import Factor, Vertex, numel
-from core.audit.trace.layout import Layout, layout_at
-from core.audit.trace.spine import Addition, Term
+from .branches import Branch
+from .chain import Chain
+from .flow import Factor, Vertex, numel
+from .layout import Layout, layout_at
+from .spine import Addition, Term
 
 Spread = Literal["constant", "per channel", "per position", "varying"]
 

@@ -13,13 +13,13 @@ from typing import Literal
 
 import torch
 
-from core.audit.trace.branches import MatrixUse
-from core.audit.trace.discovery import Discovery, Site, replayed
-from core.audit.trace.flow import Vertex
-from core.audit.trace.measured import Missing, Reader
-from core.audit.trace.names import numbered
-from core.audit.trace.operations import VIEWS
-from core.audit.trace.recorder import Address, Replay
+from .branches import MatrixUse
+from .discovery import Discovery, Site, replayed
+from .flow import Vertex
+from .measured import Missing, Reader
+from .names import numbered
+from .operations import VIEWS
+from .recorder import Address, Replay
 
 Verdict = Literal["proved", "partial", "failed"]
 

@@ -16,10 +16,10 @@ from torch.autograd.function import BackwardCFunction
 from torch.autograd.graph import Node, get_gradient_edge, saved_tensors_hooks
 from torch.nn.modules._functions import BackwardHookFunction
 
-from core.audit.sandbox.guard import Watch, storage_of
-from core.audit.trace.lookups import LOOKUPS, check_lookup
-from core.audit.trace.operations import ARGUMENTS_KEPT
-from core.errors import BudgetError
+from ...errors import BudgetError
+from ..sandbox.guard import Watch, storage_of
+from .lookups import LOOKUPS, check_lookup
+from .operations import ARGUMENTS_KEPT
 
 # An output of an autograd node, as the node's object and the output's number.
 Edge: TypeAlias = tuple[Node, int]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from core.audit.trace.flow import Factor, Flow, FlowNode, Vertex
+from .flow import Factor, Flow, FlowNode, Vertex
 
 MIX = "mix"
 VIEWLIKE = frozenset({"view", "cast"})

@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 
-from core.audit.trace.discovery import Discovery, Site
-from core.audit.trace.measured import MeasuredBranch
-from core.decoder.tape import Contribution, Tape
+from ...decoder.tape import Contribution, Tape
+from .discovery import Discovery, Site
+from .measured import MeasuredBranch
 
 
 def tape_of(discovery: Discovery) -> Tape:

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from core.figures.chart import Chart, Line
-from core.lab.experiment import Experiment, Pictures, Result
-from core.lab.norm.row import DTYPES, LONG_ROW, OUTSIDE, ROW, LongRowOptions, long_row_subject
-from core.lab.options import number, whole
-from core.lab.view import TableView, rounded
+from ...figures.chart import Chart, Line
+from ..experiment import Experiment, Pictures, Result
+from ..options import number, whole
+from ..view import TableView, rounded
+from .row import DTYPES, LONG_ROW, OUTSIDE, ROW, LongRowOptions, long_row_subject
 
 if TYPE_CHECKING:
     import torch

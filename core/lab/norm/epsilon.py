@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from core.decoder.splitmix64 import FloatArray
-from core.lab.norm.law import RowNorm
+from ...decoder.splitmix64 import FloatArray
+from .law import RowNorm
 
 # Powers of ten from and to which a row is scaled, and how many steps lie between.
 LOWEST, HIGHEST, STEPS = -8, 4, 121

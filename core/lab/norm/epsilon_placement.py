@@ -7,14 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from core.figures.chart import Chart, Line
-from core.lab.experiment import Experiment, Pictures, Result
-from core.lab.moments import rms
-from core.lab.norm.epsilon import MOMENT_NORMS, ROOT_AXIS, SHARE_AXIS, scales
-from core.lab.norm.law import RowNorm
-from core.lab.norm.row import ROW, RowOptions, norm_kind, row_subject
-from core.lab.options import choice, number
-from core.lab.view import TableView, rounded
+from ...figures.chart import Chart, Line
+from ..experiment import Experiment, Pictures, Result
+from ..moments import rms
+from ..options import choice, number
+from ..view import TableView, rounded
+from .epsilon import MOMENT_NORMS, ROOT_AXIS, SHARE_AXIS, scales
+from .law import RowNorm
+from .row import ROW, RowOptions, norm_kind, row_subject
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,8 +16,8 @@ from typing import Literal
 
 import numpy as np
 
-from core.decoder.splitmix64 import FloatArray
-from core.errors import UndefinedNorm
+from ...decoder.splitmix64 import FloatArray
+from ...errors import UndefinedNorm
 
 NormKind = Literal["layernorm", "rmsnorm", "prmsnorm", "scalenorm", "dyt"]
 NORMS: tuple[NormKind, ...] = ("layernorm", "rmsnorm", "prmsnorm", "scalenorm", "dyt")

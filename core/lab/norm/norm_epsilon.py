@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from core.errors import UndefinedNorm
-from core.figures.chart import Chart, Line
-from core.lab.experiment import Experiment, Pictures, Result
-from core.lab.moments import rms
-from core.lab.norm.epsilon import MOMENT_NORMS, ROOT_AXIS, SHARE_AXIS, scales
-from core.lab.norm.row import ROW, NormOptions, norm_subject
-from core.lab.options import choice, number
-from core.lab.published import Printed, cell
-from core.lab.view import TableView
+from ...errors import UndefinedNorm
+from ...figures.chart import Chart, Line
+from ..experiment import Experiment, Pictures, Result
+from ..moments import rms
+from ..options import choice, number
+from ..published import Printed, cell
+from ..view import TableView
+from .epsilon import MOMENT_NORMS, ROOT_AXIS, SHARE_AXIS, scales
+from .row import ROW, NormOptions, norm_subject
 
 
 @dataclass(frozen=True, kw_only=True)

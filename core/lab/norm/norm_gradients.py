@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from core.errors import LabError
-from core.figures.chart import Chart, Line
-from core.lab.experiment import Experiment, Pictures, Result
-from core.lab.norm.law import STEP, central_difference
-from core.lab.norm.row import MAX_WIDTH, NORM, OVER_FEATURES, ROW, NormOptions, norm_subject
-from core.lab.options import numbers, whole
-from core.lab.view import TableView, closeness, plural
+from ...errors import LabError
+from ...figures.chart import Chart, Line
+from ..experiment import Experiment, Pictures, Result
+from ..options import numbers, whole
+from ..view import TableView, closeness, plural
+from .law import STEP, central_difference
+from .row import MAX_WIDTH, NORM, OVER_FEATURES, ROW, NormOptions, norm_subject
 
 
 @dataclass(frozen=True, kw_only=True)

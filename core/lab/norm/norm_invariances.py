@@ -9,14 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from core.decoder.splitmix64 import FloatArray
-from core.figures.matrix import Matrix, grid
-from core.lab.experiment import Experiment, Pictures, Result
-from core.lab.moments import rms
-from core.lab.norm.law import NORMS, RowNorm
-from core.lab.norm.row import ROW, RowOptions, row_subject
-from core.lab.options import number
-from core.lab.view import TableView, rounded
+from ...decoder.splitmix64 import FloatArray
+from ...figures.matrix import Matrix, grid
+from ..experiment import Experiment, Pictures, Result
+from ..moments import rms
+from ..options import number
+from ..view import TableView, rounded
+from .law import NORMS, RowNorm
+from .row import ROW, RowOptions, row_subject
 
 Change = Callable[[FloatArray], FloatArray]
 

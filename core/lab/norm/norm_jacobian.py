@@ -7,14 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from core.decoder.splitmix64 import FloatArray
-from core.figures.chart import Chart, Line
-from core.figures.matrix import Matrix, grid
-from core.lab.experiment import Experiment, Pictures, Result
-from core.lab.norm.law import STEP, RowNorm, central_difference
-from core.lab.norm.row import NORM, ROW, NormOptions, norm_subject
-from core.lab.options import number
-from core.lab.view import TableView, closeness, rounded
+from ...decoder.splitmix64 import FloatArray
+from ...figures.chart import Chart, Line
+from ...figures.matrix import Matrix, grid
+from ..experiment import Experiment, Pictures, Result
+from ..options import number
+from ..view import TableView, closeness, rounded
+from .law import STEP, RowNorm, central_difference
+from .row import NORM, ROW, NormOptions, norm_subject
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from core.decoder.splitmix64 import FloatArray
-from core.figures.chart import Chart, Line
-from core.lab.experiment import Experiment, Pictures, Result
-from core.lab.moments import rms
-from core.lab.norm.law import RowNorm
-from core.lab.norm.row import NORM, OVER_FEATURES, ROW, NormOptions, norm_subject
-from core.lab.published import Printed, cell, scalar
-from core.lab.view import TableView, rounded
+from ...decoder.splitmix64 import FloatArray
+from ...figures.chart import Chart, Line
+from ..experiment import Experiment, Pictures, Result
+from ..moments import rms
+from ..published import Printed, cell, scalar
+from ..view import TableView, rounded
+from .law import RowNorm
+from .row import NORM, OVER_FEATURES, ROW, NormOptions, norm_subject
 
 MOMENT_NAMES = {"layernorm": "variance", "rmsnorm": "mean square", "prmsnorm": "partial mean square"}
 

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from core.errors import LabError
-from core.figures.chart import Chart, Line
-from core.lab.experiment import Experiment, Pictures, Result
-from core.lab.norm.row import DTYPES, LONG_ROW, OUTSIDE, ROW, LongRowOptions, long_row_subject
-from core.lab.options import whole
-from core.lab.view import TableView, plural, rounded
+from ...errors import LabError
+from ...figures.chart import Chart, Line
+from ..experiment import Experiment, Pictures, Result
+from ..options import whole
+from ..view import TableView, plural, rounded
+from .row import DTYPES, LONG_ROW, OUTSIDE, ROW, LongRowOptions, long_row_subject
 
 if TYPE_CHECKING:
     import torch

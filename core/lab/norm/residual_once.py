@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from core.figures.chart import Chart, Line
-from core.lab.experiment import Experiment, Pictures, Result
-from core.lab.moments import rms
-from core.lab.norm.row import OVER_FEATURES
-from core.lab.options import Options, number, seed, whole
-from core.lab.view import TableView, plural, rounded
+from ...figures.chart import Chart, Line
+from ..experiment import Experiment, Pictures, Result
+from ..moments import rms
+from ..options import Options, number, seed, whole
+from ..view import TableView, plural, rounded
+from .row import OVER_FEATURES
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,12 +7,12 @@ from typing import Any, cast
 
 import numpy as np
 
-from core.decoder.splitmix64 import FloatArray
-from core.errors import LabError
-from core.lab.decoder_source import DECODER, READ, DecoderOptions, decoder_tape
-from core.lab.norm.law import NORMS, NormKind, RowNorm
-from core.lab.options import choice, number, numbers, rows, whole
-from core.lab.view import plural
+from ...decoder.splitmix64 import FloatArray
+from ...errors import LabError
+from ..decoder_source import DECODER, READ, DecoderOptions, decoder_tape
+from ..options import choice, number, numbers, rows, whole
+from ..view import plural
+from .law import NORMS, NormKind, RowNorm
 
 EXAMPLE = ((4.0, -2.0, 6.0, 4.0),)
 MAX_WIDTH = 64

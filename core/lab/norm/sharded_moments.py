@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from core.decoder.splitmix64 import FloatArray
-from core.errors import LabError
-from core.figures.chart import Chart, Line
-from core.lab.experiment import Experiment, Pictures, Result
-from core.lab.norm.law import RowNorm
-from core.lab.norm.row import OVER_FEATURES, ROW, RowOptions, norm_kind, row_subject
-from core.lab.options import choice, number, whole
-from core.lab.view import TableView, plural, rounded
+from ...decoder.splitmix64 import FloatArray
+from ...errors import LabError
+from ...figures.chart import Chart, Line
+from ..experiment import Experiment, Pictures, Result
+from ..options import choice, number, whole
+from ..view import TableView, plural, rounded
+from .law import RowNorm
+from .row import OVER_FEATURES, ROW, RowOptions, norm_kind, row_subject
 
 
 @dataclass(frozen=True, kw_only=True)

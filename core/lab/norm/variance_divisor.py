@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from core.figures.chart import Chart, Line
-from core.lab.experiment import Experiment, Pictures, Result
-from core.lab.moments import rms
-from core.lab.norm.law import RowNorm
-from core.lab.norm.row import OVER_FEATURES, ROW, RowOptions, row_subject
-from core.lab.options import number
-from core.lab.view import TableView, rounded
+from ...figures.chart import Chart, Line
+from ..experiment import Experiment, Pictures, Result
+from ..moments import rms
+from ..options import number
+from ..view import TableView, rounded
+from .law import RowNorm
+from .row import OVER_FEATURES, ROW, RowOptions, row_subject
 
 
 @dataclass(frozen=True, kw_only=True)

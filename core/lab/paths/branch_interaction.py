@@ -11,13 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from core.decoder.splitmix64 import FloatArray
-from core.errors import LabError
-from core.figures.chart import Chart, Line
-from core.lab.decoder_source import DECODER, decoder_subject
-from core.lab.experiment import Experiment, Pictures, Result
-from core.lab.paths.options import NORM_AXIS, JacobianOptions, refuse_norm_after, shortcut_of
-from core.lab.view import TableView, closeness, rounded
+from ...decoder.splitmix64 import FloatArray
+from ...errors import LabError
+from ...figures.chart import Chart, Line
+from ..decoder_source import DECODER, decoder_subject
+from ..experiment import Experiment, Pictures, Result
+from ..view import TableView, closeness, rounded
+from .options import NORM_AXIS, JacobianOptions, refuse_norm_after, shortcut_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,9 +34,9 @@ class BranchInteractionOptions(JacobianOptions):
 
 def branch_interaction(options: BranchInteractionOptions) -> Result:
     """Norms of the terms of every block's Jacobian. Table: `blocks`, spectral norms."""
-    from core.decoder.attention import AttentionGeometry
-    from core.lab.decoder_source import decoder_weights
-    from core.lab.paths.jacobians import addition_jacobian, path_jacobians
+    from ...decoder.attention import AttentionGeometry
+    from ..decoder_source import decoder_weights
+    from .jacobians import addition_jacobian, path_jacobians
 
     paths = path_jacobians(options)
     weights = decoder_weights(options)
@@ -65,7 +65,7 @@ def _terms(first: FloatArray, second: FloatArray, at_input: FloatArray, a1: floa
 
     `a1` and `a2` are the shortcuts; `identity_error` is what the difference has beside interaction and shift.
     """
-    from core.lab.paths.jacobians import spectral_norm
+    from .jacobians import spectral_norm
 
     identity = np.eye(len(first))
     attention, feed_forward, unshifted = first - a1 * identity, second - a2 * identity, at_input - a2 * identity

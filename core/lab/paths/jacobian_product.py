@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from core.decoder.splitmix64 import FloatArray
-from core.figures.chart import Chart, Line
-from core.lab.decoder_source import DECODER, decoder_subject
-from core.lab.experiment import Experiment, Pictures, Result
-from core.lab.paths.options import NORM_AXIS, JacobianOptions
-from core.lab.view import TableView, closeness, rounded
+from ...decoder.splitmix64 import FloatArray
+from ...figures.chart import Chart, Line
+from ..decoder_source import DECODER, decoder_subject
+from ..experiment import Experiment, Pictures, Result
+from ..view import TableView, closeness, rounded
+from .options import NORM_AXIS, JacobianOptions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +25,7 @@ def jacobian_product(options: JacobianProductOptions) -> Result:
     """dx_L / dx_0 as J_{L-1} ... J_0. Tables: `singular_values` a factor, `bound` after every block."""
     import torch  # the adjoints that the product must carry back
 
-    from core.lab.paths.jacobians import ordered_product, path_jacobians, spectral_norm
+    from .jacobians import ordered_product, path_jacobians, spectral_norm
 
     paths = path_jacobians(options)
     blocks = paths.blocks
@@ -64,7 +64,7 @@ def jacobian_product(options: JacobianProductOptions) -> Result:
 
 def _bounds(blocks: Sequence[FloatArray]) -> pd.DataFrame:
     """Norm of every block, product of the norms so far, and norm of the product so far."""
-    from core.lab.paths.jacobians import spectral_norm
+    from .jacobians import spectral_norm
 
     partial, bound, rows = np.eye(len(blocks[0])), 1.0, []
     for index, factor in enumerate(blocks):

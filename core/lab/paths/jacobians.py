@@ -12,13 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from core.decoder.attention import AttentionGeometry, Carry
-from core.decoder.forward_pass import step
-from core.decoder.graph import Addition, Graph
-from core.decoder.splitmix64 import FloatArray
-from core.decoder.tape import Tape
-from core.decoder.weights import WeightProvider
-from core.lab.decoder_source import DecoderOptions, decoder_tape, decoder_weights
+from ...decoder.attention import AttentionGeometry, Carry
+from ...decoder.forward_pass import step
+from ...decoder.graph import Addition, Graph
+from ...decoder.splitmix64 import FloatArray
+from ...decoder.tape import Tape
+from ...decoder.weights import WeightProvider
+from ..decoder_source import DecoderOptions, decoder_tape, decoder_weights
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from core.decoder.graph import Addition
-from core.decoder.splitmix64 import FloatArray
-from core.errors import LabError
-from core.lab.decoder_source import DecoderOptions
+from ...decoder.graph import Addition
+from ...decoder.splitmix64 import FloatArray
+from ...errors import LabError
+from ..decoder_source import DecoderOptions
 
 MAX_STATE = 256
 # Blocks times squared entries: the work of all Jacobians together.

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from core.figures.chart import Chart, Line
-from core.lab.experiment import Experiment, Pictures, Result
-from core.lab.options import Options, choice, whole
-from core.lab.view import TableView, plural, rounded
+from ...figures.chart import Chart, Line
+from ..experiment import Experiment, Pictures, Result
+from ..options import Options, choice, whole
+from ..view import TableView, plural, rounded
 
 DTYPE_BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2, "float8": 1}
 MEBIBYTE = 2**20

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from core.figures.chart import Chart, Line
-from core.lab.decoder_source import DECODER, DecoderOptions, decoder_subject, decoder_tape
-from core.lab.experiment import Experiment, Pictures, Result
-from core.lab.moments import rms
-from core.lab.paths.options import kept, refuse_norm_after, shortcut_of
-from core.lab.view import TableView, closeness, rounded
+from ...figures.chart import Chart, Line
+from ..decoder_source import DECODER, DecoderOptions, decoder_subject, decoder_tape
+from ..experiment import Experiment, Pictures, Result
+from ..moments import rms
+from ..view import TableView, closeness, rounded
+from .options import kept, refuse_norm_after, shortcut_of
 
 
 @dataclass(frozen=True, kw_only=True)

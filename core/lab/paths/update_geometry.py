@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from core.decoder.splitmix64 import FloatArray
-from core.figures.chart import Chart, Line
-from core.lab.decoder_source import DECODER, DecoderOptions, decoder_subject, decoder_tape
-from core.lab.experiment import Experiment, Pictures, Result
-from core.lab.paths.options import kept
-from core.lab.signal.variance_identity import ADDITION_AXIS, COSINES
-from core.lab.view import TableView, closeness, rounded
+from ...decoder.splitmix64 import FloatArray
+from ...figures.chart import Chart, Line
+from ..decoder_source import DECODER, DecoderOptions, decoder_subject, decoder_tape
+from ..experiment import Experiment, Pictures, Result
+from ..signal.variance_identity import ADDITION_AXIS, COSINES
+from ..view import TableView, closeness, rounded
+from .options import kept
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,8 +13,8 @@ from types import MappingProxyType
 
 import numpy as np
 
-from core.decoder.splitmix64 import FloatArray
-from core.lab.zero_symmetry import silu, silu_derivative
+from ...decoder.splitmix64 import FloatArray
+from ..zero_symmetry import silu, silu_derivative
 
 Elementwise = Callable[[FloatArray], FloatArray]
 

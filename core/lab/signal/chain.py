@@ -8,17 +8,17 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from core.decoder.progress import Told, counted, silent
-from core.decoder.splitmix64 import FloatArray
-from core.errors import LabError
-from core.figures.chart import Chart, Line
-from core.lab.experiment import Experiment, Pictures, Result
-from core.lab.norm.law import NormKind, RowNorm
-from core.lab.options import Options, choice, consecutive, number, seed, whole
-from core.lab.published import Printed, near, scalar
-from core.lab.signal.activations import ACTIVATIONS
-from core.lab.signal.chain_engine import LAYER_AXIS, RMS_AXIS, Chain, ChainSizes, Weights
-from core.lab.view import TableView, rounded
+from ...decoder.progress import Told, counted, silent
+from ...decoder.splitmix64 import FloatArray
+from ...errors import LabError
+from ...figures.chart import Chart, Line
+from ..experiment import Experiment, Pictures, Result
+from ..norm.law import NormKind, RowNorm
+from ..options import Options, choice, consecutive, number, seed, whole
+from ..published import Printed, near, scalar
+from ..view import TableView, rounded
+from .activations import ACTIVATIONS
+from .chain_engine import LAYER_AXIS, RMS_AXIS, Chain, ChainSizes, Weights
 
 # Drawn numbers of one call; at 512 wide that is 200 layers.
 MAX_DRAWS = 2**26

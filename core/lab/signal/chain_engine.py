@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from core.decoder.splitmix64 import FloatArray
-from core.lab.moments import rms
-from core.lab.norm.law import RowNorm
-from core.lab.signal.activations import Activation
+from ...decoder.splitmix64 import FloatArray
+from ..moments import rms
+from ..norm.law import RowNorm
+from .activations import Activation
 
 Weights = Callable[[int], FloatArray]
 LAYER_AXIS, RMS_AXIS = "layer (0 is the input)", "RMS, dimensionless"

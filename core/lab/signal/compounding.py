@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from core.figures.chart import Chart, Line
-from core.lab.experiment import Experiment, Pictures, Result
-from core.lab.options import Options, number, whole
-from core.lab.published import Printed, cell
-from core.lab.view import TableView, rounded
+from ...figures.chart import Chart, Line
+from ..experiment import Experiment, Pictures, Result
+from ..options import Options, number, whole
+from ..published import Printed, cell
+from ..view import TableView, rounded
 
 # Gain and layers of the published table: a 10% excess over Qwen2.5-1.5B's 56 branches and over 50 amplifiers, a 10%
 # loss, weights of spread 1 at width 512, half the right spread, and the sigmoid's steepest slope.

@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from core.lab.decoder_source import DECODER, DecoderOptions, decoder_subject, decoder_tape
-from core.lab.experiment import Experiment, Result
-from core.lab.signal.variance_identity import (
+from ..decoder_source import DECODER, DecoderOptions, decoder_subject, decoder_tape
+from ..experiment import Experiment, Result
+from ..view import TableView, closeness, rounded
+from .variance_identity import (
     IDENTITY,
     IDENTITY_TITLES,
     VarianceIdentity,
     addition_pictures,
     identity_table,
 )
-from core.lab.view import TableView, closeness, rounded
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +47,7 @@ def decoder_variance(options: DecoderVarianceOptions) -> Result:
 
 
 def _additions(options: DecoderVarianceOptions) -> Iterator[tuple[str, float, VarianceIdentity]]:
-    from core.decoder.valid import select_valid
+    from ...decoder.valid import select_valid
 
     tape = decoder_tape(options)
     for site, addition in enumerate(options.additions(), start=1):

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from core.lab.experiment import Experiment, Result
-from core.lab.norm.law import RowNorm
-from core.lab.options import choice
-from core.lab.published import Printed, scalar
-from core.lab.signal.published_chains import (
+from ..experiment import Experiment, Result
+from ..norm.law import RowNorm
+from ..options import choice
+from ..published import Printed, scalar
+from .published_chains import (
     PublishedOptions,
     case_pictures,
     case_reading,

@@ -16,12 +16,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from core.decoder.splitmix64 import FloatArray
-from core.figures.chart import Chart, Line
-from core.lab.experiment import Experiment, Pictures, Result
-from core.lab.moments import covariance
-from core.lab.options import Options, number, seed, whole
-from core.lab.view import TableView, rounded
+from ...decoder.splitmix64 import FloatArray
+from ...figures.chart import Chart, Line
+from ..experiment import Experiment, Pictures, Result
+from ..moments import covariance
+from ..options import Options, number, seed, whole
+from ..view import TableView, rounded
 
 BINS = 41
 # Relative room at both ends of a histogram, far above rounding and far below a bin.

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from core.decoder.progress import Told, counted, silent
-from core.errors import LabError
-from core.figures.chart import Chart, Line
-from core.lab.experiment import Experiment, Pictures, Result
-from core.lab.moments import slope
-from core.lab.options import Options, consecutive, seed, whole, wholes
-from core.lab.published import Printed, scalar
-from core.lab.view import TableView, plural, rounded
+from ...decoder.progress import Told, counted, silent
+from ...errors import LabError
+from ...figures.chart import Chart, Line
+from ..experiment import Experiment, Pictures, Result
+from ..moments import slope
+from ..options import Options, consecutive, seed, whole, wholes
+from ..published import Printed, scalar
+from ..view import TableView, plural, rounded
 
 if TYPE_CHECKING:
     import torch

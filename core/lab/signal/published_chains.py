@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from core.decoder.splitmix64 import FloatArray
-from core.figures.chart import Chart, Line, Look
-from core.lab.experiment import Pictures, Result
-from core.lab.norm.law import RowNorm
-from core.lab.options import Options, seed, whole
-from core.lab.published import Printed, cell
-from core.lab.signal.activations import ACTIVATIONS
-from core.lab.signal.chain_engine import LAYER_AXIS, RMS_AXIS, Chain, ChainSizes
-from core.lab.view import TableView, plural, rounded
+from ...decoder.splitmix64 import FloatArray
+from ...figures.chart import Chart, Line, Look
+from ..experiment import Pictures, Result
+from ..norm.law import RowNorm
+from ..options import Options, seed, whole
+from ..published import Printed, cell
+from ..view import TableView, plural, rounded
+from .activations import ACTIVATIONS
+from .chain_engine import LAYER_AXIS, RMS_AXIS, Chain, ChainSizes
 
 PASS_TITLES = {
     "forward": "Forward: RMS of the state",

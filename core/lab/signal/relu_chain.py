@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from core.lab.experiment import Experiment, Result
-from core.lab.published import Printed, scalar
-from core.lab.signal.published_chains import (
+from ..experiment import Experiment, Result
+from ..published import Printed, scalar
+from .published_chains import (
     PublishedOptions,
     TorchNormals,
     case_pictures,

@@ -11,18 +11,18 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from core.decoder.splitmix64 import FloatArray
-from core.errors import LabError
-from core.lab.experiment import Experiment, Result
-from core.lab.options import Options, choice, number, seed, whole
-from core.lab.signal.variance_identity import (
+from ...decoder.splitmix64 import FloatArray
+from ...errors import LabError
+from ..experiment import Experiment, Result
+from ..options import Options, choice, number, seed, whole
+from ..view import TableView, closeness, rounded
+from .variance_identity import (
     IDENTITY,
     IDENTITY_TITLES,
     VarianceIdentity,
     addition_pictures,
     identity_table,
 )
-from core.lab.view import TableView, closeness, rounded
 
 POWERS = {"1": 0.0, "L^(-1/2)": -0.5, "L^(-1)": -1.0}
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from core.figures.chart import Chart, Line
-from core.lab.experiment import Experiment, Pictures, Result
-from core.lab.options import Options, number
-from core.lab.published import Printed, scalar
-from core.lab.signal.activations import sigmoid, sigmoid_slope
-from core.lab.view import TableView, rounded
+from ...figures.chart import Chart, Line
+from ..experiment import Experiment, Pictures, Result
+from ..options import Options, number
+from ..published import Printed, scalar
+from ..view import TableView, rounded
+from .activations import sigmoid, sigmoid_slope
 
 BIAS = -0.5
 CURVE = 121

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from core.figures.chart import Chart, Line
-from core.lab.experiment import Experiment, Pictures, Result
-from core.lab.options import Options, number
-from core.lab.view import TableView, rounded
+from ...figures.chart import Chart, Line
+from ..experiment import Experiment, Pictures, Result
+from ..options import Options, number
+from ..view import TableView, rounded
 
 POINTS = 201
 

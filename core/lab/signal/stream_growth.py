@@ -13,15 +13,15 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from core.decoder.progress import Told, counted, silent
-from core.errors import LabError
-from core.figures.chart import Chart, Line
-from core.lab.experiment import Experiment, Pictures, Result
-from core.lab.moments import slope
-from core.lab.options import Options, consecutive, flag, number, seed, whole
-from core.lab.published import Printed, cell, near, scalar
-from core.lab.signal.activations import ACTIVATIONS
-from core.lab.view import TableView, plural, rounded
+from ...decoder.progress import Told, counted, silent
+from ...errors import LabError
+from ...figures.chart import Chart, Line
+from ..experiment import Experiment, Pictures, Result
+from ..moments import slope
+from ..options import Options, consecutive, flag, number, seed, whole
+from ..published import Printed, cell, near, scalar
+from ..view import TableView, plural, rounded
+from .activations import ACTIVATIONS
 
 MAX_DRAWS = 2**29
 NORM_EPSILON = 1e-5

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from core.lab.experiment import Experiment, Result
-from core.lab.options import number
-from core.lab.published import Printed, scalar
-from core.lab.signal.published_chains import (
+from ..experiment import Experiment, Result
+from ..options import number
+from ..published import Printed, scalar
+from .published_chains import (
     PublishedOptions,
     TorchNormals,
     case_pictures,

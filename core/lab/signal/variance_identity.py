@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from core.decoder.splitmix64 import FloatArray
-from core.figures.chart import Chart, Line
-from core.lab.experiment import Pictures, Result
-from core.lab.moments import covariance
+from ...decoder.splitmix64 import FloatArray
+from ...figures.chart import Chart, Line
+from ..experiment import Pictures, Result
+from ..moments import covariance
 
 IDENTITY = (
     r"\begin{aligned}\operatorname{Var}(h+cF)={}&\operatorname{Var}(h)+c^2\operatorname{Var}(F)\\"

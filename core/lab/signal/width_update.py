@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from core.decoder.progress import Told, counted, silent
-from core.errors import LabError
-from core.figures.chart import Chart, Line
-from core.lab.experiment import Experiment, Pictures, Result
-from core.lab.moments import rms
-from core.lab.options import Options, consecutive, number, seed, whole, wholes
-from core.lab.published import Printed, cell, near
-from core.lab.view import TableView, plural, rounded
+from ...decoder.progress import Told, counted, silent
+from ...errors import LabError
+from ...figures.chart import Chart, Line
+from ..experiment import Experiment, Pictures, Result
+from ..moments import rms
+from ..options import Options, consecutive, number, seed, whole, wholes
+from ..published import Printed, cell, near
+from ..view import TableView, plural, rounded
 
 # Outputs of the random layer that are looked at; their RMS scatters by 1 / sqrt(2 * OUTPUTS).
 OUTPUTS = 128

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from core.decoder.graph import Topology
-from core.decoder.parameters import BLOCK_MATRICES, WRITERS
-from core.recipes.constants import fixup_factor
-from core.recipes.law import HALF, L, constant, forward_factor, l, relative, stepwise
-from core.recipes.recipe import CONSTANT_SUM, SILENT, Growth, Recipe, on
+from ...decoder.graph import Topology
+from ...decoder.parameters import BLOCK_MATRICES, WRITERS
+from ..constants import fixup_factor
+from ..law import HALF, L, constant, forward_factor, l, relative, stepwise
+from ..recipe import CONSTANT_SUM, SILENT, Growth, Recipe, on
 
 COEFFICIENTS: tuple[Recipe, ...] = (
     Recipe(

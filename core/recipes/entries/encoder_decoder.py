@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from core.recipes.constants import deepnorm_encoder_decoder_constants, t_fixup_constants
-from core.recipes.recipe import Recipe
+from ..constants import deepnorm_encoder_decoder_constants, t_fixup_constants
+from ..recipe import Recipe
 
 ENCODER_DECODER: tuple[Recipe, ...] = (
     Recipe(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from core.decoder.graph import Topology
-from core.decoder.parameters import WRITERS
-from core.recipes.constants import deepnorm_constants
-from core.recipes.law import FOURTH, UNIT_COLUMNS, UNIT_ROWS, L, constant, forward_factor, relative
-from core.recipes.recipe import INDEPENDENT, NORMALIZED, Recipe, on
+from ...decoder.graph import Topology
+from ...decoder.parameters import WRITERS
+from ..constants import deepnorm_constants
+from ..law import FOURTH, UNIT_COLUMNS, UNIT_ROWS, L, constant, forward_factor, relative
+from ..recipe import INDEPENDENT, NORMALIZED, Recipe, on
 
 POST_NORM = Topology(norm_in=None, norm_after="norm", final_norm=None)
 

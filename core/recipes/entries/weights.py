@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from core.decoder.parameters import BLOCK_MATRICES, WRITERS
-from core.recipes.constants import gpt2_writer_std
-from core.recipes.law import HALF, L, absolute, constant, d, l, relative
-from core.recipes.recipe import CONSTANT_SUM, INDEPENDENT, OUTSIDE, PRE_NORM_STACK, SILENT, Recipe, on
+from ...decoder.parameters import BLOCK_MATRICES, WRITERS
+from ..constants import gpt2_writer_std
+from ..law import HALF, L, absolute, constant, d, l, relative
+from ..recipe import CONSTANT_SUM, INDEPENDENT, OUTSIDE, PRE_NORM_STACK, SILENT, Recipe, on
 
 WEIGHTS: tuple[Recipe, ...] = (
     Recipe(
