@@ -99,7 +99,7 @@ class _Forked:
     """Stands for `subprocess.Popen` of the audit's worker: forks, and runs its main program on the same pipes."""
 
     def __init__(self, command: list[str], **options: Any) -> None:
-        from core.audit import worker
+        from core.audit.sandbox import worker
 
         assert command[1:] == ["-m", "core.audit.sandbox.worker"]
         relays = options["stderr"] == subprocess.PIPE
