@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from ..decoder.graph import Addition, Branch, Coefficient, Graph, Norm
+from ..decoder.graph import NORM_TITLES, Addition, Branch, Coefficient, Graph, Norm
 from .equations import MODULES, WORDS
 
 NODE_COLUMNS = ("node", "kind", "label", "column", "row", "site")
@@ -91,5 +91,5 @@ def _coefficient(value: Coefficient) -> str:
 
 
 def _norm_label(norm: Norm) -> str:
-    name = {"rmsnorm": "RMSNorm", "layernorm": "LayerNorm", "tanh": "tanh", "unit": "unit length"}[norm.kind]
+    name = NORM_TITLES[norm.kind]
     return name if norm.factor == 1.0 else f"{name} times {norm.factor:.4g}"

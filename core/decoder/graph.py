@@ -7,15 +7,18 @@ decoder's blocks.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from .config import DecoderConfig
+from .config import DecoderConfig, NormFamily
 
 BranchKind = Literal["attention", "feed_forward"]
-NormKind = Literal["rmsnorm", "layernorm", "tanh", "unit"]
+NormKind = Literal[NormFamily, "tanh", "unit"]
+NORM_TITLES: Mapping[NormKind, str] = {
+    "rmsnorm": "RMSNorm", "layernorm": "LayerNorm", "tanh": "tanh", "unit": "unit length",
+}  # fmt: skip
 # A scalar known from the depth, or the key of one that the weights provide for each member.
 Coefficient = float | str
 
