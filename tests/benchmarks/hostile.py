@@ -79,7 +79,8 @@ def _ending(call: Call, outcome: Outcome) -> Iterator[str]:
 def _sentences(call: Call, outcome: Outcome) -> Iterator[str]:
     lines = [line for line in outcome.err.split("\n") if not PROGRESS.match(line)]
     if outcome.status != REFUSED:
-        if lines and outcome.status in (DONE, GATE_FAILED):
+        # A gate that fails says on standard error what is off.
+        if lines and outcome.status == DONE:
             yield "words on standard error of a call that was done"
         return
     if len(lines) != 1:
