@@ -10,7 +10,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, dataclass_transform
 
 from ..errors import LabError, shown
 from ..numerals import SPACES, checked_seed, whole_number
@@ -107,9 +107,16 @@ def _declared(default: object, **facts: Any) -> Any:
     return field(default=default, metadata={"option": Option(optional=default is None, **facts)})
 
 
+@dataclass_transform(frozen_default=True, kw_only_default=True)
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Base of all experiments' options; an object of a subclass is valid by construction. Raises `LabError`."""
+    """Base of all experiments' options: a subclass is a frozen dataclass, and its objects are valid by construction.
+
+    Raises `LabError`.
+    """
+
+    def __init_subclass__(cls) -> None:
+        dataclass(frozen=True, kw_only=True)(cls)
 
     def __post_init__(self) -> None:
         for name, option in self.declared().items():

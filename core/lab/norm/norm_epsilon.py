@@ -7,25 +7,29 @@ size, so inputs below sqrt(epsilon) are shrunk instead of blown up.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from ...errors import UndefinedNorm
-from ...figures.chart import Chart, Line
-from ..experiment import Experiment, Pictures, Result
-from ..moments import rms
-from ..options import choice, number
-from ..published import Printed, cell
-from ..view import TableView
+from ..kit import (
+    Chart,
+    Experiment,
+    Line,
+    Pictures,
+    Printed,
+    Result,
+    Summary,
+    TableView,
+    UndefinedNorm,
+    cell,
+    choice,
+    number,
+    rms,
+)
 from .epsilon import MOMENT_NORMS, ROOT_AXIS, SHARE_AXIS, scales
 from .row import ROW, NormOptions, norm_subject
 
 
-@dataclass(frozen=True, kw_only=True)
 class NormEpsilonOptions(NormOptions):
     """A row, a norm with a moment, and the factor that makes the row small."""
 
@@ -81,7 +85,7 @@ def _pictures(result: Result) -> Pictures:
     )}  # fmt: skip
 
 
-def _epsilon_reading(found: Mapping[str, Any]) -> str:
+def _epsilon_reading(found: Summary) -> str:
     flat = found["constant_row_refusal"] or "The constant row is answered without a division by 0."
     return f"This row leaves the norm at {found['share_of_full_size']:.2%} of its full size. {flat}"
 

@@ -9,17 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-from ...errors import LabError
-from ...figures.chart import Chart, Line
-from ..experiment import Experiment, Pictures, Result
-from ..options import whole
-from ..view import TableView, plural, rounded
+from ..kit import Chart, Experiment, LabError, Line, Pictures, Result, Summary, TableView, plural, rounded, whole
 from .row import DTYPES, LONG_ROW, OUTSIDE, ROW, LongRowOptions, long_row_subject
 
 if TYPE_CHECKING:
@@ -28,7 +23,6 @@ if TYPE_CHECKING:
 MAX_WIDTH = 4096
 
 
-@dataclass(frozen=True, kw_only=True)
 class OnePassOptions(LongRowOptions):
     """A row to which offsets 0, 1, 10, 100, ... are added."""
 
@@ -135,7 +129,7 @@ def _pictures(result: Result) -> Pictures:
     return found
 
 
-def _one_pass_reading(found: Mapping[str, Any]) -> str:
+def _one_pass_reading(found: Summary) -> str:
     worst = rounded(found["worst_relative_error[one pass, float32]"])
     negative = plural(found["negative_variances"], "variance")
     return (

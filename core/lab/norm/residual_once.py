@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pandas as pd
 
-from ...figures.chart import Chart, Line
-from ..experiment import Experiment, Pictures, Result
-from ..moments import rms
-from ..options import Options, number, seed, whole
-from ..view import TableView, plural, rounded
+from ..kit import (
+    Chart,
+    Experiment,
+    Line,
+    Options,
+    Pictures,
+    Result,
+    TableView,
+    number,
+    plural,
+    rms,
+    rounded,
+    seed,
+    whole,
+)
 from .row import OVER_FEATURES
 
 
-@dataclass(frozen=True, kw_only=True)
 class ResidualOnceOptions(Options):
     """A branch whose output is a sum of one part a rank, and the stream it is added to."""
 

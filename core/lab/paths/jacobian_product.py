@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from ...decoder.splitmix64 import FloatArray
-from ...figures.chart import Chart, Line
 from ..decoder_source import DECODER, decoder_subject
-from ..experiment import Experiment, Pictures, Result
-from ..view import TableView, closeness, rounded
+from ..kit import Chart, Experiment, FloatArray, Line, Pictures, Result, TableView, closeness, rounded
 from .options import NORM_AXIS, JacobianOptions
 
 
-@dataclass(frozen=True, kw_only=True)
-class JacobianProductOptions(JacobianOptions):
-    """The decoder whose blocks are differentiated."""
-
-
-def jacobian_product(options: JacobianProductOptions) -> Result:
+def jacobian_product(options: JacobianOptions) -> Result:
     """dx_L / dx_0 as J_{L-1} ... J_0. Tables: `singular_values` a factor, `bound` after every block."""
     import torch  # the adjoints that the product must carry back
 

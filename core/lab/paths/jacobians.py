@@ -15,10 +15,10 @@ import torch
 from ...decoder.attention import AttentionGeometry, Carry
 from ...decoder.forward_pass import step
 from ...decoder.graph import Addition, Graph
-from ...decoder.splitmix64 import FloatArray
 from ...decoder.tape import Tape
 from ...decoder.weights import WeightProvider
 from ..decoder_source import DecoderOptions, decoder_tape, decoder_weights
+from ..kit import FloatArray
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

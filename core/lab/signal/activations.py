@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from ...decoder.splitmix64 import FloatArray
+from ..kit import FloatArray
 from ..zero_symmetry import silu, silu_derivative
 
 Elementwise = Callable[[FloatArray], FloatArray]

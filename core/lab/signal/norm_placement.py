@@ -8,19 +8,32 @@ writer's gradient. Theory (Xiong et al. 2020, Theorem 1): no dependence on depth
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from ...decoder.progress import Told, counted, silent
-from ...errors import LabError
-from ...figures.chart import Chart, Line
-from ..experiment import Experiment, Pictures, Result
-from ..moments import slope
-from ..options import Options, consecutive, seed, whole, wholes
-from ..published import Printed, scalar
-from ..view import TableView, plural, rounded
+from ..kit import (
+    Chart,
+    Experiment,
+    LabError,
+    Line,
+    Options,
+    Pictures,
+    Printed,
+    Result,
+    TableView,
+    Told,
+    consecutive,
+    counted,
+    plural,
+    rounded,
+    scalar,
+    seed,
+    silent,
+    slope,
+    whole,
+    wholes,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -32,7 +45,6 @@ PLACEMENTS = ("post-norm", "pre-norm")
 THEORY = {"post-norm": 0.0, "pre-norm": -0.5}
 
 
-@dataclass(frozen=True, kw_only=True)
 class NormPlacementOptions(Options):
     """Depths of the stacks; a shallower stack is the beginning of a deeper one of the same seed."""
 
