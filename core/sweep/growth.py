@@ -15,8 +15,7 @@ import numpy as np
 from ..decoder.splitmix64 import FloatArray, units
 from ..recipes.catalogue import recipe
 from .grid import GridArm
-from .quantities import QUANTITIES
-from .results import Results
+from .results import QUANTITIES, Results
 
 GROWTH_TYPES = {
     "arm": "str", "recipe": "str", "quantity": "str", "kind": "str",

@@ -11,8 +11,7 @@ from ..decoder.splitmix64 import FloatArray
 from ..health.columns import INITIALIZED
 from ..recipes.catalogue import CONTROL
 from .grid import GridArm, Setting
-from .quantities import EXTREMES, QUANTITIES, RATIOS
-from .results import Results
+from .results import EXTREMES, QUANTITIES, RATIOS, Results
 
 QUANTILES = {"median": 0.5, "q05": 0.05, "q25": 0.25, "q75": 0.75, "q95": 0.95}
 SUMMARY_TYPES = {

@@ -17,7 +17,7 @@ from ..health.band import Band
 from ..health.columns import INITIALIZED, OBSERVED, REFUSED
 from ..recipes.catalogue import CONTROL
 from ..sweep.grid import SweepGrid
-from ..sweep.quantities import RATIOS
+from ..sweep.results import RATIOS
 from ..sweep.summary import ALL_RATIOS, MINUS_CONTROL
 from .frame import frame, yes_or_no
 from .recipes import LEVEL_TITLES, SHARE_TITLE

@@ -20,7 +20,7 @@ from core.health.report import observe_document
 from core.health.request import ObserveRequest
 from core.sweep.grid import SweepGrid
 from core.sweep.growth import growth_rows
-from core.sweep.quantities import QUANTITIES, RATIOS
+from core.sweep.results import QUANTITIES, RATIOS
 from core.sweep.run import SweepRun
 from core.sweep.store import Store
 from core.sweep.tables import write_table
