@@ -6,7 +6,7 @@ from ..errors import LabError, UndefinedNorm
 from ..figures.chart import Chart, Line, Look
 from ..figures.matrix import Matrix, grid
 from .experiment import Experiment, Pictures, Result, Summary
-from .moments import covariance, rms, slope
+from .moments import covariance, ordered_product, rms, slope, spectral_norm
 from .options import Options, choice, consecutive, flag, number, numbers, rows, seed, whole, wholes
 from .published import Printed, cell, near, scalar
 from .view import TableView, closeness, plural, rounded
@@ -14,6 +14,6 @@ from .view import TableView, closeness, plural, rounded
 __all__ = [
     "Chart", "Experiment", "FloatArray", "LabError", "Line", "Look", "Matrix", "Options", "Pictures", "Printed",
     "Result", "Summary", "TableView", "Told", "UndefinedNorm", "cell", "choice", "closeness", "consecutive", "counted",
-    "covariance", "flag", "grid", "near", "number", "numbers", "plural", "rms", "rounded", "rows", "scalar", "seed",
-    "silent", "slope", "whole", "wholes",
+    "covariance", "flag", "grid", "near", "number", "numbers", "ordered_product", "plural", "rms", "rounded", "rows",
+    "scalar", "seed", "silent", "slope", "spectral_norm", "whole", "wholes",
 ]  # fmt: skip

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from ..kit import Chart, Experiment, Line, Pictures, Result, Summary, TableView, number, rounded, whole
+from ..kit import Chart, Experiment, Line, Pictures, Result, TableView, number, rounded, whole
 from .row import DTYPES, LONG_ROW, OUTSIDE, ROW, LongRowOptions, long_row_subject
 
 if TYPE_CHECKING:
@@ -111,14 +111,6 @@ def _pictures(result: Result) -> Pictures:
     }  # fmt: skip
 
 
-def _accumulation_reading(found: Summary) -> str:
-    own, wide = found["relative_error[bfloat16 in bfloat16]"], found["relative_error[bfloat16 in float32]"]
-    return (
-        f"A bfloat16 row added up in bfloat16 misses its sum of squares by {rounded(own)} of it; added up in float32 "
-        f"by {rounded(wide)}."
-    )
-
-
 EXPERIMENT = Experiment(
     title="Sums in low precision",
     label="Low precision",
@@ -134,7 +126,11 @@ EXPERIMENT = Experiment(
     ),
     formulas=(r"s\leftarrow\operatorname{round}(s+x_i^2)",),
     subject=lambda options: f"{long_row_subject(options)}, times {options.factor:g}",
-    reading=_accumulation_reading,
+    reading=lambda found: (
+        "A bfloat16 row added up in bfloat16 misses its sum of squares by "
+        f"{rounded(found['relative_error[bfloat16 in bfloat16]'])} of it; added up in float32 by "
+        f"{rounded(found['relative_error[bfloat16 in float32]'])}."
+    ),
     draw=_pictures,
     tables={
         "results": TableView(

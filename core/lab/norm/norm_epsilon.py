@@ -18,7 +18,6 @@ from ..kit import (
     Pictures,
     Printed,
     Result,
-    Summary,
     TableView,
     UndefinedNorm,
     cell,
@@ -85,11 +84,6 @@ def _pictures(result: Result) -> Pictures:
     )}  # fmt: skip
 
 
-def _epsilon_reading(found: Summary) -> str:
-    flat = found["constant_row_refusal"] or "The constant row is answered without a division by 0."
-    return f"This row leaves the norm at {found['share_of_full_size']:.2%} of its full size. {flat}"
-
-
 EXPERIMENT = Experiment(
     title="Epsilon's two jobs",
     label="Epsilon",
@@ -104,7 +98,10 @@ EXPERIMENT = Experiment(
     ),
     formulas=(r"\text{share of full size}=\sqrt{\frac{s}{s+\varepsilon}}",),
     subject=lambda options: f"{norm_subject(options)}, times {options.factor:g}",
-    reading=_epsilon_reading,
+    reading=lambda found: (
+        f"This row leaves the norm at {found['share_of_full_size']:.2%} of its full size. "
+        f"{found['constant_row_refusal'] or 'The constant row is answered without a division by 0.'}"
+    ),
     draw=_pictures,
     tables={
         "output": TableView(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from ..kit import Chart, Experiment, LabError, Line, Pictures, Result, Summary, TableView, plural, rounded, whole
+from ..kit import Chart, Experiment, LabError, Line, Pictures, Result, TableView, plural, rounded, whole
 from .row import DTYPES, LONG_ROW, OUTSIDE, ROW, LongRowOptions, long_row_subject
 
 if TYPE_CHECKING:
@@ -129,16 +129,6 @@ def _pictures(result: Result) -> Pictures:
     return found
 
 
-def _one_pass_reading(found: Summary) -> str:
-    worst = rounded(found["worst_relative_error[one pass, float32]"])
-    negative = plural(found["negative_variances"], "variance")
-    return (
-        f"In float32 one pass errs by up to {worst} of the variance, two passes by up to "
-        f"{rounded(found['worst_relative_error[two passes, float32]'])}; {negative} came "
-        "out negative."
-    )
-
-
 EXPERIMENT = Experiment(
     title="One-pass moments",
     label="One pass",
@@ -156,8 +146,12 @@ EXPERIMENT = Experiment(
         r"\underbrace{\tfrac1d\textstyle\sum x^2-\bigl(\tfrac1d\sum x\bigr)^2}_{\text{one pass}}\qquad "
         r"\underbrace{\tfrac1d\textstyle\sum(x-\mu)^2}_{\text{two passes}}",
     ),
-    subject=lambda options: long_row_subject(options),
-    reading=_one_pass_reading,
+    subject=long_row_subject,
+    reading=lambda found: (
+        f"In float32 one pass errs by up to {rounded(found['worst_relative_error[one pass, float32]'])} of the "
+        f"variance, two passes by up to {rounded(found['worst_relative_error[two passes, float32]'])}; "
+        f"{plural(found['negative_variances'], 'variance')} came out negative."
+    ),
     draw=_pictures,
     tables={
         "variances": TableView(

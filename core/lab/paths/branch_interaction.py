@@ -10,7 +10,19 @@ import numpy as np
 import pandas as pd
 
 from ..decoder_source import DECODER, decoder_subject
-from ..kit import Chart, Experiment, FloatArray, LabError, Line, Pictures, Result, TableView, closeness, rounded
+from ..kit import (
+    Chart,
+    Experiment,
+    FloatArray,
+    LabError,
+    Line,
+    Pictures,
+    Result,
+    TableView,
+    closeness,
+    rounded,
+    spectral_norm,
+)
 from .options import NORM_AXIS, JacobianOptions, refuse_norm_after, shortcut_of
 
 
@@ -58,8 +70,6 @@ def _terms(first: FloatArray, second: FloatArray, at_input: FloatArray, a1: floa
 
     `a1` and `a2` are the shortcuts; `identity_error` is what the difference has beside interaction and shift.
     """
-    from .jacobians import spectral_norm
-
     identity = np.eye(len(first))
     attention, feed_forward, unshifted = first - a1 * identity, second - a2 * identity, at_input - a2 * identity
     sequential, interaction = second @ first, feed_forward @ attention

@@ -117,11 +117,6 @@ def _pictures(result: Result) -> Pictures:
     )}  # fmt: skip
 
 
-def _ledger_subject(options: ResidualLedgerOptions) -> str:
-    blocks = plural(options.blocks, "block")
-    return f"{options.batch} x {options.positions} x {options.width}, {options.dtype}, L = {blocks}"
-
-
 EXPERIMENT = Experiment(
     title="The residual state's ledger",
     label="Ledger",
@@ -135,7 +130,10 @@ EXPERIMENT = Experiment(
         r"\text{elements}=B\,S\,d",
         r"\text{two reads, one write}=3\,B\,S\,d\cdot\text{bytes}",
     ),
-    subject=_ledger_subject,
+    subject=lambda options: (
+        f"{options.batch} x {options.positions} x {options.width}, {options.dtype}, "
+        f"L = {plural(options.blocks, 'block')}"
+    ),
     reading=lambda found: (
         f"The residual state has {found['elements']:,} elements, {rounded(found['state_mebibytes'])} MiB; one unfused "
         f"addition moves {rounded(found['unfused_addition_mebibytes'])} MiB, and a block keeps "

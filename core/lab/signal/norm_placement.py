@@ -136,11 +136,6 @@ def _pictures(result: Result) -> Pictures:
     )}  # fmt: skip
 
 
-def _placement_subject(options: NormPlacementOptions) -> str:
-    rows = plural(options.rows, "row")
-    return f"d = {options.width}, {rows}, {plural(options.seeds, 'draw')} from seed {options.seed}"
-
-
 EXPERIMENT = Experiment(
     title="Norm placement and the last layer's gradient",
     label="Norm placement",
@@ -156,7 +151,9 @@ EXPERIMENT = Experiment(
         r"\text{post-norm:}\quad x_{l+1}=N\bigl(x_l+f(x_l)\bigr)",
         r"\text{pre-norm:}\quad x_{l+1}=x_l+f\bigl(N(x_l)\bigr)",
     ),
-    subject=_placement_subject,
+    subject=lambda options: (
+        f"d = {options.width}, {plural(options.rows, 'row')}, {plural(options.seeds, 'draw')} from seed {options.seed}"
+    ),
     reading=lambda found: (
         f"Against depth on logarithmic axes the gradient has slope {rounded(found['slope[post-norm]'])} in post-norm "
         f"(theory {found['slope_in_theory[post-norm]']:g}) and {rounded(found['slope[pre-norm]'])} in pre-norm (theory "
