@@ -21,8 +21,8 @@ from ..health.columns import REFUSED
 from ..strict_json import read_json
 from .canonical import canonical_json, engine_version, library_versions
 from .grid import SweepGrid
-from .growth import growth_rows
 from .run import SweepRun
+from .summary import growth_rows
 from .tables import PARQUET, ROWS, SUMMARY, write_table
 
 SCHEMA = "depthscope.sweep/1"

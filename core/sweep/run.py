@@ -12,11 +12,10 @@ import numpy as np
 
 from .cells import Cell, cell_keys, packed
 from .grid import SweepGrid
-from .growth import GROWTH_TYPES, growth_rows
 from .plan import Chunk, ChunkGroup, SweepEstimate, SweepPlan
 from .results import Results
 from .store import Store
-from .summary import SUMMARY_TYPES, summary_rows
+from .summary import GROWTH_TYPES, SUMMARY_TYPES, growth_rows, summary_rows
 from .tables import cell_frame, frame, row_parts, row_types
 
 TASK_SECONDS, DRAWS_PER_TASK = 5.0, 5.0
