@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from core.audit.request import parsed_sigma
 from core.errors import DepthscopeError
 from core.health.band import parse_band
-from core.lab.options import Option
-from core.lab.vectors import checked_vector
+from core.lab.options import Option, checked_vector
 from core.numerals import checked_seed, finite_number, whole_number
 from core.sweep.ranges import parse_seeds, parse_sizes
 from core.tables.studies import parsed_ratios

@@ -27,42 +27,30 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 MAX_BATCH_BYTES = 2**24
 LINE_WIDTH = 120
 CHAPTER = DecoderConfig()
+# Fields of a decoder that an option names alike; a verb without the option leaves the default.
+DIRECT = (
+    "blocks", "width", "heads", "kv_heads", "head_dim", "ff_width", "vocabulary", "rope_base", "rms_epsilon", "norm",
+    "mlp", "bias",
+)  # fmt: skip
 
 
-class WholeNumber(click.ParamType[int]):
-    """A decimal integer, of any size unless limits are given; refusing text is one sentence."""
+class Numeral(click.ParamType[Any]):
+    """A number in ASCII digits, of any size unless limits are given; refusing text is one sentence."""
 
-    name = "integer"
-
-    def __init__(self, lower: int | None = None, upper: int | None = None) -> None:
-        self._lower, self._upper = lower, upper
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """The integer that `value` writes out."""
-        if isinstance(value, int):
-            return value
-        text = str(value).strip(SPACES)
-        number = whole_number(text)
-        if number is None:
-            raise ConfigError(f"{_label(param)} is {shown(text)}; it must be a whole number.")
-        if self._lower is not None and self._upper is not None and not self._lower <= number <= self._upper:
-            raise ConfigError(f"{_label(param)} is {number}; it must lie between {self._lower:,} and {self._upper:,}.")
-        return number
-
-
-class FiniteNumber(click.ParamType[float]):
-    """A decimal number in ASCII digits; refusing text is one sentence."""
-
-    name = "number"
+    def __init__(
+        self, name: str, read: Callable[[str], float | None], rule: str, limits: tuple[int, int] | None = None
+    ) -> None:
+        self.name, self._read, self._rule, self._limits = name, read, rule, limits
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """The number that `value` writes out."""
-        if isinstance(value, int | float):
-            return value
         text = str(value).strip(SPACES)
-        number = finite_number(text)
+        number = value if isinstance(value, int | float) else self._read(text)
         if number is None:
-            raise ConfigError(f"{_label(param)} is {shown(text)}; it must be a finite number, such as 0.02 or 1e-5.")
+            raise ConfigError(f"{_label(param)} is {shown(text)}; it must be {self._rule}.")
+        if self._limits is not None and not self._limits[0] <= number <= self._limits[1]:
+            low, high = self._limits
+            raise ConfigError(f"{_label(param)} is {number}; it must lie between {low:,} and {high:,}.")
         return number
 
 
@@ -92,11 +80,16 @@ class Aliased(click.Option):
         return click.Option.get_help_record(shown_alone, ctx)
 
 
-WHOLE = WholeNumber()
-NUMBER = FiniteNumber()
+WHOLE = Numeral("integer", whole_number, "a whole number")
+NUMBER = Numeral("number", finite_number, "a finite number, such as 0.02 or 1e-5")
 PATH = PathText()
 DTYPE = click.Choice(DTYPE_NAMES)
 DEVICE = click.Choice(DEVICES)
+
+
+def whole_within(low: int, high: int) -> Numeral:
+    """A decimal integer from `low` to `high`."""
+    return Numeral("integer", whole_number, "a whole number", (low, high))
 
 
 def combined(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
@@ -182,21 +175,10 @@ def decoder_config(options: dict[str, Any], longest_row: int) -> DecoderConfig:
     """The decoder that the size and family options describe; positions default to max(4, longest row)."""
     positions = options["positions"]
     return DecoderConfig(
-        blocks=options["blocks"],
-        width=options["width"],
-        heads=options["heads"],
-        kv_heads=options["kv_heads"],
-        head_dim=options["head_dim"],
-        ff_width=options["ff_width"],
-        vocabulary=options["vocabulary"],
-        rope_base=options["rope_base"],
-        rms_epsilon=options["rms_epsilon"],
+        **{name: options[name] for name in DIRECT if name in options},
         positions=max(CHAPTER.positions, longest_row) if positions is None else positions,
-        norm=options["norm"],
-        mlp=options["mlp"],
         position_encoding="learned" if options["learned_positions"] else "rope",
         tied=not options["untied"],
-        bias=options["bias"],
     )
 
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import click
 
-from ..decoder.config import DecoderConfig
 from ..errors import ConfigError
 from ..plan.arithmetic import plan_document
 from ..plan.model_config import read_model_config
@@ -54,22 +53,7 @@ def _request(options: dict[str, Any], sizes_given: bool) -> PlanRequest:
     kv_heads = options["kv_heads"]
     if kv_heads is None and (not sizes_given or options["heads"] == PLAN.heads):
         kv_heads = PLAN.kv_heads
-    config = DecoderConfig(
-        vocabulary=options["vocabulary"],
-        width=options["width"],
-        blocks=options["blocks"],
-        heads=options["heads"],
-        kv_heads=kv_heads,
-        head_dim=options["head_dim"],
-        ff_width=options["ff_width"],
-        positions=options["positions"],
-        norm=options["norm"],
-        mlp=options["mlp"],
-        position_encoding="learned" if options["learned_positions"] else "rope",
-        tied=not options["untied"],
-        bias=options["bias"],
-    )
-    return PlanRequest(config=config)
+    return PlanRequest(config=opt.decoder_config({**options, "kv_heads": kv_heads}, PLAN.positions))
 
 
 def readable(document: dict[str, Any]) -> str:

@@ -76,14 +76,14 @@ def _list(name: str, default: int | None, text: str, *aliases: str) -> Callable[
 )
 @click.option(
     "--store-limit",
-    type=opt.WholeNumber(1, 2**62),
+    type=opt.whole_within(1, 2**62),
     default=DEFAULT_LIMIT,
     show_default=True,
     help="Bytes of the store.",
 )
 @click.option(
     "--workers",
-    type=opt.WholeNumber(1, MOST_WORKERS),
+    type=opt.whole_within(1, MOST_WORKERS),
     help="Processes; as many as cores where that saves time unless given.",
 )
 @click.option("--scheduler", type=str, metavar="ADDRESS", help="Run on the workers of a Dask scheduler.")
@@ -99,7 +99,7 @@ def _list(name: str, default: int | None, text: str, *aliases: str) -> Callable[
 def command(context: click.Context, /, **options: Any) -> int:
     """Observe a grid of depths, seeds and recipes, each recipe beside the unscaled control of the same base draw."""
     from ..sweep.output import OutputFolder
-    from ..sweep.stopping import Stopped, stoppable
+    from ..sweep.process import Stopped, stoppable
     from ..sweep.store import default_store
 
     grid = grid_from(context, options)
@@ -125,7 +125,7 @@ def _completed(
     held: ExitStack, grid: SweepGrid, folder: OutputFolder, place: Path, options: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Compute what is missing and write the folder, which stays claimed while `held` is open."""
-    from ..sweep.compute import compute_missing
+    from ..sweep.pool import compute_missing
     from ..sweep.process import cores
     from ..sweep.run import SweepRun
     from ..sweep.store import Store
@@ -176,8 +176,7 @@ def _connected(held: ExitStack, scheduler: str) -> Any:
 
 def _told(grid: SweepGrid, folder: OutputFolder, document: dict[str, Any], options: Mapping[str, Any]) -> int:
     """Print what was found, and what needs attention on standard error; the exit status."""
-    from ..sweep.gate import judge
-    from ..sweep.terminal import readable, refused_recipes
+    from ..sweep.report import judge, readable, refused_recipes
 
     verdict = judge(folder, grid.band) if options["gate"] else None
     if verdict is not None:

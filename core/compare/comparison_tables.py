@@ -7,18 +7,16 @@ status `refused` and the sentence.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pandas as pd
 
-from ..health.arms import Arm
-from ..health.band import classify
-from ..health.columns import INITIALIZED, OBSERVED, REFUSED, SITE_COLUMNS
-from .comparison import Chunk, Comparison
+from ..health.columns import INITIALIZED, OBSERVED, SITE_TYPES
+from ..health.sites import site_rows, site_values
+from .comparison import Comparison
 
 QUANTITIES = ("activation", "adjoint")
 HEAD = ("recipe", "seed", "blocks")
+MEASURED = ("raw_rms", "contribution_rms", "stream_rms", "cosine")
 CONTRIBUTION_COLUMNS = (
     *HEAD, "site", "label", "block", "branch", "raw_rms", "contribution_rms", "stream_rms", "contribution_to_stream",
     "cosine",
@@ -32,47 +30,42 @@ def profile_table(comparison: Comparison) -> pd.DataFrame:
 
     A seed is text, for it may pass what a column of integers holds.
     """
-    parts, refused = [], list(_refused_recipes(comparison))
+    band, parts = comparison.request.band, []
     for chunk, arm, members in comparison.arms():
-        observation = arm.observation
-        reasons = [observation.refusal(member) for member in members]
-        sites, kept = len(observation.labels), [index for index, reason in enumerate(reasons) if reason is None]
-        refused += [
-            (arm.recipe.name, seed, chunk.config.blocks, str(reason))
-            for seed, reason in zip(chunk.seeds, reasons, strict=True)
-            if reason is not None
-        ]
-        chosen = [members[index] for index in kept]
-        part = _head(chunk, arm, [chunk.seeds[index] for index in kept], sites)
-        part |= {"site": np.tile(np.arange(sites), len(kept)), "label": observation.labels * len(kept)}
-        for name in QUANTITIES:
-            ratios = getattr(observation, f"{name}_ratio")[chosen].ravel()
-            part[f"{name}_rms"] = getattr(observation, f"{name}_rms")[chosen].ravel()
-            part[f"{name}_ratio"] = ratios
-            part[f"{name}_band"] = [classify(ratio, comparison.request.band) for ratio in ratios.tolist()]
-        part |= {"loss_nats": np.repeat(observation.loss_nats[chosen], sites), "status": OBSERVED, "reason": ""}
-        parts.append(pd.DataFrame(part))
-    table = _joined([*parts, _refused_rows(refused)], SITE_COLUMNS)
-    table["arm"] = INITIALIZED
-    return table.astype({"site": "Int64"})
+        seen, reasons = arm.observation, [arm.observation.refusal(member) for member in members]
+        states = list(zip(chunk.seeds, members, reasons, strict=True))
+        kept = [member for _, member, reason in states if reason is None]
+        rms, ratios = (
+            [values[kept] for values in pair] for pair in ((seen.activation_rms, seen.adjoint_rms), seen.ratios)
+        )
+        observed = [(seed, float(seen.loss_nats[member])) for seed, member, reason in states if reason is None]
+        refused = [(seed, str(reason)) for seed, _, reason in states if reason is not None]
+        values = site_values(seen.labels, rms, ratios, band)
+        parts.append(site_rows(INITIALIZED, arm.recipe.name, chunk.config.blocks, observed, values, refused))
+    nothing = [np.empty((0, 0))] * 2
+    no_sites = site_values((), nothing, nothing, band)
+    for chunk in comparison.chunks:
+        for name, sentence in chunk.refused.items():
+            refused = [(seed, sentence) for seed in chunk.seeds]
+            parts.append(site_rows(INITIALIZED, name, chunk.config.blocks, [], no_sites, refused))
+    return pd.concat([pd.DataFrame(part).astype(SITE_TYPES) for part in parts], ignore_index=True)
 
 
 def contribution_table(comparison: Comparison) -> pd.DataFrame:
     """What every branch adds to the stream (`CONTRIBUTION_COLUMNS`); `site` is the state after the addition."""
-    parts = []
-    for chunk, arm, members in comparison.arms():
-        found, labels = arm.observation.contributions, arm.observation.labels
-        part = _head(chunk, arm, chunk.seeds, len(found))
-        part["site"] = np.tile([c.site for c in found], len(members))
-        part["label"] = [labels[c.site] for c in found] * len(members)
-        part["block"] = np.tile([c.block for c in found], len(members))
-        part["branch"] = [c.branch for c in found] * len(members)
-        for name in ("raw_rms", "contribution_rms", "stream_rms", "cosine"):
-            part[name] = np.stack([getattr(c, name)[members] for c in found], axis=1).ravel()
-        frame = pd.DataFrame(part)
-        frame["contribution_to_stream"] = frame["contribution_rms"] / frame["stream_rms"].where(frame["stream_rms"] > 0)
-        parts.append(frame)
-    return _joined(parts, CONTRIBUTION_COLUMNS)
+    rows = [
+        {
+            "recipe": arm.recipe.name, "seed": str(seed), "blocks": chunk.config.blocks,
+            "site": found.site, "label": arm.observation.labels[found.site], "block": found.block,
+            "branch": found.branch, **{name: getattr(found, name)[member] for name in MEASURED},
+        }
+        for chunk, arm, members in comparison.arms()
+        for seed, member in zip(chunk.seeds, members, strict=True)
+        for found in arm.observation.contributions
+    ]  # fmt: skip
+    table = pd.DataFrame(rows, columns=list(CONTRIBUTION_COLUMNS))
+    table["contribution_to_stream"] = table["contribution_rms"] / table["stream_rms"].where(table["stream_rms"] > 0)
+    return table
 
 
 def largest_table(rows: pd.DataFrame) -> pd.DataFrame:
@@ -85,7 +78,7 @@ def largest_table(rows: pd.DataFrame) -> pd.DataFrame:
         within = (observed[f"{name}_band"] == "within").groupby([observed[key] for key in HEAD], sort=False).all()
         part = part.rename(columns={f"{name}_ratio": "ratio"}).assign(quantity=name, within_band=within.to_numpy())
         parts.append(part)
-    return _joined(parts, LARGEST_COLUMNS)
+    return pd.concat(parts, ignore_index=True)[list(LARGEST_COLUMNS)]
 
 
 def share_table(rows: pd.DataFrame) -> pd.DataFrame:
@@ -94,36 +87,3 @@ def share_table(rows: pd.DataFrame) -> pd.DataFrame:
     parts = [observed.assign(quantity=name, within=observed[f"{name}_band"] == "within") for name in QUANTITIES]
     grouped = pd.concat(parts).groupby(["recipe", "blocks", "site", "label", "quantity"], sort=False)["within"]
     return grouped.agg(share_within="mean", seeds="size").reset_index()[list(SHARE_COLUMNS)]
-
-
-def _head(chunk: Chunk, arm: Arm, seeds: Sequence[int], rows: int) -> dict[str, object]:
-    return {
-        "recipe": arm.recipe.name,
-        "seed": np.repeat(np.array([str(seed) for seed in seeds], dtype=object), rows),
-        "blocks": chunk.config.blocks,
-    }
-
-
-def _refused_recipes(comparison: Comparison) -> list[tuple[str, int, int, str]]:
-    return [
-        (recipe, seed, chunk.config.blocks, reason)
-        for chunk in comparison.chunks
-        for recipe, reason in chunk.refused.items()
-        for seed in chunk.seeds
-    ]
-
-
-def _refused_rows(refused: Sequence[tuple[str, int, int, str]]) -> pd.DataFrame:
-    rows = [
-        {"recipe": recipe, "seed": str(seed), "blocks": blocks, "label": "", "status": REFUSED, "reason": reason}
-        | {f"{name}_band": "" for name in QUANTITIES}
-        for recipe, seed, blocks, reason in refused
-    ]
-    return pd.DataFrame(rows, columns=[name for name in SITE_COLUMNS if name != "arm"]) if rows else pd.DataFrame()
-
-
-def _joined(parts: Sequence[pd.DataFrame], columns: Sequence[str]) -> pd.DataFrame:
-    kept = [part for part in parts if len(part)]
-    if not kept:
-        return pd.DataFrame(columns=list(columns))
-    return pd.concat(kept, ignore_index=True).reindex(columns=list(columns))

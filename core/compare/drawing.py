@@ -71,16 +71,14 @@ def _draw_addition(sheet: _Sheet, addition: Addition, start: str, column: int) -
 
 
 def _draw_branch(sheet: _Sheet, branch: Branch, start: str, column: int, row: int) -> tuple[str, int]:
-    steps = []
-    if branch.norm_in is not None:
-        steps.append(("norm", _norm_label(branch.norm_in)))
-    steps.append(("branch", WORDS[MODULES[branch.kind]]))
-    if branch.norm_out is not None:
-        steps.append(("norm", _norm_label(branch.norm_out)))
-    if branch.coefficient != 1.0:
-        steps.append(("coefficient", _coefficient(branch.coefficient)))
+    steps = [
+        ("norm", _norm_label(branch.norm_in)),
+        ("branch", WORDS[MODULES[branch.kind]]),
+        ("norm", _norm_label(branch.norm_out)),
+        ("coefficient", "" if branch.coefficient == 1.0 else _coefficient(branch.coefficient)),
+    ]
     here = start
-    for kind, label in steps:
+    for kind, label in (step for step in steps if step[1]):
         column += 1
         here = sheet.put(kind, label, column, row, here, "branch")
     return here, column
@@ -90,6 +88,9 @@ def _coefficient(value: Coefficient) -> str:
     return "w, measured" if isinstance(value, str) else f"times {value:.4g}"
 
 
-def _norm_label(norm: Norm) -> str:
+def _norm_label(norm: Norm | None) -> str:
+    """A norm's name and factor; nothing where there is none."""
+    if norm is None:
+        return ""
     name = NORM_TITLES[norm.kind]
     return name if norm.factor == 1.0 else f"{name} times {norm.factor:.4g}"

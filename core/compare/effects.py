@@ -40,7 +40,7 @@ def largest_change(arm: Arm, twin: Arm, seed: int = 0) -> tuple[float, str, int]
 
     Equal numbers have change 0, zeros included; a number that only one arm has gives infinity.
     """
-    changes = {}
+    changes = []
     for quantity in ("activation", "adjoint"):
         ours, theirs = (
             getattr(one.observation, f"{quantity}_rms")[one.member(seed)] for one in (arm, twin)
@@ -49,10 +49,8 @@ def largest_change(arm: Arm, twin: Arm, seed: int = 0) -> tuple[float, str, int]
             relative = np.where(ours == theirs, 0.0, np.abs(ours / theirs - 1.0))
         relative = np.where(np.isnan(relative), np.inf, relative)
         site = int(np.argmax(relative))
-        changes[quantity] = (float(relative[site]), site)
-    quantity = max(changes, key=lambda name: changes[name][0])
-    value, site = changes[quantity]
-    return value, quantity, site
+        changes.append((float(relative[site]), quantity, site))
+    return max(changes, key=lambda change: change[0])
 
 
 class MeasuredCombination:

@@ -37,14 +37,9 @@ def graph_summary(topology: Topology) -> str:
 
 
 def _addition(topology: Topology, gained: str) -> str:
-    shortcut = topology.shortcut
-    stream = "x"
-    if isinstance(shortcut, DepthLaw):
-        stream = f"{_factor(shortcut)}x"
-    elif shortcut == "measured":
-        stream = "w x"
-    total = f"{stream} + {gained}"
-    return f"x <- {_normed(topology.norm_after, total)}"
+    factor = _factor(topology.shortcut) if isinstance(topology.shortcut, DepthLaw) else ""
+    stream = "w x" if topology.shortcut == "measured" else f"{factor}x"
+    return f"x <- {_normed(topology.norm_after, f'{stream} + {gained}')}"
 
 
 def _branch(topology: Topology, kind: str) -> str:
@@ -70,22 +65,18 @@ def _factor(law: DepthLaw) -> str:
 
 
 def _elsewhere(topology: Topology) -> list[str]:
-    lines = []
-    if topology.shortcut == "measured":
-        lines.append("w^2 = 1 + the variances of the earlier branch outputs, measured once with w = 1")
-    if topology.hidden_norm:
-        lines.append("M normalizes its features before the down projection")
-    if topology.score_sum:
-        lines.append("attention scores are summed over blocks before the softmax")
-    if topology.query_key_unit:
-        lines.append("queries and keys are divided by their length a head, after rotation")
-    if topology.score_exponent != -0.5:
-        lines.append(f"scores times head_dim^({topology.score_exponent:g})")
-    if topology.gate_scaled:
-        lines.append("gate input times d^(1/2)")
-    if topology.embedding_scaled:
-        lines.append("input embedding times d^(1/2)")
-    if topology.logit_numerator is not None:
-        lines.append(f"logits times {topology.logit_numerator:g}/d")
-    lines.append(f"last state through {_normed(topology.final_norm, 'x')}" if topology.final_norm else "no final norm")
-    return lines
+    scores, logits = topology.score_exponent, topology.logit_numerator
+    said = {
+        "w^2 = 1 + the variances of the earlier branch outputs, measured once with w = 1": (
+            topology.shortcut == "measured"
+        ),
+        "M normalizes its features before the down projection": topology.hidden_norm,
+        "attention scores are summed over blocks before the softmax": topology.score_sum,
+        "queries and keys are divided by their length a head, after rotation": topology.query_key_unit,
+        f"scores times head_dim^({scores:g})": scores != -0.5,
+        "gate input times d^(1/2)": topology.gate_scaled,
+        "input embedding times d^(1/2)": topology.embedding_scaled,
+        f"logits times {logits or 0:g}/d": logits is not None,
+    }
+    end = f"last state through {_normed(topology.final_norm, 'x')}" if topology.final_norm else "no final norm"
+    return [*(line for line, holds in said.items() if holds), end]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..decoder.batch import Batch, chapter_batch
@@ -25,7 +24,6 @@ DECODER = ("recipe", "blocks", "width", "seed", "heads", "kv_heads", "ff_width",
 READ = ("source", ("decoder",))
 
 
-@dataclass(frozen=True, kw_only=True)
 class DecoderOptions(Options):
     """A decoder in binary64 and its row of tokens; the defaults are the narrow eight-block fixture's."""
 

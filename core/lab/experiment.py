@@ -44,6 +44,7 @@ class Result:
 
 
 Pictures = Mapping[str, Chart | Matrix]
+Summary = Mapping[str, Any]
 O = TypeVar("O", bound=Options)  # noqa: E741
 
 
@@ -66,7 +67,7 @@ class Experiment(Generic[O]):
     text: str
     formulas: tuple[str, ...]
     subject: Callable[[O], str]
-    reading: Callable[[Mapping[str, Any]], str]
+    reading: Callable[[Summary], str]
     draw: Callable[[Result], Pictures]
     tables: Mapping[str, TableView]
     published: Sequence[Printed] = ()

@@ -2,21 +2,26 @@
 
 The populations share one base draw: the Xavier matrix, the same weights doubled, and zeros that draw nothing.
 Statistics are measured on those finite weights; the propagation is an expectation under independence.
+
+Why equal columns stay equal is worked out by hand on a one-hidden-layer SiLU unit: with
+y = sum_j v_j silu(sum_i x_i W_ij), dy / dW_ij = x_i silu'(z_j) v_j. Columns of W that are equal and treated equally
+downstream get equal gradient columns, so equal updates keep them equal; the gradient itself is not zero.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from .. import __version__
 from ..decoder.splitmix64 import FloatArray, SplitMix64
 from ..decoder.xavier import NamedParameter, XavierScale, checked_elements, xavier_scale
 from ..errors import BudgetError, ConfigError, shown
-from .zero_symmetry import zero_symmetry
+from .signal.activations import silu, silu_slope
 
 SCHEMA = "depthscope.init/1"
 BINS = 10
@@ -24,25 +29,8 @@ OVERSIZED_FACTOR = 2.0
 MAX_WEIGHTS = 2**24
 LAYERS = 4
 MAX_LAYERS = 4096
-
-
-@dataclass(frozen=True)
-class Population:
-    """Measured summary of finite weights: counts a bin, percent of all weights, population mean and variance."""
-
-    counts: tuple[int, ...]
-    percent: tuple[float, ...]
-    mean: float
-    variance: float
-
-    def document(self) -> dict[str, Any]:
-        """The summary for JSON."""
-        return {
-            "counts": list(self.counts),
-            "percent": list(self.percent),
-            "mean": self.mean,
-            "variance": self.variance,
-        }
+INPUT = (1.0, -1.0)
+OUTPUT_WEIGHTS = (1.0, 1.0)
 
 
 def init_document(
@@ -93,24 +81,29 @@ def bin_edges(uniform_limit: float, bins: int = BINS) -> list[float]:
 def populations(weights: FloatArray, edges: list[float]) -> dict[str, dict[str, Any]]:
     """Summaries of the zero, oversized and Xavier populations of one flat base draw, in common bins."""
     return {
-        "zero": population(np.zeros_like(weights), edges).document(),
-        "oversized": population(OVERSIZED_FACTOR * weights, edges).document(),
-        "xavier": population(weights, edges).document(),
+        "zero": population(np.zeros_like(weights), edges),
+        "oversized": population(OVERSIZED_FACTOR * weights, edges),
+        "xavier": population(weights, edges),
     }
 
 
-def population(values: FloatArray, edges: list[float]) -> Population:
-    """Measure flat finite `values`: bins closed left and open right, the last closed on both sides.
+def population(values: FloatArray, edges: list[float]) -> dict[str, Any]:
+    """Counts a bin, percent of all, mean and variance of flat finite `values`.
 
-    The variance is the population's, in two passes: the mean first, then the mean squared deviation from it.
+    Bins are closed left and open right, the last closed on both sides. The variance is the population's, in two passes:
+    the mean first, then the mean squared deviation from it.
     """
     bins = len(edges) - 1
     # The outer edges bound every value; clipping closes the last bin on the right.
     indices = np.clip(np.searchsorted(np.asarray(edges), values, side="right") - 1, 0, bins - 1)
     counts = np.bincount(indices, minlength=bins).tolist()
     mean = float(values.mean())
-    variance = float(np.mean((values - mean) ** 2))
-    return Population(tuple(counts), tuple(100.0 * count / values.size for count in counts), mean, variance)
+    return {
+        "counts": counts,
+        "percent": [100.0 * count / values.size for count in counts],
+        "mean": mean,
+        "variance": float(np.mean((values - mean) ** 2)),
+    }
 
 
 def expected_propagation(scale: XavierScale, layers: int = LAYERS, input_variance: float = 1.0) -> dict[str, Any]:
@@ -142,3 +135,45 @@ def _powers(multiplier: float, layers: int, start: float) -> list[float]:
     if not math.isfinite(values[-1]):
         raise ConfigError(f"The expected variance over {layers} layers exceeds binary64; ask for fewer layers.")
     return values
+
+
+def zero_symmetry(
+    inputs: Sequence[float] = INPUT,
+    output_weights: Sequence[float] = OUTPUT_WEIGHTS,
+    hidden_weights: npt.ArrayLike | None = None,
+) -> dict[str, Any]:
+    """Output and hidden-weight gradient of the unit; `hidden_weights` is `[len(inputs), len(output_weights)]`, zeros
+    unless given. Raises `ConfigError` on a wrong shape or a number that is not finite.
+    """
+    x, v = _finite("inputs", inputs, 1), _finite("output_weights", output_weights, 1)
+    hidden = np.zeros((x.size, v.size)) if hidden_weights is None else _finite("hidden_weights", hidden_weights, 2)
+    if hidden.shape != (x.size, v.size):
+        raise ConfigError(
+            f"hidden_weights has the shape {hidden.shape}; {x.size} inputs and {v.size} outputs need "
+            f"{(x.size, v.size)}."
+        )
+    with np.errstate(over="ignore", invalid="ignore"):
+        before = x @ hidden
+        output = float(silu(before) @ v)
+        gradient = np.outer(x, silu_slope(before) * v)
+    if not (np.isfinite(output) and np.isfinite(gradient).all()):
+        raise ConfigError("The output or its gradient exceeds binary64; choose smaller inputs and weights.")
+    return {
+        "input": x.tolist(),
+        "hidden_weights": hidden.tolist(),
+        "activation": "silu",
+        "output_weights": v.tolist(),
+        "output": output,
+        "hidden_weight_gradient_row_major": gradient.reshape(-1).tolist(),
+        "columns_equal": bool((gradient == gradient[:, :1]).all()),
+    }
+
+
+def _finite(label: str, values: npt.ArrayLike, dimensions: int) -> FloatArray:
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ConfigError(f"{label} is not a regular array of numbers.") from error
+    if array.ndim != dimensions or array.size == 0 or not np.isfinite(array).all():
+        raise ConfigError(f"{label} must be {dimensions}-dimensional, not empty and finite.")
+    return array

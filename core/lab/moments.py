@@ -1,6 +1,8 @@
-"""Plain moments of arrays in binary64."""
+"""Plain moments of arrays, and products and norms of matrices, in binary64."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -28,3 +30,16 @@ def slope(x: npt.ArrayLike, y: npt.ArrayLike) -> float:
     """Least-squares slope of log y against log x."""
     fit = np.polynomial.polynomial.polyfit(np.log(np.asarray(x, dtype=np.float64)), np.log(y), 1)
     return float(fit[1])
+
+
+def ordered_product(factors: Sequence[FloatArray]) -> FloatArray:
+    """J_k ... J_2 J_1 for factors given first to last."""
+    product = np.eye(len(factors[0]))
+    for factor in factors:
+        product = factor @ product
+    return product
+
+
+def spectral_norm(matrix: FloatArray) -> float:
+    """Largest singular value."""
+    return float(np.linalg.norm(matrix, 2))

@@ -6,17 +6,23 @@ declaration carries limits, label and help, so that a widget and a command-line 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self
+from numbers import Real
+from typing import Any, Literal, Self, dataclass_transform
 
 from ..errors import LabError, shown
-from ..numerals import SPACES, checked_seed, whole_number
-from .vectors import checked_rows, checked_vector
+from ..numerals import SPACES, checked_seed, finite_number, whole_number
 
 Kind = Literal["whole", "number", "choice", "flag", "seed", "text", "numbers", "rows", "wholes"]
+MAX_ROWS = 64
+# Squares, their sums and their reciprocals must stay inside binary64, also after a factor.
+LARGEST, SMALLEST = 1e100, 1e-100
+
+Vector = tuple[float, ...]
 MAX_TEXT = 4096
 FLAGS = {"true": True, "false": False, "1": True, "0": False}
 
@@ -107,9 +113,16 @@ def _declared(default: object, **facts: Any) -> Any:
     return field(default=default, metadata={"option": Option(optional=default is None, **facts)})
 
 
+@dataclass_transform(frozen_default=True, kw_only_default=True)
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Base of all experiments' options; an object of a subclass is valid by construction. Raises `LabError`."""
+    """Base of all experiments' options: a subclass is a frozen dataclass, and its objects are valid by construction.
+
+    Raises `LabError`.
+    """
+
+    def __init_subclass__(cls) -> None:
+        dataclass(frozen=True, kw_only=True)(cls)
 
     def __post_init__(self) -> None:
         for name, option in self.declared().items():
@@ -204,6 +217,46 @@ def _text(option: Option, name: str, value: object) -> str:
     if not isinstance(value, str):
         raise LabError(f"{name} is {shown(value)}; it must be text.")
     return value
+
+
+def checked_vector(name: str, value: object, low: int, high: int) -> Vector:
+    """`value`, or the numbers its text lists, as `low` to `high` finite floats; raises `LabError`."""
+    cells: object = [cell.strip(SPACES) for cell in value.split(",")] if isinstance(value, str) else value
+    if not isinstance(cells, Sequence) or isinstance(cells, str | bytes):
+        raise LabError(f"{name} is {shown(value)}; give numbers separated by commas.")
+    found = tuple(_finite(name, cell) for cell in cells)
+    if not low <= len(found) <= high:
+        raise LabError(f"{name} has {len(found)} numbers; give {low} to {high}.")
+    return found
+
+
+def checked_rows(name: str, value: object, low: int, high: int) -> tuple[Vector, ...]:
+    """Rows of equal length, each a `checked_vector`; text separates rows by semicolons. Raises `LabError`."""
+    parts: object = value.split(";") if isinstance(value, str) else value
+    if not isinstance(parts, Sequence) or isinstance(parts, str | bytes) or not parts:
+        raise LabError(f"{name} is {shown(value)}; give rows of numbers, separated by semicolons.")
+    if len(parts) > MAX_ROWS:
+        raise LabError(f"{name} has {len(parts)} rows; give at most {MAX_ROWS}.")
+    found = tuple(checked_vector(f"row {index} of {name}", part, low, high) for index, part in enumerate(parts))
+    for index, row in enumerate(found):
+        if len(row) != len(found[0]):
+            raise LabError(
+                f"Row {index} of {name} has {len(row)} numbers and row 0 has {len(found[0])}; make all equal."
+            )
+    return found
+
+
+def _finite(name: str, cell: object) -> float:
+    found = math.nan
+    if isinstance(cell, str):
+        number = finite_number(cell)
+        found = math.nan if number is None else number
+    elif isinstance(cell, Real) and not isinstance(cell, bool):
+        with contextlib.suppress(OverflowError):
+            found = float(cell)
+    if found != 0 and not SMALLEST <= abs(found) <= LARGEST:
+        raise LabError(f"{name} holds {shown(cell)}; give 0 or numbers of size {SMALLEST:g} to {LARGEST:g}.")
+    return found
 
 
 _CHECKS: Mapping[str, Callable[[Option, str, Any], Any]] = {

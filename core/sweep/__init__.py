@@ -21,8 +21,8 @@ __getattr__, __dir__, __all__ = public(
         ".grid": ("SweepGrid", "Setting", "GridArm"),
         ".store": ("Store",),
         ".run": ("SweepRun",),
-        ".cost": ("SweepEstimate",),
+        ".plan": ("SweepEstimate",),
         ".ranges": ("parse_seeds", "parse_sizes"),
-        ".tokens": ("uniform_batch",),
+        ".request": ("uniform_batch",),
     },
 )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..errors import BudgetError
-from .cost import SweepEstimate
 from .grid import SweepGrid
+from .plan import SweepEstimate
 from .progress import clock
 
 

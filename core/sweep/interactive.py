@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from ..errors import BudgetError, DepthscopeError
 from .allowance import Allowance
-from .cost import SweepEstimate
 from .grid import SweepGrid
+from .plan import SweepEstimate
 from .results import site_labels
 from .run import SweepRun
 from .store import Store

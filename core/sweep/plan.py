@@ -1,4 +1,7 @@
-"""From a grid to passes of the engine: refusals found by arithmetic, and canonical chunks."""
+"""From a grid to passes of the engine: refusals found by arithmetic, canonical chunks, and what they cost.
+
+Costs are by the formulas of `core.health.estimate`: seconds of one core, bytes at the peak.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +9,44 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from ..decoder.base_draw import Distribution
+from ..decoder.base_draw import KEPT_DRAW, Distribution
 from ..decoder.batch import Batch
 from ..decoder.config import DecoderConfig
+from ..decoder.parameters import layout
 from ..errors import DepthscopeError, SweepError
-from ..health.estimate import check_run
-from ..health.pace import machine_pace
+from ..health.estimate import ARMS, call_seconds, check_run, draw_seconds, estimate, member_seconds
+from ..health.pace import REFERENCE, Pace, machine_pace
 from ..health.passes import passes
 from ..health.request import ObserveRequest
 from ..recipes.catalogue import recipe
 from .canonical import engine_version
-from .cost import call_seconds, draw_seconds, member_seconds, pass_bytes, pass_seconds
 from .grid import Setting, SweepGrid
 
 MAX_MEMBERS = 1024
 # On the reference machine, so that a grid is cut in the same places on every machine.
 CHUNK_SECONDS = 0.2
 CHUNK_BYTES = 2**29
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepEstimate:
+    """What the missing cells will take: seconds of one core, bytes at the peak, and how many cells they are."""
+
+    cells: int
+    seconds: float
+    peak_bytes: int
+
+
+def pass_seconds(config: DecoderConfig, batch: Batch, dtype: str, members: int, pace: Pace = REFERENCE) -> float:
+    """Forward and reverse of `members` members in one pass, draws aside."""
+    return call_seconds(config, pace) + members * member_seconds(config, batch, dtype, pace)
+
+
+def pass_bytes(config: DecoderConfig, batch: Batch, dtype: str, seeds: int, arms: int) -> int:
+    """Peak of one pass over `seeds` seeds with `arms` arms each, with the base draws it keeps."""
+    cost = estimate(ObserveRequest(config=config, batch=batch, dtype=dtype))
+    kept = 8 * seeds * layout(config).draws
+    return seeds * arms * (cost.total_bytes // ARMS) + (kept if kept <= 8 * KEPT_DRAW else 0)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -1,4 +1,7 @@
-"""Worker processes on this machine, each with its own torch; lost workers cost one more try of what they held."""
+"""Compute what a sweep is missing: in this process, in several, or on a scheduler's workers.
+
+Worker processes on this machine have their own torch each; lost ones cost one more try of what they held.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +11,58 @@ import signal
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from importlib import import_module
 from itertools import islice
 from multiprocessing.connection import Connection
 from threading import Thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TextIO
 
 from ..errors import SweepError
 from .plan import Chunk
-from .process import compute, use_one_thread
+from .process import compute, cores, use_one_thread
+from .progress import Progress
 from .run import SweepRun
 
 if TYPE_CHECKING:
     from .engine import ChunkResult
 
+# A second process costs an import of torch, which is worth it from here on.
+SECONDS_FOR_WORKERS = 6.0
+SLICE_SECONDS = 0.5
 MAX_TRIES = 3
+
+
+def compute_missing(run: SweepRun, client: Any, workers: int | None, stream: TextIO) -> None:
+    """Finish `run` on the scheduler of `client`, or in `workers` processes, and tell on `stream` how far it is.
+
+    Without a client and a number of workers, there are as many as cores where that saves time.
+    """
+    if not run.pending:
+        return
+    progress = Progress(run, stream)
+    if client is None and workers is None:
+        workers = cores() if run.estimate.seconds > SECONDS_FOR_WORKERS else 1
+    for _ in _slices(run, client, workers or 1):
+        progress.show()
+    progress.show(last=True)
+
+
+def _slices(run: SweepRun, client: Any, workers: int) -> Iterator[int]:
+    """Finished cells, first when computing begins."""
+    if client is not None:
+        from .distributed import run_on_client
+
+        yield from run_on_client(run, client)
+    elif workers > 1:
+        yield from run_in_processes(run, workers)
+    else:
+        use_one_thread()
+        # Before the clock starts.
+        import_module(".engine", __package__)
+        yield run.done
+        while run.pending:
+            run.step(SLICE_SECONDS)
+            yield run.done
 
 
 def run_in_processes(run: SweepRun, workers: int) -> Iterator[int]:

@@ -1,12 +1,16 @@
-"""A process that computes cells: what it sets once, at its start, and what it does when it is given chunks."""
+"""A process that computes cells: what it sets at its start, what it does with chunks, and the signals that end it."""
 
 from __future__ import annotations
 
 import ctypes
 import os
+import signal
 import sys
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -17,6 +21,8 @@ if TYPE_CHECKING:
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _KEEP_ALL = 2**31 - 1
 _LARGEST_KEPT = 2**30
+# Signals that ask to end; SIGHUP is not everywhere.
+ASKED = tuple(signal.Signals[name] for name in ("SIGTERM", "SIGHUP") if name in signal.Signals.__members__)
 
 
 def use_one_thread() -> None:
@@ -59,3 +65,32 @@ def compute(parts: Sequence[Chunk]) -> list[tuple[ChunkResult, float]]:
         started = time.perf_counter()
         answers.append((engine.run(chunk), time.perf_counter() - started))
     return answers
+
+
+class Stopped(BaseException):
+    """A signal has asked this process to end; like `KeyboardInterrupt` no ordinary error."""
+
+    def __init__(self, asked: signal.Signals) -> None:
+        super().__init__(asked.name)
+        self.signal = asked
+
+
+@contextmanager
+def stoppable() -> Iterator[None]:
+    """Raise `Stopped` at SIGTERM and SIGHUP; one that the caller ignores, as nohup has it, stays ignored."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {asked: signal.getsignal(asked) for asked in ASKED}
+    try:
+        for asked, handler in before.items():
+            if handler is not signal.SIG_IGN:
+                signal.signal(asked, _raise)
+        yield
+    finally:
+        for asked, handler in before.items():
+            signal.signal(asked, handler)
+
+
+def _raise(number: int, frame: FrameType | None) -> None:
+    raise Stopped(signal.Signals(number))

@@ -17,16 +17,11 @@ DEFAULT_LIMIT = 2**32
 
 def parse_seeds(text: str, limit: int = MAX_SEEDS) -> tuple[int, ...]:
     """At most `limit` seeds from `0:32`, `7` or several of these joined by commas; a range leaves its end out."""
-    return tuple(chain.from_iterable(_seed_ranges(text, limit)))
+    return tuple(seeds_or_range(text, limit))
 
 
 def seeds_or_range(text: str, limit: int = MAX_SEEDS) -> Sequence[int]:
     """The same seeds, a single range not yet listed, so that a grid may refuse it by its length."""
-    ranges = _seed_ranges(text, limit)
-    return ranges[0] if len(ranges) == 1 else tuple(chain.from_iterable(ranges))
-
-
-def _seed_ranges(text: str, limit: int) -> list[range]:
     ranges: list[range] = []
     for part in parse_names("seeds", text):
         first, colon, last = part.partition(":")
@@ -42,7 +37,7 @@ def _seed_ranges(text: str, limit: int) -> list[range]:
         ranges.append(range(start, stop))
         if sum(found.stop - found.start for found in ranges) > limit:
             raise SweepError(f"The seeds {text[:60]!r} are more than {limit:,}; give fewer.")
-    return ranges
+    return ranges[0] if len(ranges) == 1 else tuple(chain.from_iterable(ranges))
 
 
 def parse_sizes(label: str, text: str) -> tuple[int, ...]:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .cells import Cell, packed
-from .cost import SweepEstimate
+from .cells import Cell, cell_keys, packed
 from .grid import SweepGrid
-from .keys import cell_keys
-from .plan import Chunk, ChunkGroup, SweepPlan
+from .plan import Chunk, ChunkGroup, SweepEstimate, SweepPlan
 from .results import Results
 from .store import Store
+from .summary import GROWTH_TYPES, SUMMARY_TYPES, growth_rows, summary_rows
+from .tables import cell_frame, frame, row_parts, row_types
 
 TASK_SECONDS, DRAWS_PER_TASK = 5.0, 5.0
 
@@ -168,27 +168,19 @@ class SweepRun:
 
     def rows(self, recipe: str | None = None, blocks: int | None = None) -> pd.DataFrame:
         """The long table of the contract, one row per site, of one recipe or depth where given."""
-        from .frames import row_frame
-
-        return row_frame(self.results, recipe, blocks)
+        return frame(row_parts(self.results, recipe, blocks), row_types(self.grid))
 
     def cells(self) -> pd.DataFrame:
         """One row per finished cell: its extreme ratios, loss, `within_band`, `status` and `reason`."""
-        from .frames import cell_frame
-
         return cell_frame(self.results)
 
     def summary(self) -> pd.DataFrame:
         """The contract's summary over seeds, one row per arm, depth and quantity."""
-        from .frames import summary_frame
-
-        return summary_frame(self.results)
+        return frame([list(summary_rows(self.results))], {**SUMMARY_TYPES, **self.grid.axis_types})
 
     def growth(self) -> pd.DataFrame:
         """Growth exponents against blocks: fits with their intervals, and derived laws."""
-        from .frames import growth_frame
-
-        return growth_frame(self.results)
+        return frame([list(growth_rows(self.results))], {**GROWTH_TYPES, **self.grid.axis_types})
 
     def keys(self) -> set[bytes]:
         """Keys of every cell of the grid that runs, which a store must not trim away."""

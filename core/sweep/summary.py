@@ -1,4 +1,10 @@
-"""Summaries over seeds: quantiles, share within the band, and differences paired by seed."""
+"""Summaries over seeds: quantiles, share within the band, differences paired by seed, and growth with depth.
+
+Growth exponents are fitted with their intervals, or derived from a recipe's law. A fit is the slope of log ratio
+against log blocks by least squares over all seeds and depths; its 95% interval comes from a bootstrap that draws whole
+seeds, for the depths of one seed share their draws. A derived law is arithmetic: it assumes branch outputs that are
+independent and of equal variance, and says nothing of this grid.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from ..decoder.splitmix64 import FloatArray
+from ..decoder.splitmix64 import FloatArray, units
 from ..health.columns import INITIALIZED
-from ..recipes.catalogue import CONTROL
+from ..recipes.catalogue import CONTROL, recipe
 from .grid import GridArm, Setting
-from .quantities import EXTREMES, QUANTITIES, RATIOS
-from .results import Results
+from .results import EXTREMES, QUANTITIES, RATIOS, Results
 
 QUANTILES = {"median": 0.5, "q05": 0.05, "q25": 0.25, "q75": 0.75, "q95": 0.95}
 SUMMARY_TYPES = {
@@ -22,6 +27,17 @@ SUMMARY_TYPES = {
 SUMMARY_COLUMNS = tuple(SUMMARY_TYPES)
 ALL_RATIOS = "all_ratios"
 MINUS_CONTROL = "_minus_control"
+GROWTH_TYPES = {
+    "arm": "str", "recipe": "str", "quantity": "str", "kind": "str",
+    **dict.fromkeys(("exponent", "lower95", "upper95", "depths", "seeds"), "float64"), "note": "str",
+}  # fmt: skip
+GROWING = ("largest_activation_ratio", "input_adjoint_ratio")
+FIT, DERIVED = "fit", "derived"
+FIT_NOTE = "log-log least squares over seeds and depths; interval by bootstrap over seeds"
+RESAMPLES = 1000
+BOOTSTRAP_SEED = 0
+# Resampled seeds counted at a time, so that memory stays flat.
+COUNTED = 2**20
 
 Row = dict[str, Any]
 
@@ -71,3 +87,79 @@ def _row(arm: GridArm, setting: Setting, quantity: str, values: FloatArray, shar
         "refused": refused,
         **dict(setting.columns),
     }
+
+
+def growth_rows(results: Results) -> Iterator[Row]:
+    """One row per arm, size, dtype, batch, quantity and kind; a fit needs two depths and is None without them."""
+    grid = results.grid
+    depths = len(grid.blocks)
+    for arm in grid.arms:
+        for start in range(0, len(grid.settings), depths):
+            extra = dict(grid.settings[start].columns)
+            for quantity in GROWING:
+                yield {**_fit(results, arm, start, quantity), **extra}
+                law = recipe(arm.recipe).growth
+                exponent = None if law is None else law.activation if quantity == GROWING[0] else law.adjoint
+                if law and exponent is not None:
+                    yield {**_growth_row(arm, quantity, DERIVED, exponent, note=law.reason), **extra}
+
+
+def _fit(results: Results, arm: GridArm, start: int, quantity: str) -> Row:
+    """Settings `start ..` are the depths of one size, dtype and batch."""
+    depths = slice(start, start + len(results.grid.blocks))
+    row = results.recipe(arm.recipe)
+    values = results.values[depths, row, :, QUANTITIES.index(quantity)]
+    usable = results.observed[depths, row] & (values > 0)
+    sums = _sums(np.log(np.array(results.grid.blocks, dtype=np.float64)), values, usable)
+    sums = sums[:, sums[0] > 0]
+    used = int(usable.any(axis=1).sum())
+    if used < 2:
+        return _growth_row(arm, quantity, FIT, None, depths=used, seeds=sums.shape[1], note=FIT_NOTE)
+    lower, upper = _interval(sums)
+    exponent = float(_slope(sums.sum(axis=1)))
+    return _growth_row(arm, quantity, FIT, exponent, lower, upper, depths=used, seeds=sums.shape[1], note=FIT_NOTE)
+
+
+def _sums(x: FloatArray, values: FloatArray, usable: Any) -> FloatArray:
+    """What least squares needs of every seed, `[5, seeds]`: count and sums of x, y, x^2 and x y over usable depths."""
+    y = np.log(np.where(usable, values, 1.0))
+    column = np.where(usable, x[:, None], 0.0)
+    return np.stack([usable.sum(axis=0), column.sum(axis=0), y.sum(axis=0), (column**2).sum(axis=0),
+                     (column * y).sum(axis=0)])  # fmt: skip
+
+
+def _slope(sums: FloatArray) -> FloatArray:
+    count, x, y, xx, xy = sums
+    with np.errstate(all="ignore"):
+        return np.asarray((count * xy - x * y) / (count * xx - x * x))
+
+
+def _interval(sums: FloatArray) -> tuple[float | None, float | None]:
+    """The middle 95% of slopes over resampled seeds; None where there is one seed only."""
+    seeds = sums.shape[1]
+    if seeds < 2:
+        return None, None
+    each = max(1, COUNTED // seeds)
+    slopes = []
+    for start in range(0, RESAMPLES, each):
+        count = min(each, RESAMPLES - start)
+        chosen = (units([BOOTSTRAP_SEED], start * seeds, count * seeds)[0] * seeds).astype(np.int64)
+        slopes.append(_slope(sums[:, chosen.reshape(count, seeds)].sum(axis=2)))
+    lower, upper = np.nanquantile(np.concatenate(slopes), [0.025, 0.975]).tolist()
+    return lower, upper
+
+
+def _growth_row(
+    arm: GridArm,
+    quantity: str,
+    kind: str,
+    exponent: float | None,
+    lower: float | None = None,
+    upper: float | None = None,
+    *,
+    depths: int | None = None,
+    seeds: int | None = None,
+    note: str,
+) -> Row:
+    values = (arm.arm, arm.recipe, quantity, kind, exponent, lower, upper, depths, seeds, note)
+    return dict(zip(GROWTH_TYPES, values, strict=True))

@@ -1,19 +1,27 @@
-"""The tables of a sweep as columns, CSV and parquet, without pandas and without ever holding a whole long table."""
+"""The tables of a sweep: files, written without pandas and without ever holding a whole long table, and frames."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import IO, Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import IO, TYPE_CHECKING, Any
 
-from ..health.columns import SITE_TYPES
+import numpy as np
+
+from ..health.columns import OBSERVED, REFUSED, SITE_TYPES
 from ..health.sites import Columns, site_rows, site_values
 from .grid import GridArm, SweepGrid
-from .quantities import ratios, split_numbers
-from .results import Results, site_labels
+from .results import EXTREMES, QUANTITIES, Results, ratios, site_labels, split_numbers
 from .summary import SUMMARY_TYPES, summary_rows
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 ROWS, SUMMARY, PARQUET = "sweep.csv", "summary.csv", "sweep.parquet"
 SEEDS_PER_PART = 256
+CELL_TYPES = {
+    "arm": "str", "recipe": "str", "seed": "str", "blocks": "int64", **dict.fromkeys(QUANTITIES, "float64"),
+    "within_band": "bool", "status": "str", "reason": "str",
+}  # fmt: skip
 
 
 def row_types(grid: SweepGrid) -> dict[str, str]:
@@ -91,3 +99,34 @@ def _write_parquet(stream: IO[bytes], results: Results) -> None:
         for part in row_parts(results):
             if part["arm"]:
                 writer.write_table(pa.Table.from_pydict(part, schema=schema))
+
+
+def cell_frame(results: Results) -> pd.DataFrame:
+    """One row per finished cell, in the order of the long table; numbers of refused cells are NaN."""
+    grid, seeds, parts = results.grid, [str(seed) for seed in results.grid.seeds], []
+    for arm in grid.arms:
+        row = results.recipe(arm.recipe)
+        for index, setting in enumerate(grid.settings):
+            finished = np.flatnonzero(results.observed[index, row] | results.refused[index, row])
+            values = results.values[index, row, finished]
+            part: dict[str, Any] = {
+                "arm": arm.arm,
+                "recipe": arm.recipe,
+                "seed": [seeds[place] for place in finished],
+                "blocks": setting.config.blocks,
+                **dict(zip(QUANTITIES, values.T, strict=True)),
+                "within_band": (grid.band.judge(values[:, EXTREMES]) == "within").all(axis=1),
+                "status": np.where(results.observed[index, row, finished], OBSERVED, REFUSED),
+                "reason": [results.reason(index, arm.recipe, grid.seeds[place]) for place in finished.tolist()],
+            }
+            parts.append({**part, **dict(setting.columns)})
+    return frame(parts, {**CELL_TYPES, **grid.axis_types})
+
+
+def frame(parts: Iterable[Any], types: Mapping[str, str]) -> pd.DataFrame:
+    """Tables by columns or by rows below each other, with the columns of `types`; undefined numbers are NaN."""
+    import pandas as pd  # the written tables need none
+
+    tables = [pd.DataFrame(part, columns=list(types)).astype(types) for part in parts]
+    kept = [table for table in tables if len(table)] or tables[:1]
+    return pd.concat(kept, ignore_index=True) if kept else pd.DataFrame(columns=list(types)).astype(types)

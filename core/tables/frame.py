@@ -30,6 +30,11 @@ def frame(rows: Sequence[Mapping[str, Any]], columns: Sequence[str | Column]) ->
     return table.astype({one.name: one.dtype for one in found if one.dtype})
 
 
+def stacked(key: str, tables: Mapping[Any, Mapping[str, Sequence[Any]]]) -> pd.DataFrame:
+    """Tables by columns below each other, each led by its name in the column `key`."""
+    return pd.concat([pd.DataFrame({key: name, **columns}) for name, columns in tables.items()], ignore_index=True)
+
+
 def for_people(table: pd.DataFrame, columns: Sequence[Column]) -> pd.DataFrame:
     """The columns that have a title, under it; truth values as yes and no."""
     view = titled(table, {column.name: column.title for column in columns if column.title})

@@ -149,14 +149,12 @@ def site_view(sites: pd.DataFrame, suffixes: Mapping[str, str] = VIEW_SUFFIXES) 
 
     `suffixes` has what is written behind each arm's titles.
     """
-    rows: dict[tuple[int, str], dict[str, Any]] = {}
-    columns = (sites[name] for name in ("arm", "site", "label", *VIEW_COLUMNS))
-    for arm, site, label, *values in zip(*columns, strict=True):
-        row = rows.setdefault((site, label), {"site": site, "label": label})
-        titles = (f"{title}{suffixes[arm]}" for title in VIEW_COLUMNS.values())
-        row |= dict(zip(titles, values, strict=True))
-    names = [f"{title}{suffix}" for suffix in suffixes.values() for title in VIEW_COLUMNS.values()]
-    return frame([rows[key] for key in sorted(rows)], ["site", "label", *names])
+    keys = ["site", "label"]
+    parts = [
+        sites[sites["arm"] == arm].set_index(keys)[list(VIEW_COLUMNS)].rename(columns=VIEW_COLUMNS).add_suffix(suffix)
+        for arm, suffix in suffixes.items()
+    ]
+    return pd.concat(parts, axis=1).sort_index().reset_index()
 
 
 def arm_view(arms: pd.DataFrame) -> pd.DataFrame:

@@ -8,6 +8,7 @@ import pandas as pd
 
 from ..health.columns import INITIALIZED, SITE_COLUMNS
 from .frame import frame
+from .observe import QUANTITIES
 
 OVERLAY_COLUMNS = ("pin", *SITE_COLUMNS)
 
@@ -26,17 +27,12 @@ def quotient_table(overlay: pd.DataFrame) -> pd.DataFrame:
     Sites are matched by their index; a setting without that site leaves the cells missing.
     """
     names = list(dict.fromkeys(overlay["pin"]))
-    rows: dict[int, dict[str, object]] = {}
-    for pin, site, activation, adjoint in zip(
-        overlay["pin"], overlay["site"], overlay["activation_ratio"], overlay["adjoint_ratio"], strict=True
-    ):
-        row = rows.setdefault(site, {"site": site})
-        row |= {f"A ratio, {pin}": activation, f"G ratio, {pin}": adjoint}
-    columns = ["site", *(f"{letter} ratio, {name}" for letter in "AG" for name in names)]
-    table = frame([rows[site] for site in sorted(rows)], columns)
-    table[columns[1:]] = table[columns[1:]].astype(float)
-    for letter in "AG":
-        for name in names[1:]:
-            first = table[f"{letter} ratio, {names[0]}"]
-            table[f"{letter}, {name} / {names[0]}"] = table[f"{letter} ratio, {name}"] / first
-    return table
+    ratios = {
+        letter: overlay.pivot_table(f"{quantity}_ratio", "site", "pin", dropna=False)[names]
+        for quantity, letter in QUANTITIES.items()
+    }
+    parts = [table.add_prefix(f"{letter} ratio, ") for letter, table in ratios.items()]
+    for letter, table in ratios.items():
+        relative = table[names[1:]].div(table[names[0]], axis=0)
+        parts.append(relative.add_prefix(f"{letter}, ").add_suffix(f" / {names[0]}"))
+    return pd.concat(parts, axis=1).rename_axis(columns=None).reset_index()

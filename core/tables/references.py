@@ -19,21 +19,16 @@ REFERENCE_COLUMNS = (
 
 def reference_table(document: Mapping[str, Any], reference: Reference) -> pd.DataFrame:
     """Both arms' RMS over that at the reference site, dimensionless; undefined values are missing."""
-    rows = []
-    for head, arm in head_of_arms(document):
-        columns = (relative_rms(arm, quantity, reference) for quantity in ("activation", "adjoint"))
-        for site, activation, adjoint in zip(arm["sites"], *columns, strict=True):
-            rows.append(
-                {
-                    **head,
-                    "site": site["site"],
-                    "label": site["label"],
-                    "reference": reference,
-                    "activation_to_reference": activation,
-                    "adjoint_to_reference": adjoint,
-                }
-            )
-    return frame(rows, REFERENCE_COLUMNS).astype({"activation_to_reference": float, "adjoint_to_reference": float})
+    parts = [
+        frame(arm["sites"], ("site", "label")).assign(
+            **head,
+            reference=reference,
+            activation_to_reference=pd.Series(relative_rms(arm, "activation", reference), dtype=float),
+            adjoint_to_reference=pd.Series(relative_rms(arm, "adjoint", reference), dtype=float),
+        )
+        for head, arm in head_of_arms(document)
+    ]
+    return pd.concat(parts, ignore_index=True)[list(REFERENCE_COLUMNS)]
 
 
 def reference_view(table: pd.DataFrame, sites: pd.DataFrame) -> pd.DataFrame:

@@ -15,6 +15,7 @@ from ..errors import ConfigError, shown
 from ..health.band import DEFAULT_BAND, Band, classify
 from ..numerals import SPACES, finite_number
 from ..recipes.catalogue import recipe
+from .frame import stacked
 
 POPULATIONS = ("zero", "oversized", "xavier")
 MAX_RATIOS = 10_000
@@ -23,14 +24,12 @@ FILLS = {"ones": "ones", "zeros": "zeros"}
 
 def histogram_table(document: Mapping[str, Any]) -> pd.DataFrame:
     """Counts and percent of every population and bin of an init document; bins are closed left, the last on both."""
-    edges = document["edges"]
-    rows = [
-        {"population": name, "from": low, "to": high, "count": count, "percent": percent}
+    bins = {"from": document["edges"][:-1], "to": document["edges"][1:]}
+    return stacked("population", {
+        name: {**bins, "count": document["populations"][name]["counts"],
+               "percent": document["populations"][name]["percent"]}
         for name in POPULATIONS
-        for found in [document["populations"][name]]
-        for low, high, count, percent in zip(edges[:-1], edges[1:], found["counts"], found["percent"], strict=True)
-    ]
-    return pd.DataFrame(rows)
+    })  # fmt: skip
 
 
 def moment_table(document: Mapping[str, Any]) -> pd.DataFrame:
@@ -52,12 +51,9 @@ def moment_table(document: Mapping[str, Any]) -> pd.DataFrame:
 def propagation_table(document: Mapping[str, Any]) -> pd.DataFrame:
     """Expected signal variance after each layer, one row per population and layer; expected, not measured."""
     found = document["expected_propagation"]
-    rows = [
-        {"population": name, "layer": layer, "expected_variance": variance}
-        for name in POPULATIONS
-        for layer, variance in zip(found["layers"], found[name], strict=True)
-    ]
-    return pd.DataFrame(rows)
+    return stacked(
+        "population", {name: {"layer": found["layers"], "expected_variance": found[name]} for name in POPULATIONS}
+    )
 
 
 def ideal_table(worked: Mapping[str, Any]) -> pd.DataFrame:
@@ -79,12 +75,11 @@ def ideal_table(worked: Mapping[str, Any]) -> pd.DataFrame:
 
 def vector_table(worked: Mapping[str, Any]) -> pd.DataFrame:
     """The worked vector at every depth, beside its unselected twin, one row per coordinate."""
-    rows = [
-        {"blocks": int(depth), "coordinate": index, "base": base, "selected": selected, "unselected": twin}
+    base, twin = worked["base"], worked["unselected"]
+    return stacked("blocks", {
+        int(depth): {"coordinate": range(len(base)), "base": base, "selected": vector, "unselected": twin}
         for depth, vector in worked["blocks"].items()
-        for index, (base, selected, twin) in enumerate(zip(worked["base"], vector, worked["unselected"], strict=True))
-    ]
-    return pd.DataFrame(rows)
+    })  # fmt: skip
 
 
 def symmetry_table(document: Mapping[str, Any]) -> pd.DataFrame:
@@ -154,12 +149,10 @@ def byte_table(document: Mapping[str, Any]) -> pd.DataFrame:
 
 def classifier_table(arrays: Mapping[str, Mapping[str, Sequence[Any]]]) -> pd.DataFrame:
     """Supplied ratios with their verdicts, one row per value."""
-    rows = [
-        {"array": name, "site": index, "ratio": ratio, "band": verdict}
+    return stacked("array", {
+        name: {"site": range(len(found["ratios"])), "ratio": found["ratios"], "band": found["bands"]}
         for name, found in arrays.items()
-        for index, (ratio, verdict) in enumerate(zip(found["ratios"], found["bands"], strict=True))
-    ]
-    return pd.DataFrame(rows)
+    })  # fmt: skip
 
 
 def judged_table(ratios: Sequence[float], band: Band = DEFAULT_BAND) -> pd.DataFrame:

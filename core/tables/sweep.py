@@ -6,7 +6,6 @@ stands in the column `recipe`, which the figures of several series group by.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -17,7 +16,7 @@ from ..health.band import Band
 from ..health.columns import INITIALIZED, OBSERVED, REFUSED
 from ..recipes.catalogue import CONTROL
 from ..sweep.grid import SweepGrid
-from ..sweep.quantities import RATIOS
+from ..sweep.results import RATIOS
 from ..sweep.summary import ALL_RATIOS, MINUS_CONTROL
 from .frame import frame, yes_or_no
 from .recipes import LEVEL_TITLES, SHARE_TITLE
@@ -96,15 +95,14 @@ def distribution_table(cells: pd.DataFrame, blocks: int, quantity: str) -> pd.Da
         return frame([], DISTRIBUTION_COLUMNS)
     seeds = here.groupby("recipe", sort=False)["seed"].count()
     edges = _edges(here[quantity].to_numpy(dtype=float), int(np.ceil(2 * np.sqrt(seeds.max()))))
-    rows = []
+    parts = []
     for name, values in here.groupby("recipe", sort=False)[quantity]:
         counts, _ = np.histogram(values.to_numpy(dtype=float), edges)
-        for lower, upper, count in zip(edges[:-1].tolist(), edges[1:].tolist(), counts.tolist(), strict=True):
-            row = {"recipe": name, "blocks": blocks, "quantity": quantity, "lower": lower, "upper": upper}
-            rows.append(
-                {**row, "centre": math.sqrt(lower) * math.sqrt(upper), "seeds": count, "share": count / len(values)}
-            )
-    return frame(rows, DISTRIBUTION_COLUMNS)
+        bins = {"lower": edges[:-1], "centre": np.sqrt(edges[:-1]) * np.sqrt(edges[1:]), "upper": edges[1:]}
+        share = counts / len(values)
+        parts.append(pd.DataFrame({"recipe": name, **bins, "seeds": counts, "share": share}))
+    table = pd.concat(parts, ignore_index=True).assign(blocks=blocks, quantity=quantity)
+    return table[list(DISTRIBUTION_COLUMNS)]
 
 
 def _edges(values: FloatArray, wanted: int) -> FloatArray:
@@ -135,14 +133,13 @@ def difference_table(summary: pd.DataFrame) -> pd.DataFrame:
 
 def refusal_table(cells: pd.DataFrame) -> pd.DataFrame:
     """Refused cells by arm, recipe, depth and reason (`REFUSAL_COLUMNS`), with how many and the first seeds."""
-    refused = cells[cells["status"] == REFUSED]
-    rows = []
     keys = ["arm", "recipe", "blocks", "reason"]
-    for values, group in refused.groupby(keys, sort=False):
-        seeds = list(group["seed"])
-        listed = ", ".join(seeds[:SHOWN_SEEDS]) + (", …" if len(seeds) > SHOWN_SEEDS else "")
-        rows.append({**dict(zip(keys, values, strict=True)), "cells": len(seeds), "seeds": listed})
-    return frame(rows, REFUSAL_COLUMNS)
+    groups = cells[cells["status"] == REFUSED].groupby(keys, sort=False)["seed"]
+    return groups.agg(cells="size", seeds=_first_seeds).reset_index()[list(REFUSAL_COLUMNS)]
+
+
+def _first_seeds(seeds: pd.Series[str]) -> str:
+    return ", ".join(seeds[:SHOWN_SEEDS]) + (", …" if len(seeds) > SHOWN_SEEDS else "")
 
 
 def stem(quantity: str) -> str:

@@ -6,9 +6,9 @@ import pandas as pd
 
 from ..health.band import Band
 from ..lab.view import plural
-from ..sweep.cost import SweepEstimate
 from ..sweep.grid import SweepGrid
 from ..sweep.interactive import SLICE_SECONDS, InteractiveSweep, Pace
+from ..sweep.plan import SweepEstimate
 from ..sweep.progress import clock
 from ..sweep.ranges import seed_text
 from ..sweep.summary import ALL_RATIOS

@@ -24,9 +24,7 @@ def writer_table(
     additions = chosen.graph(config).blocks[block]
     first = 1 + sum(len(earlier) for earlier in chosen.graph(config).blocks[:block])
     rows = []
-    for spec in layout(config).block(block):
-        if spec.role not in WRITERS:
-            continue
+    for spec in (spec for spec in layout(config).block(block) if spec.role in WRITERS):
         kind = "attention" if spec.role == "output" else "feed_forward"
         place = next(i for i, addition in enumerate(additions) if any(b.kind == kind for b in addition.branches))
         std = distribution.base_std(spec)

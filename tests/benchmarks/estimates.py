@@ -21,7 +21,7 @@ from core.decoder.config import Budget, DecoderConfig
 from core.health.estimate import estimate
 from core.health.pace import machine_pace
 from core.health.request import DTYPE_NAMES, ObserveRequest
-from core.sweep.tokens import uniform_batch
+from core.sweep.request import uniform_batch
 
 # Sizes, rows and their length: deep and narrow, wide and shallow, few and many positions, a large vocabulary.
 SHAPES: dict[str, dict[str, Any]] = {

@@ -14,9 +14,8 @@ from core.health import pace as paces
 from core.health.estimate import estimate
 from core.health.pace import REFERENCE, Pace, machine_pace
 from core.health.request import DTYPE_NAMES, ObserveRequest
-from core.sweep.cost import pass_seconds
 from core.sweep.grid import SweepGrid
-from core.sweep.plan import SweepPlan
+from core.sweep.plan import SweepPlan, pass_seconds
 
 REQUEST = ObserveRequest()
 

@@ -18,7 +18,7 @@ import torch
 from core.errors import ConfigError, DepthscopeError, LabError
 from core.lab.experiment import Result
 from core.lab.experiments import EXPERIMENTS, SCHEMA, experiment, listing
-from core.lab.norm.norm_steps import NormStepsOptions
+from core.lab.norm.row import NormOptions
 from core.lab.options import Option
 from core.lab.signal.chain import ChainOptions
 from core.lab.signal.width_update import WidthUpdateOptions
@@ -152,9 +152,9 @@ def test_options_are_frozen_and_complete() -> None:
         (WidthUpdateOptions, {"widths": "1,2,3,4,5,6,7,8,9,10,11,12,13"}, "1 to 12 whole numbers"),
         (WidthUpdateOptions, {"widths": 5}, "widths is 5"),
         (WidthUpdateOptions, {"seeds": 64, "widths": "16384"}, "exceed the limit"),
-        (NormStepsOptions, {"x": ["ab"]}, "holds 'ab'"),
-        (NormStepsOptions, {"x": "1e-200,1"}, "0 or numbers of size"),
-        (NormStepsOptions, {"text": 5, "source": "decoder"}, "text is 5"),
+        (NormOptions, {"x": ["ab"]}, "holds 'ab'"),
+        (NormOptions, {"x": "1e-200,1"}, "0 or numbers of size"),
+        (NormOptions, {"text": 5, "source": "decoder"}, "text is 5"),
     ],
 )
 def test_values_that_no_option_takes_are_one_sentence(options: Any, given: dict[str, Any], text: str) -> None:

@@ -16,7 +16,8 @@ from core.errors import LabError
 from core.lab.decoder_source import DecoderOptions, decoder_tape, decoder_weights
 from core.lab.experiment import Result
 from core.lab.experiments import experiment
-from core.lab.paths.jacobians import ordered_product, path_jacobians
+from core.lab.moments import ordered_product
+from core.lab.paths.jacobians import path_jacobians
 from core.lab.paths.options import JacobianOptions
 
 RECIPES = ["unscaled", "depth-scaled", "post-norm", "parallel", "peri-norm", "deepscalelm", "admin", "ngpt", "dyt"]
@@ -97,7 +98,7 @@ def test_the_parallel_recipe_has_the_parallel_jacobian() -> None:
     # Block 0 of both recipes reads the same state with the same weights.
     sequential = ran("branch-interaction", recipe="unscaled").tables["blocks"].iloc[0]
     paths = path_jacobians(JacobianOptions(recipe="parallel"))
-    assert np.linalg.norm(paths.block(0), 2) == pytest.approx(sequential["parallel"], rel=1e-10)
+    assert np.linalg.norm(paths.blocks[0], 2) == pytest.approx(sequential["parallel"], rel=1e-10)
 
 
 @pytest.mark.parametrize(

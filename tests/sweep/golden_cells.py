@@ -22,8 +22,8 @@ from core.decoder.base_draw import Distribution
 from core.decoder.config import DecoderConfig
 from core.recipes.catalogue import RECIPES
 from core.sweep.canonical import ENGINE
+from core.sweep.cells import cell_keys
 from core.sweep.grid import SweepGrid
-from core.sweep.keys import cell_keys
 from core.sweep.process import use_one_thread
 from core.sweep.run import SweepRun
 from core.sweep.store import Store

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from core.sweep.folder_lock import LOCK
-from core.sweep.output import OutputFolder
+from core.sweep.output import LOCK, OutputFolder
 from tests.sweep.support import files
 from tests.sweep.test_command import SMALL, home, sweep
 

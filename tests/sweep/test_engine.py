@@ -24,7 +24,7 @@ from core.recipes.catalogue import RECIPES, recipe
 from core.sweep.engine import Engine
 from core.sweep.grid import SweepGrid
 from core.sweep.plan import Chunk, SweepPlan
-from core.sweep.quantities import split_numbers
+from core.sweep.results import split_numbers
 from tests.sweep.support import TWO_ROWS, small_grid
 
 RUNNABLE = [known.name for known in RECIPES if known.refusal is None]

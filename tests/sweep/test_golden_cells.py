@@ -10,7 +10,7 @@ import pytest
 from core.health.arms import Arm
 from core.sweep import canonical, engine
 from core.sweep.canonical import ENGINE, engine_version
-from core.sweep.quantities import split_numbers
+from core.sweep.results import split_numbers
 from tests.sweep.golden_cells import PLACE, RUNNABLE, computed, differences
 
 

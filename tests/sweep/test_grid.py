@@ -12,8 +12,8 @@ from core.decoder.config import DecoderConfig
 from core.errors import BudgetError, ConfigError, DepthscopeError, RecipeError, SweepError
 from core.health.band import Band
 from core.recipes.catalogue import recipe
+from core.sweep.cells import cell_keys
 from core.sweep.grid import GridArm, SweepGrid
-from core.sweep.keys import cell_keys
 from core.sweep.ranges import seeds_or_range
 from tests.sweep.support import TWO_ROWS, small_grid
 

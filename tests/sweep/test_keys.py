@@ -13,8 +13,8 @@ from core.decoder.config import DecoderConfig
 from core.health.band import Band
 from core.recipes.catalogue import recipe
 from core.sweep.canonical import engine_version
+from core.sweep.cells import cell_keys, law_digest
 from core.sweep.grid import SweepGrid
-from core.sweep.keys import cell_keys, law_digest
 from tests.sweep.support import TWO_ROWS, small_grid
 
 SEEDS = (0, 17, 2**64 - 1)
@@ -68,7 +68,7 @@ def test_what_does_not_decide_them_leaves_the_key() -> None:
 def test_a_recipe_changed_under_its_name_has_other_cells(monkeypatch: pytest.MonkeyPatch) -> None:
     before = keys(small_grid())
     shallower = replace(recipe("gpt2"), laws=recipe("lingua-global").laws)
-    monkeypatch.setattr("core.sweep.keys.recipe", lambda name: shallower)
+    monkeypatch.setattr("core.sweep.cells.recipe", lambda name: shallower)
     law_digest.cache_clear()
     assert not set(before) & set(keys(small_grid()))
     law_digest.cache_clear()

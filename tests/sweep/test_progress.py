@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from core.sweep import progress
-from core.sweep.cost import SweepEstimate
+from core.sweep.plan import SweepEstimate
 from core.sweep.progress import Progress
 
 

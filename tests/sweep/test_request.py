@@ -14,8 +14,7 @@ from core.decoder.base_draw import Distribution
 from core.decoder.config import Budget, DecoderConfig
 from core.errors import DepthscopeError
 from core.sweep.grid import SweepGrid
-from core.sweep.request import SweepRequest, side_by_side
-from core.sweep.tokens import uniform_batch
+from core.sweep.request import SweepRequest, side_by_side, uniform_batch
 
 REQUESTS = [
     SweepRequest(),

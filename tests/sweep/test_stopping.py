@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from core.sweep.stopping import Stopped, stoppable
+from core.sweep.process import Stopped, stoppable
 from tests.sweep.support import start
 from tests.sweep.test_interruption import LONG, assert_gone, children_of, wait_for_cells
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from core.errors import BatchError, ConfigError
-from core.sweep.tokens import uniform_batch
+from core.sweep.request import uniform_batch
 
 MASK = 2**64 - 1
 

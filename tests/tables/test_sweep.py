@@ -19,9 +19,9 @@ from core.figures.sweep import TITLES, difference_figure, distribution_figure, r
 from core.health.band import Band
 from core.sweep.grid import SweepGrid
 from core.sweep.interactive import InteractiveSweep
+from core.sweep.request import uniform_batch
 from core.sweep.run import SweepRun
 from core.sweep.store import Store
-from core.sweep.tokens import uniform_batch
 from core.tables.sweep import (
     STATISTICS,
     address_table,

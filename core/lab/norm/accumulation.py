@@ -7,17 +7,12 @@ unit squares stalls near 256. Squares past 65504 leave float16.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-from ...figures.chart import Chart, Line
-from ..experiment import Experiment, Pictures, Result
-from ..options import number, whole
-from ..view import TableView, rounded
+from ..kit import Chart, Experiment, Line, Pictures, Result, TableView, number, rounded, whole
 from .row import DTYPES, LONG_ROW, OUTSIDE, ROW, LongRowOptions, long_row_subject
 
 if TYPE_CHECKING:
@@ -26,7 +21,6 @@ if TYPE_CHECKING:
 COLUMNS = ["row_dtype", "accumulator", "elements", "sum", "exact_sum"]
 
 
-@dataclass(frozen=True, kw_only=True)
 class AccumulationOptions(LongRowOptions):
     """A row and a factor on it."""
 
@@ -117,14 +111,6 @@ def _pictures(result: Result) -> Pictures:
     }  # fmt: skip
 
 
-def _accumulation_reading(found: Mapping[str, Any]) -> str:
-    own, wide = found["relative_error[bfloat16 in bfloat16]"], found["relative_error[bfloat16 in float32]"]
-    return (
-        f"A bfloat16 row added up in bfloat16 misses its sum of squares by {rounded(own)} of it; added up in float32 "
-        f"by {rounded(wide)}."
-    )
-
-
 EXPERIMENT = Experiment(
     title="Sums in low precision",
     label="Low precision",
@@ -140,7 +126,11 @@ EXPERIMENT = Experiment(
     ),
     formulas=(r"s\leftarrow\operatorname{round}(s+x_i^2)",),
     subject=lambda options: f"{long_row_subject(options)}, times {options.factor:g}",
-    reading=_accumulation_reading,
+    reading=lambda found: (
+        "A bfloat16 row added up in bfloat16 misses its sum of squares by "
+        f"{rounded(found['relative_error[bfloat16 in bfloat16]'])} of it; added up in float32 by "
+        f"{rounded(found['relative_error[bfloat16 in float32]'])}."
+    ),
     draw=_pictures,
     tables={
         "results": TableView(

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from ...decoder.splitmix64 import FloatArray
+from ..kit import FloatArray
 from .law import RowNorm
 
 # Powers of ten from and to which a row is scaled, and how many steps lie between.

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pandas as pd
 
-from ...figures.chart import Chart, Line
-from ..experiment import Experiment, Pictures, Result
-from ..moments import rms
-from ..options import choice, number
-from ..view import TableView, rounded
+from ..kit import Chart, Experiment, Line, Pictures, Result, TableView, choice, number, rms, rounded
 from .epsilon import MOMENT_NORMS, ROOT_AXIS, SHARE_AXIS, scales
 from .law import RowNorm
 from .row import ROW, RowOptions, norm_kind, row_subject
 
 
-@dataclass(frozen=True, kw_only=True)
 class EpsilonPlacementOptions(RowOptions):
     """A row, a norm with a moment, and epsilon."""
 

@@ -16,8 +16,7 @@ from typing import Literal
 
 import numpy as np
 
-from ...decoder.splitmix64 import FloatArray
-from ...errors import UndefinedNorm
+from ..kit import FloatArray, UndefinedNorm
 
 NormKind = Literal["layernorm", "rmsnorm", "prmsnorm", "scalenorm", "dyt"]
 NORMS: tuple[NormKind, ...] = ("layernorm", "rmsnorm", "prmsnorm", "scalenorm", "dyt")

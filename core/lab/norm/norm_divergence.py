@@ -5,15 +5,10 @@ sqrt(1 + mean^2 / (variance + epsilon)).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pandas as pd
 
-from ...figures.chart import Chart, Line
-from ..experiment import Experiment, Pictures, Result
-from ..options import number
-from ..view import TableView, rounded
+from ..kit import Chart, Experiment, Line, Pictures, Result, TableView, number, rounded
 from .law import RowNorm
 from .row import ROW, RowOptions, row_subject
 
@@ -21,7 +16,6 @@ POINTS = 81
 REACH = 4.0
 
 
-@dataclass(frozen=True, kw_only=True)
 class NormDivergenceOptions(RowOptions):
     """A row whose mean is moved."""
 

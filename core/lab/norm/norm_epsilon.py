@@ -7,25 +7,28 @@ size, so inputs below sqrt(epsilon) are shrunk instead of blown up.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from ...errors import UndefinedNorm
-from ...figures.chart import Chart, Line
-from ..experiment import Experiment, Pictures, Result
-from ..moments import rms
-from ..options import choice, number
-from ..published import Printed, cell
-from ..view import TableView
+from ..kit import (
+    Chart,
+    Experiment,
+    Line,
+    Pictures,
+    Printed,
+    Result,
+    TableView,
+    UndefinedNorm,
+    cell,
+    choice,
+    number,
+    rms,
+)
 from .epsilon import MOMENT_NORMS, ROOT_AXIS, SHARE_AXIS, scales
 from .row import ROW, NormOptions, norm_subject
 
 
-@dataclass(frozen=True, kw_only=True)
 class NormEpsilonOptions(NormOptions):
     """A row, a norm with a moment, and the factor that makes the row small."""
 
@@ -81,11 +84,6 @@ def _pictures(result: Result) -> Pictures:
     )}  # fmt: skip
 
 
-def _epsilon_reading(found: Mapping[str, Any]) -> str:
-    flat = found["constant_row_refusal"] or "The constant row is answered without a division by 0."
-    return f"This row leaves the norm at {found['share_of_full_size']:.2%} of its full size. {flat}"
-
-
 EXPERIMENT = Experiment(
     title="Epsilon's two jobs",
     label="Epsilon",
@@ -100,7 +98,10 @@ EXPERIMENT = Experiment(
     ),
     formulas=(r"\text{share of full size}=\sqrt{\frac{s}{s+\varepsilon}}",),
     subject=lambda options: f"{norm_subject(options)}, times {options.factor:g}",
-    reading=_epsilon_reading,
+    reading=lambda found: (
+        f"This row leaves the norm at {found['share_of_full_size']:.2%} of its full size. "
+        f"{found['constant_row_refusal'] or 'The constant row is answered without a division by 0.'}"
+    ),
     draw=_pictures,
     tables={
         "output": TableView(

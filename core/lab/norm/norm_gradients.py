@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pandas as pd
 
-from ...errors import LabError
-from ...figures.chart import Chart, Line
-from ..experiment import Experiment, Pictures, Result
-from ..options import numbers, whole
-from ..view import TableView, closeness, plural
+from ..kit import Chart, Experiment, LabError, Line, Pictures, Result, TableView, closeness, numbers, plural, whole
 from .law import STEP, central_difference
 from .row import MAX_WIDTH, NORM, OVER_FEATURES, ROW, NormOptions, norm_subject
 
 
-@dataclass(frozen=True, kw_only=True)
 class NormGradientsOptions(NormOptions):
     """Rows, a norm, and the gradient that arrives at its output."""
 

@@ -4,24 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from ...decoder.splitmix64 import FloatArray
-from ...figures.matrix import Matrix, grid
-from ..experiment import Experiment, Pictures, Result
-from ..moments import rms
-from ..options import number
-from ..view import TableView, rounded
+from ..kit import Experiment, FloatArray, Matrix, Pictures, Result, TableView, grid, number, rms, rounded
 from .law import NORMS, RowNorm
 from .row import ROW, RowOptions, row_subject
 
 Change = Callable[[FloatArray], FloatArray]
 
 
-@dataclass(frozen=True, kw_only=True)
 class NormInvariancesOptions(RowOptions):
     """A row and what is done to it before the norm."""
 

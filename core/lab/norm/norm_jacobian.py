@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pandas as pd
 
-from ...decoder.splitmix64 import FloatArray
-from ...figures.chart import Chart, Line
-from ...figures.matrix import Matrix, grid
-from ..experiment import Experiment, Pictures, Result
-from ..options import number
-from ..view import TableView, closeness, rounded
+from ..kit import (
+    Chart,
+    Experiment,
+    FloatArray,
+    Line,
+    Matrix,
+    Pictures,
+    Result,
+    TableView,
+    closeness,
+    grid,
+    number,
+    rounded,
+)
 from .law import STEP, RowNorm, central_difference
 from .row import NORM, ROW, NormOptions, norm_subject
 
 
-@dataclass(frozen=True, kw_only=True)
 class NormJacobianOptions(NormOptions):
     """A row, a norm, and the step of the difference."""
 

@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from ...decoder.splitmix64 import FloatArray
-from ...figures.chart import Chart, Line
-from ..experiment import Experiment, Pictures, Result
-from ..moments import rms
-from ..published import Printed, cell, scalar
-from ..view import TableView, rounded
+from ..kit import Chart, Experiment, FloatArray, Line, Pictures, Printed, Result, TableView, cell, rms, rounded, scalar
 from .law import RowNorm
 from .row import NORM, OVER_FEATURES, ROW, NormOptions, norm_subject
 
 MOMENT_NAMES = {"layernorm": "variance", "rmsnorm": "mean square", "prmsnorm": "partial mean square"}
 
 
-@dataclass(frozen=True, kw_only=True)
-class NormStepsOptions(NormOptions):
-    """A row and a norm."""
-
-
-def norm_steps(options: NormStepsOptions) -> Result:
+def norm_steps(options: NormOptions) -> Result:
     """Moments of the row and of the output. Table: `steps`, one row per step and coordinate (index -1 for a scalar)."""
     x, law = options.row(), options.law()
     output = law(x)

@@ -9,17 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-from ...errors import LabError
-from ...figures.chart import Chart, Line
-from ..experiment import Experiment, Pictures, Result
-from ..options import whole
-from ..view import TableView, plural, rounded
+from ..kit import Chart, Experiment, LabError, Line, Pictures, Result, TableView, plural, rounded, whole
 from .row import DTYPES, LONG_ROW, OUTSIDE, ROW, LongRowOptions, long_row_subject
 
 if TYPE_CHECKING:
@@ -28,7 +23,6 @@ if TYPE_CHECKING:
 MAX_WIDTH = 4096
 
 
-@dataclass(frozen=True, kw_only=True)
 class OnePassOptions(LongRowOptions):
     """A row to which offsets 0, 1, 10, 100, ... are added."""
 
@@ -135,16 +129,6 @@ def _pictures(result: Result) -> Pictures:
     return found
 
 
-def _one_pass_reading(found: Mapping[str, Any]) -> str:
-    worst = rounded(found["worst_relative_error[one pass, float32]"])
-    negative = plural(found["negative_variances"], "variance")
-    return (
-        f"In float32 one pass errs by up to {worst} of the variance, two passes by up to "
-        f"{rounded(found['worst_relative_error[two passes, float32]'])}; {negative} came "
-        "out negative."
-    )
-
-
 EXPERIMENT = Experiment(
     title="One-pass moments",
     label="One pass",
@@ -162,8 +146,12 @@ EXPERIMENT = Experiment(
         r"\underbrace{\tfrac1d\textstyle\sum x^2-\bigl(\tfrac1d\sum x\bigr)^2}_{\text{one pass}}\qquad "
         r"\underbrace{\tfrac1d\textstyle\sum(x-\mu)^2}_{\text{two passes}}",
     ),
-    subject=lambda options: long_row_subject(options),
-    reading=_one_pass_reading,
+    subject=long_row_subject,
+    reading=lambda found: (
+        f"In float32 one pass errs by up to {rounded(found['worst_relative_error[one pass, float32]'])} of the "
+        f"variance, two passes by up to {rounded(found['worst_relative_error[two passes, float32]'])}; "
+        f"{plural(found['negative_variances'], 'variance')} came out negative."
+    ),
     draw=_pictures,
     tables={
         "variances": TableView(

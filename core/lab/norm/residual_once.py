@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pandas as pd
 
-from ...figures.chart import Chart, Line
-from ..experiment import Experiment, Pictures, Result
-from ..moments import rms
-from ..options import Options, number, seed, whole
-from ..view import TableView, plural, rounded
+from ..kit import (
+    Chart,
+    Experiment,
+    Line,
+    Options,
+    Pictures,
+    Result,
+    TableView,
+    number,
+    plural,
+    rms,
+    rounded,
+    seed,
+    whole,
+)
 from .row import OVER_FEATURES
 
 
-@dataclass(frozen=True, kw_only=True)
 class ResidualOnceOptions(Options):
     """A branch whose output is a sum of one part a rank, and the stream it is added to."""
 
@@ -56,11 +63,6 @@ def _pictures(result: Result) -> Pictures:
     return {"states": Chart(title="The state after the reduction", lines=lines, y_title="state", **OVER_FEATURES)}
 
 
-def _once_subject(options: ResidualOnceOptions) -> str:
-    ranks = plural(options.ranks, "rank")
-    return f"{ranks}, d = {options.width}, branch RMS {options.branch_spread:g}, seed {options.seed}"
-
-
 EXPERIMENT = Experiment(
     title="A residual added once or on every rank",
     label="Add once",
@@ -71,7 +73,10 @@ EXPERIMENT = Experiment(
         "is added once a rank; all shapes still fit."
     ),
     formulas=(r"\text{right:}\quad x+\sum_r u_r", r"\text{wrong:}\quad\sum_r(x+u_r)=P\,x+\sum_r u_r"),
-    subject=_once_subject,
+    subject=lambda options: (
+        f"{plural(options.ranks, 'rank')}, d = {options.width}, branch RMS {options.branch_spread:g}, "
+        f"seed {options.seed}"
+    ),
     reading=lambda found: (
         f"Added on every rank the shortcut counts {rounded(found['shortcut_multiplier'])} times: the state has RMS "
         f"{rounded(found['every_rank_rms'])} instead of {rounded(found['once_rms'])}."

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 
-from ...decoder.splitmix64 import FloatArray
-from ...errors import LabError
 from ..decoder_source import DECODER, READ, DecoderOptions, decoder_tape
-from ..options import choice, number, numbers, rows, whole
-from ..view import plural
+from ..kit import FloatArray, LabError, choice, number, numbers, plural, rows, whole
 from .law import NORMS, NormKind, RowNorm
 
 EXAMPLE = ((4.0, -2.0, 6.0, 4.0),)
@@ -31,7 +27,6 @@ DTYPES = ("float64", "float32", "float16", "bfloat16")
 OUTSIDE = "A value outside its type's range is null: float16 ends at 65504."
 
 
-@dataclass(frozen=True, kw_only=True)
 class RowOptions(DecoderOptions):
     """Rows `x`, or where `source` is `decoder` the valid rows of one residual site of the decoder described."""
 
@@ -79,7 +74,6 @@ class RowOptions(DecoderOptions):
         return np.asarray(self.all_rows()[self.looked_at])
 
 
-@dataclass(frozen=True, kw_only=True)
 class LongRowOptions(RowOptions):
     """A row that may also be drawn, for what only shows on long rows."""
 
@@ -97,7 +91,6 @@ class LongRowOptions(RowOptions):
         return np.random.default_rng(self.seed).standard_normal(self.drawn_width)
 
 
-@dataclass(frozen=True, kw_only=True)
 class NormOptions(RowOptions):
     """Rows and one norm."""
 

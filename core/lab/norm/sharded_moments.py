@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
-from ...decoder.splitmix64 import FloatArray
-from ...errors import LabError
-from ...figures.chart import Chart, Line
-from ..experiment import Experiment, Pictures, Result
-from ..options import choice, number, whole
-from ..view import TableView, plural, rounded
+from ..kit import (
+    Chart,
+    Experiment,
+    FloatArray,
+    LabError,
+    Line,
+    Pictures,
+    Result,
+    TableView,
+    choice,
+    number,
+    plural,
+    rounded,
+    whole,
+)
 from .law import RowNorm
 from .row import OVER_FEATURES, ROW, RowOptions, norm_kind, row_subject
 
 
-@dataclass(frozen=True, kw_only=True)
 class ShardedMomentsOptions(RowOptions):
     """A row whose features are split over ranks in order, as evenly as they go."""
 

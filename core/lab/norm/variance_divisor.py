@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pandas as pd
 
-from ...figures.chart import Chart, Line
-from ..experiment import Experiment, Pictures, Result
-from ..moments import rms
-from ..options import number
-from ..view import TableView, rounded
+from ..kit import Chart, Experiment, Line, Pictures, Result, TableView, number, rms, rounded
 from .law import RowNorm
 from .row import OVER_FEATURES, ROW, RowOptions, row_subject
 
 
-@dataclass(frozen=True, kw_only=True)
 class VarianceDivisorOptions(RowOptions):
     """A row for LayerNorm with either divisor."""
 

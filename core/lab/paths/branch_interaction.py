@@ -6,21 +6,26 @@ Parallel: both branches at the block's input. They differ by J_M J_A and by the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pandas as pd
 
-from ...decoder.splitmix64 import FloatArray
-from ...errors import LabError
-from ...figures.chart import Chart, Line
 from ..decoder_source import DECODER, decoder_subject
-from ..experiment import Experiment, Pictures, Result
-from ..view import TableView, closeness, rounded
+from ..kit import (
+    Chart,
+    Experiment,
+    FloatArray,
+    LabError,
+    Line,
+    Pictures,
+    Result,
+    TableView,
+    closeness,
+    rounded,
+    spectral_norm,
+)
 from .options import NORM_AXIS, JacobianOptions, refuse_norm_after, shortcut_of
 
 
-@dataclass(frozen=True, kw_only=True)
 class BranchInteractionOptions(JacobianOptions):
     """The decoder; its graph must add attention and feed-forward in turn, with nothing after the addition."""
 
@@ -65,8 +70,6 @@ def _terms(first: FloatArray, second: FloatArray, at_input: FloatArray, a1: floa
 
     `a1` and `a2` are the shortcuts; `identity_error` is what the difference has beside interaction and shift.
     """
-    from .jacobians import spectral_norm
-
     identity = np.eye(len(first))
     attention, feed_forward, unshifted = first - a1 * identity, second - a2 * identity, at_input - a2 * identity
     sequential, interaction = second @ first, feed_forward @ attention

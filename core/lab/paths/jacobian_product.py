@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from ...decoder.splitmix64 import FloatArray
-from ...figures.chart import Chart, Line
 from ..decoder_source import DECODER, decoder_subject
-from ..experiment import Experiment, Pictures, Result
-from ..view import TableView, closeness, rounded
+from ..kit import (
+    Chart,
+    Experiment,
+    FloatArray,
+    Line,
+    Pictures,
+    Result,
+    TableView,
+    closeness,
+    ordered_product,
+    rounded,
+    spectral_norm,
+)
 from .options import NORM_AXIS, JacobianOptions
 
 
-@dataclass(frozen=True, kw_only=True)
-class JacobianProductOptions(JacobianOptions):
-    """The decoder whose blocks are differentiated."""
-
-
-def jacobian_product(options: JacobianProductOptions) -> Result:
+def jacobian_product(options: JacobianOptions) -> Result:
     """dx_L / dx_0 as J_{L-1} ... J_0. Tables: `singular_values` a factor, `bound` after every block."""
     import torch  # the adjoints that the product must carry back
 
-    from .jacobians import ordered_product, path_jacobians, spectral_norm
+    from .jacobians import path_jacobians
 
     paths = path_jacobians(options)
     blocks = paths.blocks
@@ -64,8 +67,6 @@ def jacobian_product(options: JacobianProductOptions) -> Result:
 
 def _bounds(blocks: Sequence[FloatArray]) -> pd.DataFrame:
     """Norm of every block, product of the norms so far, and norm of the product so far."""
-    from .jacobians import spectral_norm
-
     partial, bound, rows = np.eye(len(blocks[0])), 1.0, []
     for index, factor in enumerate(blocks):
         partial, norm = factor @ partial, spectral_norm(factor)

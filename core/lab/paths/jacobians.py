@@ -6,19 +6,18 @@ forward, and one reverse pass with the identity as upstream gradients gives the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 
 from ...decoder.attention import AttentionGeometry, Carry
 from ...decoder.forward_pass import step
 from ...decoder.graph import Addition, Graph
-from ...decoder.splitmix64 import FloatArray
 from ...decoder.tape import Tape
 from ...decoder.weights import WeightProvider
 from ..decoder_source import DecoderOptions, decoder_tape, decoder_weights
+from ..kit import FloatArray
+from ..moments import ordered_product
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -29,14 +28,10 @@ class PathJacobians:
     graph: Graph
     additions: tuple[tuple[FloatArray, ...], ...]
 
-    def block(self, block: int) -> FloatArray:
-        """Derivative of a block's output with respect to its input: its additions' product, last one leftmost."""
-        return ordered_product(self.additions[block])
-
     @property
     def blocks(self) -> tuple[FloatArray, ...]:
-        """Every block's Jacobian, first block first."""
-        return tuple(self.block(block) for block in range(len(self.additions)))
+        """Derivative of every block's output with respect to its input: its additions' product, last one leftmost."""
+        return tuple(map(ordered_product, self.additions))
 
 
 def path_jacobians(options: DecoderOptions) -> PathJacobians:
@@ -45,14 +40,12 @@ def path_jacobians(options: DecoderOptions) -> PathJacobians:
     graph = options.graph()
     tape = decoder_tape(options)
     geometry = AttentionGeometry.of(weights.config, options.batch(), tape.states[0])
-    found, site = [], 0
-    for block, additions in enumerate(graph.blocks):
-        parts = []
-        for addition in additions:
-            parts.append(addition_jacobian(addition, block, tape.states[site].detach(), weights, geometry))
-            site += 1
-        found.append(tuple(parts))
-    return PathJacobians(tape=tape, graph=graph, additions=tuple(found))
+    states = iter(tape.states)
+    found = tuple(
+        tuple(addition_jacobian(addition, block, next(states).detach(), weights, geometry) for addition in additions)
+        for block, additions in enumerate(graph.blocks)
+    )
+    return PathJacobians(tape=tape, graph=graph, additions=found)
 
 
 def addition_jacobian(
@@ -66,16 +59,3 @@ def addition_jacobian(
     (rows,) = torch.autograd.grad(output, copies, upstream)
     matrix: FloatArray = rows.reshape(size, size).numpy()
     return matrix
-
-
-def ordered_product(factors: Sequence[FloatArray]) -> FloatArray:
-    """J_k ... J_2 J_1 for factors given first to last."""
-    product = np.eye(len(factors[0]))
-    for factor in factors:
-        product = factor @ product
-    return product
-
-
-def spectral_norm(matrix: FloatArray) -> float:
-    """Largest singular value."""
-    return float(np.linalg.norm(matrix, 2))

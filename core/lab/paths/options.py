@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ...decoder.graph import Addition
-from ...decoder.splitmix64 import FloatArray
-from ...errors import LabError
 from ..decoder_source import DecoderOptions
+from ..kit import FloatArray, LabError
 
 MAX_STATE = 256
 # Blocks times squared entries: the work of all Jacobians together.
@@ -15,7 +12,6 @@ MAX_WORK = 2**20
 NORM_AXIS = "spectral norm"
 
 
-@dataclass(frozen=True, kw_only=True)
 class JacobianOptions(DecoderOptions):
     """A decoder whose row has at most 256 entries in all."""
 

@@ -5,14 +5,9 @@ Counts of full tensors, as if every operand came from and went to main memory; a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pandas as pd
 
-from ...figures.chart import Chart, Line
-from ..experiment import Experiment, Pictures, Result
-from ..options import Options, choice, whole
-from ..view import TableView, plural, rounded
+from ..kit import Chart, Experiment, Line, Options, Pictures, Result, TableView, choice, plural, rounded, whole
 
 DTYPE_BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2, "float8": 1}
 MEBIBYTE = 2**20
@@ -24,7 +19,6 @@ PARAMETERS = {"rmsnorm": 1, "layernorm": 2}
 Items = dict[str, tuple[int, int]]
 
 
-@dataclass(frozen=True, kw_only=True)
 class ResidualLedgerOptions(Options):
     """A batch of B rows of S positions, d features each."""
 
@@ -123,11 +117,6 @@ def _pictures(result: Result) -> Pictures:
     )}  # fmt: skip
 
 
-def _ledger_subject(options: ResidualLedgerOptions) -> str:
-    blocks = plural(options.blocks, "block")
-    return f"{options.batch} x {options.positions} x {options.width}, {options.dtype}, L = {blocks}"
-
-
 EXPERIMENT = Experiment(
     title="The residual state's ledger",
     label="Ledger",
@@ -141,7 +130,10 @@ EXPERIMENT = Experiment(
         r"\text{elements}=B\,S\,d",
         r"\text{two reads, one write}=3\,B\,S\,d\cdot\text{bytes}",
     ),
-    subject=_ledger_subject,
+    subject=lambda options: (
+        f"{options.batch} x {options.positions} x {options.width}, {options.dtype}, "
+        f"L = {plural(options.blocks, 'block')}"
+    ),
     reading=lambda found: (
         f"The residual state has {found['elements']:,} elements, {rounded(found['state_mebibytes'])} MiB; one unfused "
         f"addition moves {rounded(found['unfused_addition_mebibytes'])} MiB, and a block keeps "

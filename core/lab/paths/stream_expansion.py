@@ -7,20 +7,15 @@ different states, so this is an account and no linear model.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from ...figures.chart import Chart, Line
 from ..decoder_source import DECODER, DecoderOptions, decoder_subject, decoder_tape
-from ..experiment import Experiment, Pictures, Result
-from ..moments import rms
-from ..view import TableView, closeness, rounded
+from ..kit import Chart, Experiment, Line, Pictures, Result, TableView, closeness, rms, rounded
 from .options import kept, refuse_norm_after, shortcut_of
 
 
-@dataclass(frozen=True, kw_only=True)
 class StreamExpansionOptions(DecoderOptions):
     """The decoder whose last state is taken apart."""
 

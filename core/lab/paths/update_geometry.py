@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from ...decoder.splitmix64 import FloatArray
-from ...figures.chart import Chart, Line
 from ..decoder_source import DECODER, DecoderOptions, decoder_subject, decoder_tape
-from ..experiment import Experiment, Pictures, Result
+from ..kit import Chart, Experiment, FloatArray, Line, Pictures, Result, TableView, closeness, rounded
 from ..signal.variance_identity import ADDITION_AXIS, COSINES
-from ..view import TableView, closeness, rounded
 from .options import kept
 
 
-@dataclass(frozen=True, kw_only=True)
-class UpdateGeometryOptions(DecoderOptions):
-    """The decoder whose updates are measured."""
-
-
-def update_geometry(options: UpdateGeometryOptions) -> Result:
+def update_geometry(options: DecoderOptions) -> Result:
     """rho = |u| / |x|, cosine c and growth |x + u|^2 / |x|^2 = 1 + rho^2 + 2 rho c. Tables: `rows`, `pooled`.
 
     x is the shortcut term, u what the addition adds to it, all branches of an addition together.

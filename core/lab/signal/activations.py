@@ -14,7 +14,6 @@ from types import MappingProxyType
 import numpy as np
 
 from ...decoder.splitmix64 import FloatArray
-from ..zero_symmetry import silu, silu_derivative
 
 Elementwise = Callable[[FloatArray], FloatArray]
 
@@ -51,6 +50,17 @@ def sigmoid_slope(z: FloatArray) -> FloatArray:
     return tail / np.square(1.0 + tail)
 
 
+def silu(z: FloatArray) -> FloatArray:
+    """z sigmoid(z), elementwise."""
+    return z * sigmoid(z)
+
+
+def silu_slope(z: FloatArray) -> FloatArray:
+    """s + z s (1 - s) with s = sigmoid(z), elementwise; 1/2 at zero."""
+    gate = sigmoid(z)
+    return gate + z * gate * sigmoid(-z)
+
+
 def gelu(z: FloatArray) -> FloatArray:
     """z Phi(z) with the exact normal distribution function, elementwise."""
     return z * _phi(z)
@@ -79,7 +89,7 @@ ACTIVATIONS: Mapping[str, Activation] = MappingProxyType(
         "relu": Activation(lambda z: np.maximum(z, 0.0), lambda z: (z > 0).astype(np.float64), halves=True),
         "tanh": Activation(np.tanh, lambda z: 1.0 - np.square(np.tanh(z))),
         "sigmoid": Activation(sigmoid, sigmoid_slope),
-        "silu": Activation(silu, silu_derivative),
+        "silu": Activation(silu, silu_slope),
         "gelu": Activation(gelu, gelu_slope),
     }
 )

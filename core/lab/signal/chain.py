@@ -3,20 +3,34 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from ...decoder.progress import Told, counted, silent
-from ...decoder.splitmix64 import FloatArray
-from ...errors import LabError
-from ...figures.chart import Chart, Line
-from ..experiment import Experiment, Pictures, Result
+from ..kit import (
+    Chart,
+    Experiment,
+    FloatArray,
+    LabError,
+    Line,
+    Options,
+    Pictures,
+    Printed,
+    Result,
+    TableView,
+    Told,
+    choice,
+    consecutive,
+    counted,
+    near,
+    number,
+    rounded,
+    scalar,
+    seed,
+    silent,
+    whole,
+)
 from ..norm.law import NormKind, RowNorm
-from ..options import Options, choice, consecutive, number, seed, whole
-from ..published import Printed, near, scalar
-from ..view import TableView, rounded
 from .activations import ACTIVATIONS
 from .chain_engine import LAYER_AXIS, RMS_AXIS, Chain, ChainSizes, Weights
 
@@ -35,7 +49,6 @@ SPREADS: dict[str, tuple[float | None, bool]] = {
 EPSILON = 1e-6
 
 
-@dataclass(frozen=True, kw_only=True)
 class ChainOptions(Options):
     """Layers of one width without bias; weights have mean 0 and the variance of `spread`."""
 

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...decoder.splitmix64 import FloatArray
-from ..moments import rms
+from ..kit import FloatArray, rms
 from ..norm.law import RowNorm
 from .activations import Activation
 

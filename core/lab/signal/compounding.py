@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from ...figures.chart import Chart, Line
-from ..experiment import Experiment, Pictures, Result
-from ..options import Options, number, whole
-from ..published import Printed, cell
-from ..view import TableView, rounded
+from ..kit import Chart, Experiment, Line, Options, Pictures, Printed, Result, TableView, cell, number, rounded, whole
 
 # Gain and layers of the published table: a 10% excess over Qwen2.5-1.5B's 56 branches and over 50 amplifiers, a 10%
 # loss, weights of spread 1 at width 512, half the right spread, and the sigmoid's steepest slope.
 PUBLISHED = ((1.1, 56), (1.1, 50), (0.9, 50), (math.sqrt(512), 50), (0.5, 50), (0.25, 50))
 
 
-@dataclass(frozen=True, kw_only=True)
 class CompoundingOptions(Options):
     """A gain and a depth."""
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 
 from ..decoder_source import DECODER, DecoderOptions, decoder_subject, decoder_tape
-from ..experiment import Experiment, Result
-from ..view import TableView, closeness, rounded
+from ..kit import Experiment, Result, Summary, TableView, closeness, rounded
 from .variance_identity import (
     IDENTITY,
     IDENTITY_TITLES,
@@ -21,12 +18,7 @@ from .variance_identity import (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class DecoderVarianceOptions(DecoderOptions):
-    """The decoder whose additions are measured."""
-
-
-def decoder_variance(options: DecoderVarianceOptions) -> Result:
+def decoder_variance(options: DecoderOptions) -> Result:
     """Terms of the identity at every addition, pooled over valid positions and features. Table: `additions`."""
     table = identity_table(_additions(options))
     last = table.iloc[-1]
@@ -46,7 +38,7 @@ def decoder_variance(options: DecoderVarianceOptions) -> Result:
     )
 
 
-def _additions(options: DecoderVarianceOptions) -> Iterator[tuple[str, float, VarianceIdentity]]:
+def _additions(options: DecoderOptions) -> Iterator[tuple[str, float, VarianceIdentity]]:
     from ...decoder.valid import select_valid
 
     tape = decoder_tape(options)
@@ -60,7 +52,7 @@ def _additions(options: DecoderVarianceOptions) -> Iterator[tuple[str, float, Va
         yield tape.labels[site], shortcut, VarianceIdentity.of(stream, gained)
 
 
-def _decoder_reading(found: Mapping[str, Any]) -> str:
+def _decoder_reading(found: Summary) -> str:
     if found["final_variance_if_independent"] != found["final_variance_if_independent"]:
         return (
             f"A norm follows every addition, so no variance is handed on; the largest correlation of stream and branch "

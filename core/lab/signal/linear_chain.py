@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from ..experiment import Experiment, Result
+from ..kit import Experiment, Printed, Result, choice, scalar
 from ..norm.law import RowNorm
-from ..options import choice
-from ..published import Printed, scalar
 from .published_chains import (
     PublishedOptions,
     case_pictures,
@@ -24,7 +20,6 @@ from .published_chains import (
 NORM_EPSILON = 0.0
 
 
-@dataclass(frozen=True, kw_only=True)
 class LinearChainOptions(PublishedOptions):
     """The linear chain; with a norm it is the chain that is reset after every layer."""
 

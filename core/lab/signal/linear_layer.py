@@ -8,27 +8,33 @@ Var(y) = m^2 d t^2 + sigma^2 (c (d t^2 + d^2 a^2) + (1 - c) d (a^2 + t^2)).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ...decoder.splitmix64 import FloatArray
-from ...figures.chart import Chart, Line
-from ..experiment import Experiment, Pictures, Result
-from ..moments import covariance
-from ..options import Options, number, seed, whole
-from ..view import TableView, rounded
+from ..kit import (
+    Chart,
+    Experiment,
+    FloatArray,
+    Line,
+    Options,
+    Pictures,
+    Result,
+    Summary,
+    TableView,
+    covariance,
+    number,
+    rounded,
+    seed,
+    whole,
+)
 
 BINS = 41
 # Relative room at both ends of a histogram, far above rounding and far below a bin.
 EDGE = 1e-9
 
 
-@dataclass(frozen=True, kw_only=True)
 class LinearLayerOptions(Options):
     """One layer y = W x over many inputs; spreads are standard deviations."""
 
@@ -141,7 +147,7 @@ def _pictures(result: Result) -> Pictures:
     }  # fmt: skip
 
 
-def _linear_layer_reading(found: Mapping[str, Any]) -> str:
+def _linear_layer_reading(found: Summary) -> str:
     share = rounded(found["measured_over_rule"])
     if found["rule_holds"]:
         return f"The rule's premises hold: the measured variance is {share} of what it says."

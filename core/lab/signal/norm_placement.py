@@ -8,19 +8,32 @@ writer's gradient. Theory (Xiong et al. 2020, Theorem 1): no dependence on depth
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from ...decoder.progress import Told, counted, silent
-from ...errors import LabError
-from ...figures.chart import Chart, Line
-from ..experiment import Experiment, Pictures, Result
-from ..moments import slope
-from ..options import Options, consecutive, seed, whole, wholes
-from ..published import Printed, scalar
-from ..view import TableView, plural, rounded
+from ..kit import (
+    Chart,
+    Experiment,
+    LabError,
+    Line,
+    Options,
+    Pictures,
+    Printed,
+    Result,
+    TableView,
+    Told,
+    consecutive,
+    counted,
+    plural,
+    rounded,
+    scalar,
+    seed,
+    silent,
+    slope,
+    whole,
+    wholes,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -32,7 +45,6 @@ PLACEMENTS = ("post-norm", "pre-norm")
 THEORY = {"post-norm": 0.0, "pre-norm": -0.5}
 
 
-@dataclass(frozen=True, kw_only=True)
 class NormPlacementOptions(Options):
     """Depths of the stacks; a shallower stack is the beginning of a deeper one of the same seed."""
 
@@ -124,11 +136,6 @@ def _pictures(result: Result) -> Pictures:
     )}  # fmt: skip
 
 
-def _placement_subject(options: NormPlacementOptions) -> str:
-    rows = plural(options.rows, "row")
-    return f"d = {options.width}, {rows}, {plural(options.seeds, 'draw')} from seed {options.seed}"
-
-
 EXPERIMENT = Experiment(
     title="Norm placement and the last layer's gradient",
     label="Norm placement",
@@ -144,7 +151,9 @@ EXPERIMENT = Experiment(
         r"\text{post-norm:}\quad x_{l+1}=N\bigl(x_l+f(x_l)\bigr)",
         r"\text{pre-norm:}\quad x_{l+1}=x_l+f\bigl(N(x_l)\bigr)",
     ),
-    subject=_placement_subject,
+    subject=lambda options: (
+        f"d = {options.width}, {plural(options.rows, 'row')}, {plural(options.seeds, 'draw')} from seed {options.seed}"
+    ),
     reading=lambda found: (
         f"Against depth on logarithmic axes the gradient has slope {rounded(found['slope[post-norm]'])} in post-norm "
         f"(theory {found['slope_in_theory[post-norm]']:g}) and {rounded(found['slope[pre-norm]'])} in pre-norm (theory "

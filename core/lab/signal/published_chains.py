@@ -5,20 +5,29 @@ Source: the course text on keeping signals stable. The arithmetic after the draw
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pandas as pd
 
-from ...decoder.splitmix64 import FloatArray
-from ...figures.chart import Chart, Line, Look
-from ..experiment import Pictures, Result
+from ..kit import (
+    Chart,
+    FloatArray,
+    Line,
+    Look,
+    Options,
+    Pictures,
+    Printed,
+    Result,
+    Summary,
+    TableView,
+    cell,
+    plural,
+    rounded,
+    seed,
+    whole,
+)
 from ..norm.law import RowNorm
-from ..options import Options, seed, whole
-from ..published import Printed, cell
-from ..view import TableView, plural, rounded
 from .activations import ACTIVATIONS
 from .chain_engine import LAYER_AXIS, RMS_AXIS, Chain, ChainSizes
 
@@ -28,7 +37,6 @@ PASS_TITLES = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
 class PublishedOptions(Options):
     """Sizes and seed of a published chain; the defaults are its own."""
 
@@ -115,7 +123,7 @@ def _short(case: str) -> str:
     return case.replace("sqrt(d)", "√d")
 
 
-def case_reading(found: Mapping[str, Any]) -> str:
+def case_reading(found: Summary) -> str:
     cases = [name[len("output_rms[") : -1] for name in found if name.startswith("output_rms[")]
     told = [
         f"{case}: output {rounded(found[f'output_rms[{case}]'])}, gradient at the input "

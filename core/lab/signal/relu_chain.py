@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ..experiment import Experiment, Result
-from ..published import Printed, scalar
+from ..kit import Experiment, Printed, Result, scalar
 from .published_chains import (
     PublishedOptions,
     TorchNormals,

@@ -6,16 +6,23 @@ each the same correlation with the input. With correlation 0 the added variance 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pandas as pd
 
-from ...decoder.splitmix64 import FloatArray
-from ...errors import LabError
-from ..experiment import Experiment, Result
-from ..options import Options, choice, number, seed, whole
-from ..view import TableView, closeness, rounded
+from ..kit import (
+    Experiment,
+    FloatArray,
+    LabError,
+    Options,
+    Result,
+    TableView,
+    choice,
+    closeness,
+    number,
+    rounded,
+    seed,
+    whole,
+)
 from .variance_identity import (
     IDENTITY,
     IDENTITY_TITLES,
@@ -27,7 +34,6 @@ from .variance_identity import (
 POWERS = {"1": 0.0, "L^(-1/2)": -0.5, "L^(-1)": -1.0}
 
 
-@dataclass(frozen=True, kw_only=True)
 class ScaledResidualOptions(Options):
     """x <- x + c F_l, l = 1..L, from an input of variance 1."""
 

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pandas as pd
 
-from ...figures.chart import Chart, Line
-from ..experiment import Experiment, Pictures, Result
-from ..options import Options, number
-from ..published import Printed, scalar
-from ..view import TableView, rounded
+from ..kit import Chart, Experiment, Line, Options, Pictures, Printed, Result, TableView, number, rounded, scalar
 from .activations import sigmoid, sigmoid_slope
 
 BIAS = -0.5
 CURVE = 121
 
 
-@dataclass(frozen=True, kw_only=True)
 class SigmoidUnitOptions(Options):
     """The unit sigmoid(w x + b)."""
 

@@ -5,20 +5,14 @@ Source: Gemma Team, "Gemma 2" (2024): cap 50 on attention scores, 30 on final lo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pandas as pd
 
-from ...figures.chart import Chart, Line
-from ..experiment import Experiment, Pictures, Result
-from ..options import Options, number
-from ..view import TableView, rounded
+from ..kit import Chart, Experiment, Line, Options, Pictures, Result, TableView, number, rounded
 
 POINTS = 201
 
 
-@dataclass(frozen=True, kw_only=True)
 class SoftCapOptions(Options):
     """A cap and one logit to look at."""
 

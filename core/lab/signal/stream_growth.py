@@ -8,26 +8,41 @@ at every depth: r_l^2 = s^2 + l * c^2 * that, under independence.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from ...decoder.progress import Told, counted, silent
-from ...errors import LabError
-from ...figures.chart import Chart, Line
-from ..experiment import Experiment, Pictures, Result
-from ..moments import slope
-from ..options import Options, consecutive, flag, number, seed, whole
-from ..published import Printed, cell, near, scalar
-from ..view import TableView, plural, rounded
+from ..kit import (
+    Chart,
+    Experiment,
+    LabError,
+    Line,
+    Options,
+    Pictures,
+    Printed,
+    Result,
+    TableView,
+    Told,
+    cell,
+    consecutive,
+    counted,
+    flag,
+    near,
+    number,
+    plural,
+    rounded,
+    scalar,
+    seed,
+    silent,
+    slope,
+    whole,
+)
 from .activations import ACTIVATIONS
 
 MAX_DRAWS = 2**29
 NORM_EPSILON = 1e-5
 
 
-@dataclass(frozen=True, kw_only=True)
 class StreamGrowthOptions(Options):
     """A toy stack with one feed-forward branch a block."""
 

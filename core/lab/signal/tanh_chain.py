@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from ..experiment import Experiment, Result
-from ..options import number
-from ..published import Printed, scalar
+from ..kit import Experiment, Printed, Result, number, scalar
 from .published_chains import (
     PublishedOptions,
     TorchNormals,
@@ -19,7 +15,6 @@ from .published_chains import (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
 class TanhChainOptions(PublishedOptions):
     """The tanh chain; both cases share their matrices."""
 

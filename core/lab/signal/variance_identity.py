@@ -7,10 +7,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from ...decoder.splitmix64 import FloatArray
-from ...figures.chart import Chart, Line
-from ..experiment import Pictures, Result
-from ..moments import covariance
+from ..kit import Chart, FloatArray, Line, Pictures, Result, covariance
 
 IDENTITY = (
     r"\begin{aligned}\operatorname{Var}(h+cF)={}&\operatorname{Var}(h)+c^2\operatorname{Var}(F)\\"

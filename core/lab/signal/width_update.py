@@ -8,28 +8,41 @@ Source: Yang et al., "Tensor Programs V" (2022), whose rule for hidden matrices 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from ...decoder.progress import Told, counted, silent
-from ...errors import LabError
-from ...figures.chart import Chart, Line
-from ..experiment import Experiment, Pictures, Result
-from ..moments import rms
-from ..options import Options, consecutive, number, seed, whole, wholes
-from ..published import Printed, cell, near
-from ..view import TableView, plural, rounded
+from ..kit import (
+    Chart,
+    Experiment,
+    LabError,
+    Line,
+    Options,
+    Pictures,
+    Printed,
+    Result,
+    Summary,
+    TableView,
+    Told,
+    cell,
+    consecutive,
+    counted,
+    near,
+    number,
+    plural,
+    rms,
+    rounded,
+    seed,
+    silent,
+    whole,
+    wholes,
+)
 
 # Outputs of the random layer that are looked at; their RMS scatters by 1 / sqrt(2 * OUTPUTS).
 OUTPUTS = 128
 MAX_DRAWS = 2**26
 
 
-@dataclass(frozen=True, kw_only=True)
 class WidthUpdateOptions(Options):
     """Widths to compare, and the size of the update."""
 
@@ -93,7 +106,7 @@ def _pictures(result: Result) -> Pictures:
     )}  # fmt: skip
 
 
-def _width_reading(found: Mapping[str, Any]) -> str:
+def _width_reading(found: Summary) -> str:
     told = [f"{rounded(value)} at width {name[len('update_effect[') : -1]}" for name, value in found.items()]
     return f"The same update of every weight moves the output by {', '.join(told)}."
 
