@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from ..health.band import parse_band
 from ..numerals import exact_text
 from . import options as opt
 from .progress import progress
+from .seeds import GATES, check_gate, checked_seeds, gate_failure, seeds_lines
 
 if TYPE_CHECKING:
     from ..health.estimate import Estimate
@@ -36,6 +38,8 @@ SECONDS_FOR_WARNINGS = 5.0
 @opt.positions_option
 @opt.constant_options
 @click.option("--seed", type=str, default="4701", show_default=True, help="Any unsigned 64-bit seed.")
+@click.option("--seeds", type=str, metavar="A:B", help="A verdict over seeds, in place of --seed; B is left out.")
+@click.option("--growth", is_flag=True, help="With --seeds: how the ratios grow over half, once and twice the blocks.")
 @click.option("--recipe", type=str, default="depth-scaled", show_default=True, help="A name of `recipes`.")
 @opt.family_options
 @opt.base_options
@@ -44,7 +48,14 @@ SECONDS_FOR_WARNINGS = 5.0
 @click.option("--device", type=opt.DEVICE, default="cpu", show_default=True, help="Where it runs.")
 @opt.batch_options
 @click.option("--band", type=str, default="0.01,100", show_default=True, help="Inclusive limits of every ratio.")
-@click.option("--gate", is_flag=True, help="Exit 1 where the recipe's arm leaves the band.")
+@click.option(
+    "--gate",
+    type=click.Choice(GATES),
+    flag_value="inside",
+    is_flag=False,
+    help="Exit 1 where the recipe's arm leaves the band; with --seeds, unless its verdict is inside, `close` at least, "
+    "or inside from the first block on (`depth`).",
+)
 @click.option("--save", type=opt.PATH, metavar="DIR", help="Write the record and both arms' weights.")
 @click.option("--restore", type=opt.PATH, metavar="DIR", help="Observe stored weights exactly, without draws.")
 @click.option("--csv", "csv_folder", type=opt.PATH, metavar="DIR", help="Write the page's tables.")
@@ -57,7 +68,7 @@ def command(context: click.Context, /, **options: Any) -> int:
     from ..health.request import ObserveRequest
 
     batch = opt.read_batch(options["inputs"], options["targets"], options["text"], options["batch_file"])
-    band = parse_band(options["band"])
+    band, seeds = parse_band(options["band"]), checked_seeds(context, options)
     budget = Budget(max_parameters=options["max_parameters"], max_positions=options["max_positions"])
     _check_outputs(options)
     request: ObserveRequest | None = None
@@ -76,14 +87,23 @@ def command(context: click.Context, /, **options: Any) -> int:
             budget=budget,
             distribution=distribution,
         )
-        document = _observed(request)
+        check_gate(options["gate"], config.blocks)
+        document = _observed(request, seeds, options["growth"])
     opt.emit(document, options["as_json"], readable, exports=lambda: _export(document, options, request))
-    if not options["gate"] or document["initialized"]["within_band"]:
+    failure = _gate_failure(document, options["gate"]) if options["gate"] else ()
+    if not failure:
         return DONE
+    opt.tell_failure(failure)
+    return GATE_FAILED
+
+
+def _gate_failure(document: dict[str, Any], gate: str) -> Sequence[str]:
+    """Why the gate fails, in sentences; empty where it passes."""
     from ..health.diagnosis import diagnose
 
-    opt.tell_failure(diagnose(document).verdict)
-    return GATE_FAILED
+    if "verdicts" in document:
+        return gate_failure(document, gate)
+    return () if document["initialized"]["within_band"] else diagnose(document).verdict
 
 
 def _decoder(context: click.Context, options: dict[str, Any], longest: int) -> tuple[Any, Any]:
@@ -116,15 +136,19 @@ def _check_outputs(options: dict[str, Any]) -> None:
         check_tables(options["csv_folder"], OBSERVE_COLUMNS, "--csv")
 
 
-def _observed(request: ObserveRequest) -> dict[str, Any]:
+def _observed(request: ObserveRequest, seeds: Sequence[int] | None, growth: bool) -> dict[str, Any]:
     from ..health.estimate import check_run
 
     cost = check_run(request)
     opt.use_threads(layout(request.config).parameters)
     from ..health.report import observe_document
+    from ..health.seeds_report import seeds_document
 
     with progress() as told:
-        document = observe_document(request, told=told)
+        if seeds is None:
+            document = observe_document(request, told=told)
+        else:
+            document = seeds_document(request, seeds, growth=growth, told=told)
     _warn_of_combination(request, cost)
     return document
 
@@ -188,6 +212,10 @@ def _export(document: dict[str, Any], options: dict[str, Any], request: ObserveR
     """Write what was asked for; a restored run has no request and is not saved."""
     if options["save"] is not None and request is not None:
         _save(request, options["save"])
+    if "verdicts" in document and (options["csv_folder"] is not None or options["html_file"] is not None):
+        from ..health.seeds_report import check_arms
+
+        check_arms(document)
     if options["csv_folder"] is not None:
         from ..export.csv import write_tables
         from ..tables.observe import observe_tables
@@ -200,29 +228,44 @@ def _export(document: dict[str, Any], options: dict[str, Any], request: ObserveR
 
 
 def readable(document: dict[str, Any]) -> str:
-    """The document for a terminal: the verdict on each arm, then both side by side as a table, six decimals."""
-    from ..health.diagnosis import comparison, diagnose, diagnose_control
-
+    """The document for a terminal: verdicts over seeds, then on each arm, then both side by side, six decimals."""
+    lines = [*seeds_lines(document)] if "verdicts" in document else []
+    if document["initialized"] is None:
+        return "\n".join(lines).rstrip()
     config, arms = document["config"], (document["initialized"], document["same_base_unscaled_control"])
-    limits = f"[{', '.join(map(exact_text, document['band']))}]"
     factor = "" if document["factor"] is None else f", factor {document['factor']:.6f}"
-    lines = [
-        *opt.wrapped([*diagnose(document).verdict, *diagnose_control(document).verdict, comparison(document)]),
+    lines += [
+        *opt.wrapped(_sentences(document)),
         "",
         f"{config['blocks']} blocks, width {config['width']}, seed {document['seed']}, {document['dtype']}, "
         f"recipe {document['recipe']}{factor}, {document['parameters']:,} parameters",
     ]
-    for name, arm in zip((document["recipe"], "unscaled control"), arms, strict=True):
-        inside = "every ratio within the band" if arm["within_band"] else "a ratio leaves the band"
-        lines.append(
-            f"{name}: mean loss {arm['loss_nats']:.6f} nats over {arm['valid_positions']} valid targets, "
-            f"A0 {arm['input_activation_rms']:.6f}, G_last {arm['terminal_adjoint_rms']:.6f}; {inside} {limits}"
-        )
+    limits = f"[{', '.join(map(exact_text, document['band']))}]"
+    named = zip((document["recipe"], "unscaled control"), arms, strict=True)
+    lines += [_arm_line(name, arm, limits) for name, arm in named if arm is not None]
     lines += ["", f"{'site':>4}  {'label':<28}{'A ratio':>14}{'G ratio':>14}   |{'control A':>14}{'control G':>14}"]
-    for scaled, control in zip_longest(*(arm["sites"] for arm in arms)):
-        named = scaled or control
-        lines.append(f"{named['site']:>4}  {named['label']:<28}{_pair(scaled)}   |{_pair(control)}")
+    for scaled, control in zip_longest(*(arm["sites"] if arm else () for arm in arms)):
+        site = scaled or control
+        lines.append(f"{site['site']:>4}  {site['label']:<28}{_pair(scaled)}   |{_pair(control)}")
     return "\n".join(lines)
+
+
+def _sentences(document: dict[str, Any]) -> list[str]:
+    """The diagnosis of each arm of one seed, and how they stand to each other."""
+    from ..health.diagnosis import comparison, diagnose, diagnose_control
+
+    found = [*diagnose(document).verdict]
+    if document["same_base_unscaled_control"] is not None:
+        found += [*diagnose_control(document).verdict, comparison(document)]
+    return found
+
+
+def _arm_line(name: str, arm: dict[str, Any], limits: str) -> str:
+    inside = "every ratio within the band" if arm["within_band"] else "a ratio leaves the band"
+    return (
+        f"{name}: mean loss {arm['loss_nats']:.6f} nats over {arm['valid_positions']} valid targets, "
+        f"A0 {arm['input_activation_rms']:.6f}, G_last {arm['terminal_adjoint_rms']:.6f}; {inside} {limits}"
+    )
 
 
 def _pair(site: dict[str, Any] | None) -> str:

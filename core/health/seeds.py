@@ -26,7 +26,7 @@ from .chunks import seed_chunks, seeds_per_chunk
 from .estimate import check_run
 from .request import ObserveRequest
 from .sites import first_block_site, site_ratios
-from .verdict import Pair, Subject, Verdict, verdict_of
+from .verdict import Growth, Subject, Verdict, verdict_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,7 @@ class SeedArm:
     reasons: Mapping[int, str]
     band: Band
     subject: Subject
-    growth: Pair | None = None
+    growth: Growth | None = None
 
     @cached_property
     def ratios(self) -> tuple[FloatArray, FloatArray]:
@@ -202,6 +202,9 @@ def _arm(
 
 def _subject(request: ObserveRequest, known: Recipe) -> Subject:
     embedding = layout(request.config).stem[0]
+    base = request.distribution.base_std(embedding)
     return Subject(
-        name=known.name, blocks=request.config.blocks, embedding_std=request.distribution.base_std(embedding)
+        name=known.name,
+        blocks=request.config.blocks,
+        embedding_std=base * known.coefficient(embedding, 0, request.config, base),
     )
