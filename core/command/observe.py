@@ -40,6 +40,7 @@ SECONDS_FOR_WARNINGS = 5.0
 @click.option("--seed", type=str, default="4701", show_default=True, help="Any unsigned 64-bit seed.")
 @click.option("--seeds", type=str, metavar="A:B", help="A verdict over seeds, in place of --seed; B is left out.")
 @click.option("--growth", is_flag=True, help="With --seeds: how the ratios grow over half, once and twice the blocks.")
+@click.option("--suggest", is_flag=True, help="With --seeds: which change does best on the same seeds.")
 @click.option("--recipe", type=str, default="depth-scaled", show_default=True, help="A name of `recipes`.")
 @opt.family_options
 @opt.base_options
@@ -88,7 +89,7 @@ def command(context: click.Context, /, **options: Any) -> int:
             distribution=distribution,
         )
         check_gate(options["gate"], config.blocks)
-        document = _observed(request, seeds, options["growth"])
+        document = _observed(request, seeds, options)
     opt.emit(document, options["as_json"], readable, exports=lambda: _export(document, options, request))
     failure = _gate_failure(document, options["gate"]) if options["gate"] else ()
     if not failure:
@@ -136,7 +137,7 @@ def _check_outputs(options: dict[str, Any]) -> None:
         check_tables(options["csv_folder"], OBSERVE_COLUMNS, "--csv")
 
 
-def _observed(request: ObserveRequest, seeds: Sequence[int] | None, growth: bool) -> dict[str, Any]:
+def _observed(request: ObserveRequest, seeds: Sequence[int] | None, options: dict[str, Any]) -> dict[str, Any]:
     from ..health.estimate import check_run
 
     cost = check_run(request)
@@ -148,7 +149,8 @@ def _observed(request: ObserveRequest, seeds: Sequence[int] | None, growth: bool
         if seeds is None:
             document = observe_document(request, told=told)
         else:
-            document = seeds_document(request, seeds, growth=growth, told=told)
+            extra = {"growth": options["growth"], "suggestion": options["suggest"]}
+            document = seeds_document(request, seeds, **extra, told=told)
     _warn_of_combination(request, cost)
     return document
 

@@ -12,6 +12,7 @@ from . import options as opt
 
 GATES = ("inside", "close", "depth")
 BESIDE = ("seed", "save", "restore")
+OVER_SEEDS = {"growth": "is fitted over seeds", "suggest": "compares recipes over seeds"}
 MAX_SEEDS = 2**16
 # Refused seeds whose reason a terminal shows; the document has all.
 SHOWN_REASONS = 3
@@ -21,8 +22,9 @@ def checked_seeds(context: click.Context, options: Mapping[str, Any]) -> Sequenc
     """The seeds that are asked for, None without any; refuses options that do not go together."""
     text = options["seeds"]
     if text is None:
-        if options["growth"]:
-            raise ConfigError("--growth is fitted over seeds; give --seeds too.")
+        for name, does in OVER_SEEDS.items():
+            if options[name]:
+                raise ConfigError(f"--{name} {does}; give --seeds too.")
         if options["gate"] in ("close", "depth"):
             raise ConfigError(f"--gate {options['gate']} judges a verdict over seeds; give --seeds too.")
         return None
@@ -59,6 +61,8 @@ def seeds_lines(document: Mapping[str, Any]) -> Iterator[str]:
 
     for key, found in document["verdicts"].items():
         yield from opt.wrapped([*verdict_sentences(Verdict.from_document(found)), *_refusals(document, key)])
+        if key == "initialized" and "suggestion" in document:
+            yield from opt.wrapped(document["suggestion"]["sentences"])
         yield ""
     if document["initialized"] is not None:
         yield f"Seed {document['seed']} by itself:"

@@ -24,6 +24,7 @@ __getattr__, __dir__, __all__ = public(
         ".arms": ("Arm", "observe_arms"),
         ".document": ("arm_document",),
         ".seeds": ("SeedArm", "observe_seeds"),
+        ".suggestion": ("Suggestion", "suggest"),
         ".verdict": ("Verdict", "verdict_of"),
         ".report": ("observe_document", "built_run", "restored_document"),
         "..audit": ("observe_module",),

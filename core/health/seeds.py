@@ -26,7 +26,7 @@ from .chunks import seed_chunks, seeds_per_chunk
 from .estimate import check_run
 from .request import ObserveRequest
 from .sites import first_block_site, site_ratios
-from .verdict import Growth, Subject, Verdict, verdict_of
+from .verdict import Growth, Subject, Verdict, seed_margins, verdict_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +77,16 @@ class SeedArm:
     def first_block(self) -> int:
         """Index of the last site of the first block, from which on the depth alone is told."""
         return first_block_site(self.labels)
+
+    @cached_property
+    def margins(self) -> FloatArray:
+        """The margin of each seed, `[seeds]`, in doublings; minus infinity where it is refused."""
+        return np.where(self.refused, -np.inf, seed_margins(self.ratios, self.band))
+
+    @property
+    def median_loss(self) -> float:
+        """Over the seeds not refused, in nats; NaN where every seed is."""
+        return float(np.median(self.loss_nats[~self.refused])) if not self.refused.all() else float("nan")
 
     @cached_property
     def verdict(self) -> Verdict:

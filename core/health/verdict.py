@@ -8,7 +8,7 @@ promises that training converges.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from statistics import NormalDist
 from typing import Any, Literal
@@ -195,6 +195,11 @@ def verdict_of(
     )
 
 
+def seed_margins(ratios: Sequence[FloatArray], band: Band) -> FloatArray:
+    """The least margin of each seed over ratios `[seeds, sites]` of several kinds: `[seeds]`, in doublings."""
+    return np.asarray(np.minimum.reduce([band.margin(values).min(axis=1) for values in ratios]))
+
+
 def wilson(successes: int, trials: int) -> tuple[float, float]:
     """Wilson's score interval of a share, 95 %, without continuity correction: E. B. Wilson, JASA 22 (1927)."""
     z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
@@ -221,7 +226,7 @@ def _judged(ratios: list[FloatArray], refused: npt.NDArray[np.bool_], band: Band
     finite_seeds = np.logical_and.reduce([np.isfinite(values).all(axis=1) for values in ratios])
     refused = refused | ~finite_seeds
     with np.errstate(all="ignore"):
-        margin = np.minimum.reduce([band.margin(values).min(axis=1) for values in ratios])
+        margin = seed_margins(ratios, band)
         factors = [np.maximum(values, 1 / values).max(axis=1) for values in ratios]
         within, within_by_2 = (margin >= 0) & ~refused, (margin >= MARGIN_INSIDE) & ~refused
     return _Judged(_state(within, within_by_2, refused), margin, factors, refused, within, within_by_2)

@@ -81,6 +81,7 @@ def test_a_gate_without_seeds_is_the_band_of_one_seed() -> None:
         (("--seeds", "1,1"), "A seed stands twice among the seeds of a verdict; give each once."),
         (("--seeds", "0:65537"), "The seeds '0:65537' are more than 65,536; give fewer."),
         (("--growth",), "--growth is fitted over seeds; give --seeds too."),
+        (("--suggest",), "--suggest compares recipes over seeds; give --seeds too."),
         (("--gate", "close"), "--gate close judges a verdict over seeds; give --seeds too."),
         (("--gate", "depth"), "--gate depth judges a verdict over seeds; give --seeds too."),
         (
@@ -126,6 +127,15 @@ def test_a_terminal_is_told_the_verdicts_first() -> None:
     assert all(len(line) <= 120 for line in lines[:20])
     assert "Seed 0 by itself:" in lines
     assert sum("embedding std" in line for line in lines) == 2
+
+
+def test_a_suggestion_is_data_and_the_same_sentences() -> None:
+    arguments = ("--blocks", 64, "--recipe", "gpt2", "--seeds", "0:16", "--suggest")
+    found = observe(*arguments)["suggestion"]
+    assert found["best"] == 0
+    assert found["candidates"][0]["verdict"]["share_within"] >= found["before"]["share_within"]
+    lines = " ".join(run_cli("observe", *arguments).out.split())
+    assert all(" ".join(sentence.split()) in lines for sentence in found["sentences"])
 
 
 def test_embeddings_have_a_spread_apart_from_the_rest() -> None:
