@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import zip_longest
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,17 +11,19 @@ import click
 from ..cli import DONE, GATE_FAILED
 from ..decoder.config import Budget
 from ..decoder.parameters import layout
+from ..decoder.twin import twin_for_rows
 from ..errors import ConfigError
 from ..files import check_outputs, write_text
 from ..health.band import parse_band
-from ..numerals import exact_text
 from . import options as opt
+from .observe_text import readable
 from .progress import progress
-from .seeds import GATES, check_gate, checked_seeds, gate_failure, seeds_lines
+from .seeds import GATES, check_gate, checked_seeds, gate_failure
 
 if TYPE_CHECKING:
     from ..health.estimate import Estimate
     from ..health.request import ObserveRequest
+    from ..plan.observed_config import ObservedModel
 
 SIZE_NAMES = (
     "blocks", "width", "heads", "kv_heads", "head_dim", "ff_width", "vocabulary", "positions", "norm", "mlp",
@@ -41,10 +43,17 @@ SECONDS_FOR_WARNINGS = 5.0
 @click.option("--seeds", type=str, metavar="A:B", help="A verdict over seeds, in place of --seed; B is left out.")
 @click.option("--growth", is_flag=True, help="With --seeds: how the ratios grow over half, once and twice the blocks.")
 @click.option("--suggest", is_flag=True, help="With --seeds: which change does best on the same seeds.")
-@click.option("--recipe", type=str, default="depth-scaled", show_default=True, help="A name of `recipes`.")
+@click.option(
+    "--recipe",
+    type=str,
+    default="depth-scaled",
+    show_default=True,
+    help="A name of `recipes`; a --config's own unless given.",
+)
 @opt.family_options
 @opt.base_options
 @click.option("--config", "config_file", type=opt.PATH, metavar="config.json", help="A model's sizes and spreads.")
+@click.option("--twin", type=opt.WHOLE, metavar="WIDTH", help="Observe a narrower twin with the same ratios.")
 @click.option("--dtype", type=opt.DTYPE, default="float64", show_default=True, help="Floating type.")
 @click.option("--device", type=opt.DEVICE, default="cpu", show_default=True, help="Where it runs.")
 @opt.batch_options
@@ -76,20 +85,22 @@ def command(context: click.Context, /, **options: Any) -> int:
     if options["restore"] is not None:
         document = _restored(context, options, batch, band, budget)
     else:
-        config, distribution = _decoder(context, options, batch.longest)
+        model = _model(context, options, batch.longest)
         request = ObserveRequest(
-            config=config,
+            config=model.config if options["twin"] is None else twin_for_rows(model.config, options["twin"], batch),
             seed=opt.seed(options["seed"]),
-            recipe=options["recipe"],
+            recipe=model.recipe,
             dtype=options["dtype"],
             device=options["device"],
             batch=batch,
             band=band,
             budget=budget,
-            distribution=distribution,
+            distribution=model.distribution,
         )
-        check_gate(options["gate"], config.blocks)
+        check_gate(options["gate"], model.config.blocks)
         document = _observed(request, seeds, options)
+        if model.family is not None:
+            document["model"] = model.document()
     opt.emit(document, options["as_json"], readable, exports=lambda: _export(document, options, request))
     failure = _gate_failure(document, options["gate"]) if options["gate"] else ()
     if not failure:
@@ -107,16 +118,21 @@ def _gate_failure(document: dict[str, Any], gate: str) -> Sequence[str]:
     return () if document["initialized"]["within_band"] else diagnose(document).verdict
 
 
-def _decoder(context: click.Context, options: dict[str, Any], longest: int) -> tuple[Any, Any]:
-    """Sizes and base draw, of the options or of a model's own config.json."""
+def _model(context: click.Context, options: dict[str, Any], longest: int) -> ObservedModel:
+    """Sizes, base draw and recipe of the options, or of a model's own config.json; a recipe typed beside it wins."""
+    from ..plan.observed_config import ObservedModel, read_observed_config
+
     if options["config_file"] is None:
-        return opt.decoder_config(options, longest), opt.distribution(options)
+        return ObservedModel(
+            config=opt.decoder_config(options, longest),
+            distribution=opt.distribution(options),
+            recipe=options["recipe"],
+        )
     beside = opt.given(context, SIZE_NAMES)
     if beside:
         raise ConfigError(f"--config brings its own sizes and spreads; leave {beside[0]} out.")
-    from ..plan.observed_config import read_observed_config
-
-    return read_observed_config(options["config_file"], longest)
+    model = read_observed_config(options["config_file"], longest)
+    return replace(model, recipe=options["recipe"]) if opt.given(context, ("recipe",)) else model
 
 
 def _check_outputs(options: dict[str, Any]) -> None:
@@ -186,7 +202,7 @@ def _warn_of_combination(request: ObserveRequest, cost: Estimate) -> None:
 
 
 def _restored(context: click.Context, options: dict[str, Any], batch: Any, band: Any, budget: Budget) -> dict[str, Any]:
-    beside = opt.given(context, (*SIZE_NAMES, "config_file", "seed", "recipe", "dtype", "save"))
+    beside = opt.given(context, (*SIZE_NAMES, "config_file", "twin", "seed", "recipe", "dtype", "save"))
     if beside:
         raise ConfigError(f"--restore brings its own sizes and weights; leave {beside[0]} out.")
     from ..construction.record import read_record
@@ -227,52 +243,3 @@ def _export(document: dict[str, Any], options: dict[str, Any], request: ObserveR
         from ..export.observe import observe_report
 
         write_text(options["html_file"], observe_report(document))
-
-
-def readable(document: dict[str, Any]) -> str:
-    """The document for a terminal: verdicts over seeds, then on each arm, then both side by side, six decimals."""
-    lines = [*seeds_lines(document)] if "verdicts" in document else []
-    if document["initialized"] is None:
-        return "\n".join(lines).rstrip()
-    config, arms = document["config"], (document["initialized"], document["same_base_unscaled_control"])
-    factor = "" if document["factor"] is None else f", factor {document['factor']:.6f}"
-    lines += [
-        *opt.wrapped(_sentences(document)),
-        "",
-        f"{config['blocks']} blocks, width {config['width']}, seed {document['seed']}, {document['dtype']}, "
-        f"recipe {document['recipe']}{factor}, {document['parameters']:,} parameters",
-    ]
-    limits = f"[{', '.join(map(exact_text, document['band']))}]"
-    named = zip((document["recipe"], "unscaled control"), arms, strict=True)
-    lines += [_arm_line(name, arm, limits) for name, arm in named if arm is not None]
-    lines += ["", f"{'site':>4}  {'label':<28}{'A ratio':>14}{'G ratio':>14}   |{'control A':>14}{'control G':>14}"]
-    for scaled, control in zip_longest(*(arm["sites"] if arm else () for arm in arms)):
-        site = scaled or control
-        lines.append(f"{site['site']:>4}  {site['label']:<28}{_pair(scaled)}   |{_pair(control)}")
-    return "\n".join(lines)
-
-
-def _sentences(document: dict[str, Any]) -> list[str]:
-    """The diagnosis of each arm of one seed, and how they stand to each other."""
-    from ..health.diagnosis import comparison, diagnose, diagnose_control
-
-    found = [*diagnose(document).verdict]
-    if document["same_base_unscaled_control"] is not None:
-        found += [*diagnose_control(document).verdict, comparison(document)]
-    return found
-
-
-def _arm_line(name: str, arm: dict[str, Any], limits: str) -> str:
-    inside = "every ratio within the band" if arm["within_band"] else "a ratio leaves the band"
-    return (
-        f"{name}: mean loss {arm['loss_nats']:.6f} nats over {arm['valid_positions']} valid targets, "
-        f"A0 {arm['input_activation_rms']:.6f}, G_last {arm['terminal_adjoint_rms']:.6f}; {inside} {limits}"
-    )
-
-
-def _pair(site: dict[str, Any] | None) -> str:
-    if site is None:
-        return " " * 28
-    marks = {"below": "-", "within": " ", "above": "+"}
-    cells = [f"{site[f'{kind}_ratio']:>13.6f}{marks[site[f'{kind}_band']]}" for kind in ("activation", "adjoint")]
-    return "".join(cells)
