@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import zip_longest
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,16 +11,19 @@ import click
 from ..cli import DONE, GATE_FAILED
 from ..decoder.config import Budget
 from ..decoder.parameters import layout
+from ..decoder.twin import twin_for_rows
 from ..errors import ConfigError
 from ..files import check_outputs, write_text
 from ..health.band import parse_band
-from ..numerals import exact_text
 from . import options as opt
+from .observe_text import readable
 from .progress import progress
+from .seeds import GATES, check_gate, checked_seeds, gate_failure
 
 if TYPE_CHECKING:
     from ..health.estimate import Estimate
     from ..health.request import ObserveRequest
+    from ..plan.observed_config import ObservedModel
 
 SIZE_NAMES = (
     "blocks", "width", "heads", "kv_heads", "head_dim", "ff_width", "vocabulary", "positions", "norm", "mlp",
@@ -36,15 +40,32 @@ SECONDS_FOR_WARNINGS = 5.0
 @opt.positions_option
 @opt.constant_options
 @click.option("--seed", type=str, default="4701", show_default=True, help="Any unsigned 64-bit seed.")
-@click.option("--recipe", type=str, default="depth-scaled", show_default=True, help="A name of `recipes`.")
+@click.option("--seeds", type=str, metavar="A:B", help="A verdict over seeds, in place of --seed; B is left out.")
+@click.option("--growth", is_flag=True, help="With --seeds: how the ratios grow over half, once and twice the blocks.")
+@click.option("--suggest", is_flag=True, help="With --seeds: which change does best on the same seeds.")
+@click.option(
+    "--recipe",
+    type=str,
+    default="depth-scaled",
+    show_default=True,
+    help="A name of `recipes`; a --config's own unless given.",
+)
 @opt.family_options
 @opt.base_options
 @click.option("--config", "config_file", type=opt.PATH, metavar="config.json", help="A model's sizes and spreads.")
+@click.option("--twin", type=opt.WHOLE, metavar="WIDTH", help="Observe a narrower twin with the same ratios.")
 @click.option("--dtype", type=opt.DTYPE, default="float64", show_default=True, help="Floating type.")
 @click.option("--device", type=opt.DEVICE, default="cpu", show_default=True, help="Where it runs.")
 @opt.batch_options
 @click.option("--band", type=str, default="0.01,100", show_default=True, help="Inclusive limits of every ratio.")
-@click.option("--gate", is_flag=True, help="Exit 1 where the recipe's arm leaves the band.")
+@click.option(
+    "--gate",
+    type=click.Choice(GATES),
+    flag_value="inside",
+    is_flag=False,
+    help="Exit 1 where the recipe's arm leaves the band; with --seeds, unless its verdict is inside, `close` at least, "
+    "or inside from the first block on (`depth`).",
+)
 @click.option("--save", type=opt.PATH, metavar="DIR", help="Write the record and both arms' weights.")
 @click.option("--restore", type=opt.PATH, metavar="DIR", help="Observe stored weights exactly, without draws.")
 @click.option("--csv", "csv_folder", type=opt.PATH, metavar="DIR", help="Write the page's tables.")
@@ -57,45 +78,61 @@ def command(context: click.Context, /, **options: Any) -> int:
     from ..health.request import ObserveRequest
 
     batch = opt.read_batch(options["inputs"], options["targets"], options["text"], options["batch_file"])
-    band = parse_band(options["band"])
+    band, seeds = parse_band(options["band"]), checked_seeds(context, options)
     budget = Budget(max_parameters=options["max_parameters"], max_positions=options["max_positions"])
     _check_outputs(options)
     request: ObserveRequest | None = None
     if options["restore"] is not None:
         document = _restored(context, options, batch, band, budget)
     else:
-        config, distribution = _decoder(context, options, batch.longest)
+        model = _model(context, options, batch.longest)
         request = ObserveRequest(
-            config=config,
+            config=model.config if options["twin"] is None else twin_for_rows(model.config, options["twin"], batch),
             seed=opt.seed(options["seed"]),
-            recipe=options["recipe"],
+            recipe=model.recipe,
             dtype=options["dtype"],
             device=options["device"],
             batch=batch,
             band=band,
             budget=budget,
-            distribution=distribution,
+            distribution=model.distribution,
         )
-        document = _observed(request)
+        check_gate(options["gate"], model.config.blocks)
+        document = _observed(request, seeds, options)
+        if model.family is not None:
+            document["model"] = model.document()
     opt.emit(document, options["as_json"], readable, exports=lambda: _export(document, options, request))
-    if not options["gate"] or document["initialized"]["within_band"]:
+    failure = _gate_failure(document, options["gate"]) if options["gate"] else ()
+    if not failure:
         return DONE
-    from ..health.diagnosis import diagnose
-
-    opt.tell_failure(diagnose(document).verdict)
+    opt.tell_failure(failure)
     return GATE_FAILED
 
 
-def _decoder(context: click.Context, options: dict[str, Any], longest: int) -> tuple[Any, Any]:
-    """Sizes and base draw, of the options or of a model's own config.json."""
+def _gate_failure(document: dict[str, Any], gate: str) -> Sequence[str]:
+    """Why the gate fails, in sentences; empty where it passes."""
+    from ..health.diagnosis import diagnose
+
+    if "verdicts" in document:
+        return gate_failure(document, gate)
+    return () if document["initialized"]["within_band"] else diagnose(document).verdict
+
+
+def _model(context: click.Context, options: dict[str, Any], longest: int) -> ObservedModel:
+    """Sizes, base draw and recipe of the options, or of a model's own config.json; a recipe typed beside it wins."""
+    from ..plan.observed_config import ObservedModel, read_observed_config
+
     if options["config_file"] is None:
-        return opt.decoder_config(options, longest), opt.distribution(options)
+        return ObservedModel(
+            config=opt.decoder_config(options, longest),
+            distribution=opt.distribution(options),
+            recipe=options["recipe"],
+        )
     beside = opt.given(context, SIZE_NAMES)
     if beside:
         raise ConfigError(f"--config brings its own sizes and spreads; leave {beside[0]} out.")
-    from ..plan.observed_config import read_observed_config
-
-    return read_observed_config(options["config_file"], longest)
+    model = read_observed_config(options["config_file"], longest)
+    return replace(model, recipe=options["recipe"]) if opt.given(context, ("recipe",)) else model
 
 
 def _check_outputs(options: dict[str, Any]) -> None:
@@ -116,15 +153,20 @@ def _check_outputs(options: dict[str, Any]) -> None:
         check_tables(options["csv_folder"], OBSERVE_COLUMNS, "--csv")
 
 
-def _observed(request: ObserveRequest) -> dict[str, Any]:
+def _observed(request: ObserveRequest, seeds: Sequence[int] | None, options: dict[str, Any]) -> dict[str, Any]:
     from ..health.estimate import check_run
 
     cost = check_run(request)
     opt.use_threads(layout(request.config).parameters)
     from ..health.report import observe_document
+    from ..health.seeds_report import seeds_document
 
     with progress() as told:
-        document = observe_document(request, told=told)
+        if seeds is None:
+            document = observe_document(request, told=told)
+        else:
+            extra = {"growth": options["growth"], "suggestion": options["suggest"]}
+            document = seeds_document(request, seeds, **extra, told=told)
     _warn_of_combination(request, cost)
     return document
 
@@ -160,7 +202,7 @@ def _warn_of_combination(request: ObserveRequest, cost: Estimate) -> None:
 
 
 def _restored(context: click.Context, options: dict[str, Any], batch: Any, band: Any, budget: Budget) -> dict[str, Any]:
-    beside = opt.given(context, (*SIZE_NAMES, "config_file", "seed", "recipe", "dtype", "save"))
+    beside = opt.given(context, (*SIZE_NAMES, "config_file", "twin", "seed", "recipe", "dtype", "save"))
     if beside:
         raise ConfigError(f"--restore brings its own sizes and weights; leave {beside[0]} out.")
     from ..construction.record import read_record
@@ -188,6 +230,10 @@ def _export(document: dict[str, Any], options: dict[str, Any], request: ObserveR
     """Write what was asked for; a restored run has no request and is not saved."""
     if options["save"] is not None and request is not None:
         _save(request, options["save"])
+    if "verdicts" in document and (options["csv_folder"] is not None or options["html_file"] is not None):
+        from ..health.seeds_report import check_arms
+
+        check_arms(document)
     if options["csv_folder"] is not None:
         from ..export.csv import write_tables
         from ..tables.observe import observe_tables
@@ -197,37 +243,3 @@ def _export(document: dict[str, Any], options: dict[str, Any], request: ObserveR
         from ..export.observe import observe_report
 
         write_text(options["html_file"], observe_report(document))
-
-
-def readable(document: dict[str, Any]) -> str:
-    """The document for a terminal: the verdict on each arm, then both side by side as a table, six decimals."""
-    from ..health.diagnosis import comparison, diagnose, diagnose_control
-
-    config, arms = document["config"], (document["initialized"], document["same_base_unscaled_control"])
-    limits = f"[{', '.join(map(exact_text, document['band']))}]"
-    factor = "" if document["factor"] is None else f", factor {document['factor']:.6f}"
-    lines = [
-        *opt.wrapped([*diagnose(document).verdict, *diagnose_control(document).verdict, comparison(document)]),
-        "",
-        f"{config['blocks']} blocks, width {config['width']}, seed {document['seed']}, {document['dtype']}, "
-        f"recipe {document['recipe']}{factor}, {document['parameters']:,} parameters",
-    ]
-    for name, arm in zip((document["recipe"], "unscaled control"), arms, strict=True):
-        inside = "every ratio within the band" if arm["within_band"] else "a ratio leaves the band"
-        lines.append(
-            f"{name}: mean loss {arm['loss_nats']:.6f} nats over {arm['valid_positions']} valid targets, "
-            f"A0 {arm['input_activation_rms']:.6f}, G_last {arm['terminal_adjoint_rms']:.6f}; {inside} {limits}"
-        )
-    lines += ["", f"{'site':>4}  {'label':<28}{'A ratio':>14}{'G ratio':>14}   |{'control A':>14}{'control G':>14}"]
-    for scaled, control in zip_longest(*(arm["sites"] for arm in arms)):
-        named = scaled or control
-        lines.append(f"{named['site']:>4}  {named['label']:<28}{_pair(scaled)}   |{_pair(control)}")
-    return "\n".join(lines)
-
-
-def _pair(site: dict[str, Any] | None) -> str:
-    if site is None:
-        return " " * 28
-    marks = {"below": "-", "within": " ", "above": "+"}
-    cells = [f"{site[f'{kind}_ratio']:>13.6f}{marks[site[f'{kind}_band']]}" for kind in ("activation", "adjoint")]
-    return "".join(cells)

@@ -35,7 +35,8 @@ SLOW_SECONDS = 5.0
 LONGEST_SENTENCE = 600
 # What a sweep tells while it works, beside the sentence of a refusal.
 PROGRESS = re.compile(
-    r"\s*$|[\d,]+ of [\d,]+ cells|Damaged cells of the store|Refused in every cell|--workers is \d+ where|Within the |warning: "
+    r"\s*$|[\d,]+ of [\d,]+ cells|Damaged cells of the store|Refused in every cell|--workers is \d+ where|Within the "
+    r"|warning: "
 )
 HELP = ("-h", "--help", "--version")
 
