@@ -7,7 +7,7 @@ import importlib
 import io
 import math
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -21,7 +21,7 @@ from .factors import close
 from .findings import Finding
 from .rebuild import LARGEST_REBUILD, Rebuilder, rebuilt
 from .sign_hash import repeated_draws, unstacked
-from .weight_stats import tolerance
+from .weight_stats import standard_deviation, tolerance
 
 # No initializer draws values as large or, but for zeros, as small.
 HUGE, TINY = 1e6, 1e-30
@@ -34,8 +34,8 @@ def uninitialized(
 
     `explained` are names whose values another finding explains.
     """
-    parameters = _parameters(model)
-    blank = [] if marked is None else [name for name, p in _parameters(marked).items() if bool(p.isnan().any())]
+    parameters = dict(model.named_parameters())
+    blank = [] if marked is None else [name for name, p in marked.named_parameters() if bool(p.isnan().any())]
     # What the build leaves blank may hold anything now, zeros too.
     odd = [n for n, p in parameters.items() if n not in explained and n not in blank and _garbage(p)]
     blank = [name for name in blank if name in parameters]
@@ -52,15 +52,14 @@ def alike(model: nn.Module, again: nn.Module) -> bool:
 
     A model that was changed after it was built is not what its source builds, at any depth.
     """
-    one, two = _parameters(model), _parameters(again)
+    one, two = dict(model.named_parameters()), dict(again.named_parameters())
     if {name: p.shape for name, p in one.items()} != {name: p.shape for name, p in two.items()}:
         return False
     for name, p in one.items():
-        if p.dim() < 2 or not p.is_floating_point():
-            continue
-        first, second = (float(t.detach().double().std(correction=0)) for t in (p, two[name]))
-        if math.isfinite(first) and math.isfinite(second) and not close(first, second, 2 * tolerance(p.numel())):
-            return False
+        if p.dim() >= 2 and p.is_floating_point():
+            first, second = standard_deviation(p), standard_deviation(two[name])
+            if math.isfinite(first) and math.isfinite(second) and not close(first, second, 2 * tolerance(p.numel())):
+                return False
     return True
 
 
@@ -174,23 +173,19 @@ def _state_dict(model: nn.Module, source: Rebuilder) -> tuple[nn.Module | None, 
         result = again.load_state_dict(state, strict=False)
     except Exception:
         return None, []
-    return again, [name for name in result.missing_keys if name in _parameters(again)]
-
-
-def _parameters(model: nn.Module) -> Mapping[str, torch.Tensor]:
-    return ParameterNames(model).parameters
+    return again, [name for name in result.missing_keys if name in dict(again.named_parameters())]
 
 
 def _stored(model: nn.Module) -> dict[str, torch.Tensor]:
     """Parameters, and the buffers that are saved with them."""
     saved = model.state_dict().keys()
-    return {**_parameters(model), **{name: buffer for name, buffer in model.named_buffers() if name in saved}}
+    return dict(model.named_parameters()) | {name: buffer for name, buffer in model.named_buffers() if name in saved}
 
 
 def _ratio(before: torch.Tensor, after: torch.Tensor) -> float | None:
     if before.shape != after.shape or before.numel() < 2:
         return None
-    one, two = (float(t.detach().double().std(correction=0)) for t in (before, after))
+    one, two = standard_deviation(before), standard_deviation(after)
     return two / one if one > 0 and math.isfinite(two) else None
 
 

@@ -15,18 +15,17 @@ from .explain import (
     fan_factor,
     other_fans,
 )
-from .factors import close
 from .findings import Finding
 from .measure import MatrixStats, grouped, median, usable
 from .resolution import Remark, Resolution
-from .weight_stats import ORTHOGONAL, tolerance
+from .weight_stats import ORTHOGONAL
 
 Matrices = Sequence[MatrixStats]
 
 
 def reader_ranges(found: Resolution) -> Iterator[Finding]:
     """Readers away from a declared base; those that carry a rule's factor have separate findings."""
-    first, rule, base = found.first, found.rule, found.first.base
+    first, base = found.first, found.first.base
     readers = usable(first.stats.readers)
     if found.remark is Remark.UNUSED_RANGE:
         std = median(m.weights.std for m in readers)
@@ -35,12 +34,7 @@ def reader_ranges(found: Resolution) -> Iterator[Finding]:
     if base.count or base.law != CONSTANT or found.remark is Remark.EVERYTHING:
         return
     scaled = {m.shown for m in found.scaled_readers}
-    away = []
-    for matrix in readers:
-        allowed = (1.0,) if rule is None else (1.0, *rule.readers(matrix, first.stats, base))
-        margin = tolerance(matrix.weights.count)
-        if matrix.shown not in scaled and not any(close(first.stored(matrix), one, margin) for one in allowed):
-            away.append(matrix)
+    away = [m for m in readers if m.shown not in scaled and not first.at_base(m, found.rule)]
     if away:
         sentence = words.reader_range(away, median(m.weights.std for m in away), base)
         yield _finding("range-ignored", away, median(map(first.stored, away)), sentence)
@@ -68,14 +62,11 @@ def reader_fans(found: Resolution) -> Iterator[Finding]:
 def _fan_of(found: Resolution, group: Matrices) -> Fan | None:
     """The other fan that a whole group is drawn by; None where it is at the base, or orthogonal and so of no fan."""
     first = found.first
-    if all(m.weights.distribution == ORTHOGONAL for m in group) or _all_at(found, group, 1.0):
+    if all(m.weights.distribution == ORTHOGONAL for m in group) or all(first.near(m, [1.0]) for m in group):
         return None
     fans = other_fans(group[0], first.stats.width)
-    return next((fan for fan in fans if _all_at(found, group, fan_factor(first, group[0], fan))), None)
-
-
-def _all_at(found: Resolution, group: Matrices, factor: float) -> bool:
-    return all(close(found.first.stored(m), factor, found.first.margin(m)) for m in group)
+    factors = {fan: fan_factor(first, group[0], fan) for fan in fans}
+    return next((fan for fan, factor in factors.items() if all(first.near(m, [factor]) for m in group)), None)
 
 
 def on_everything(found: Resolution) -> Iterator[Finding]:

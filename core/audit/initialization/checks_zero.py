@@ -7,12 +7,11 @@ from collections.abc import Iterator
 
 import torch
 
-from ..sandbox.guard import undisturbed
+from ..sandbox.guard import Watch, undisturbed
 from ..trace.discovery import Discovery, Site
 from ..trace.loss import loss_of
 from ..trace.names import numbered
 from ..trace.proof import silent_blocks
-from ..trace.recorder import Replay
 from . import words
 from .findings import Finding
 from .measure import ModelStats
@@ -84,12 +83,12 @@ def _path(discovery: Discovery, site: Site, leaf: tuple[int, int]) -> list[tuple
 
 
 def _zero_branches(discovery: Discovery) -> list[tuple[Site, int]]:
-    found = []
-    for site in discovery.sites:
-        for number, branch in enumerate(site.measured.branches if site.measured is not None else ()):
-            if not bool((branch.contribution != 0).any()):
-                found.append((site, number))
-    return found
+    return [
+        (site, number)
+        for site in discovery.sites
+        for number, branch in enumerate(site.contributions)
+        if not bool((branch.contribution != 0).any())
+    ]
 
 
 def _silent(discovery: Discovery) -> list[str]:
@@ -105,7 +104,7 @@ def _silent(discovery: Discovery) -> list[str]:
 def _with_gradient(discovery: Discovery) -> frozenset[str]:
     """Names of all parameters whose gradient of the loss is not zero, by a separate forward."""
     model, names = discovery.guard.model, discovery.names
-    watch = Replay([])
+    watch = Watch()
     with undisturbed(model) as guard, guard.run(watch, discovery.inputs):
         parameters = {n: p for n, p in names.parameters.items() if p.is_floating_point()}
         with watch:

@@ -13,7 +13,6 @@ from ...health.observation import Observation
 from ..report.result import AuditResult, observed
 from ..sandbox.guard import undisturbed
 from ..trace.discovery import discover
-from ..trace.recorder import DEFAULT_BYTES
 from ..trace.tape import tape_of
 from .measure import grouped
 from .resolution import Resolution
@@ -68,7 +67,7 @@ def correct(result: AuditResult, found: Resolution) -> Corrected | None:
     with _multiplied(parameters, factors):
         draws = compare_digests(before, sign_hashes(parameters))
         with undisturbed(model) as guard:
-            again = discover(guard, result.discovery.inputs, max_bytes=DEFAULT_BYTES)
+            again = discover(guard, result.discovery.inputs)
             observation, refusal = observed(again, tape_of(again) if again.states else None)
     return Corrected(
         observation=observation,

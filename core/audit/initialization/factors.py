@@ -62,6 +62,18 @@ class Factors:
             return self.effective(matrix) >= NOT_SMALL
         return close(self.effective(matrix), factor, self.margin(matrix))
 
+    def at_base(self, reader: MatrixStats, rule: Rule | None) -> bool:
+        """Whether a reader is stored at the base, or at a factor that the rule asks of readers."""
+        return self.near(reader, (1.0,) if rule is None else (1.0, *self.allowed(rule, reader)))
+
+    def near(self, matrix: MatrixStats, factors: Sequence[float]) -> bool:
+        """Whether a matrix is stored at one of the factors."""
+        return any(close(self.stored(matrix), factor, self.margin(matrix)) for factor in factors)
+
+    def allowed(self, rule: Rule, reader: MatrixStats) -> tuple[float, ...]:
+        """The factors that a rule allows a reader."""
+        return rule.readers(reader, self.stats, self.base)
+
     def deviation(self, matrices: Sequence[MatrixStats], wanted: Sequence[float]) -> float:
         """Pooled standard deviation of the matrices over what the factors ask of them; nan of none."""
         count = sum(m.weights.count for m in matrices)

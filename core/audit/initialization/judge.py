@@ -13,7 +13,6 @@ from ...health.band import DEFAULT_BAND, Band
 from ..report.result import AuditResult, Stream, stream_of
 from ..sandbox.guard import undisturbed
 from ..trace.discovery import Discovery, discover
-from ..trace.recorder import DEFAULT_BYTES
 from . import words
 from .checks_integrity import alike, missing, reloaded, shared, uninitialized
 from .checks_scale import CHECKS
@@ -166,7 +165,7 @@ def _at_depth(result: AuditResult, source: Rebuilder, blocks: int) -> ModelStats
         return None
     try:
         with undisturbed(model) as guard:
-            stats = measure(discover(guard, result.discovery.inputs, max_bytes=DEFAULT_BYTES))
+            stats = measure(discover(guard, result.discovery.inputs))
     except Exception:
         # Another depth is a bonus; a model that fails at it is judged at its own.
         return None
@@ -196,7 +195,7 @@ def _small_branches(discovery: Discovery) -> Iterator[tuple[str, float]]:
     """Branches that a norm does not bring to full size, with the size: there the writer's scale shows after all."""
     kept = torch.from_numpy(discovery.inputs.valid)
     for site in discovery.sites:
-        for branch in site.measured.branches if site.measured is not None else ():
+        for branch in site.contributions:
             coefficient = abs(branch.coefficient.value)
             if not branch.branch.norm_out or not coefficient:
                 continue

@@ -10,13 +10,11 @@ from dataclasses import dataclass, replace
 import torch
 
 from ...decoder.parameters import Role
-from ..trace.branches import Branch, MatrixUse
+from ..trace.branches import Branch, MatrixUse, linear_in
 from ..trace.discovery import FEED_FORWARD, Discovery, Site
-from ..trace.measured import MeasuredBranch
-from ..trace.operations import ATTENTION, NONLINEAR
 from ..trace.recorder import tensors_of
 from .slices import slices_of
-from .weight_stats import ORTHOGONAL, WeightStats, weight_stats
+from .weight_stats import ORTHOGONAL, WeightStats, standard_deviation, weight_stats
 
 # A factor nearer to 1 than this is a cast to a coarser type.
 CAST = 1e-2
@@ -127,7 +125,7 @@ def measure(discovery: Discovery) -> ModelStats:
     readers = [m for m in _measured(discovery, read, False, both) if m.shown not in taken]
     inside = {m.name for m in (*writers, *readers)}
     outside = {
-        name: (float(p.detach().double().std(correction=0)), p.numel())
+        name: (standard_deviation(p), p.numel())
         for name, p in discovery.names.parameters.items()
         if p.dim() == 2 and name not in inside and min(p.shape) > 1 and p.is_floating_point()
     }
@@ -151,7 +149,7 @@ def _seen(discovery: Discovery, which: str) -> Iterator[_Seen]:
     for place, site in enumerate(discovery.sites):
         for number, branch in enumerate(site.branches):
             for use in getattr(branch, which):
-                if use.fan_in is None or use.fan_out is None:
+                if use.fan_in is None:
                     continue
                 for name in discovery.names.of(use.parameters):
                     parameter = discovery.names.parameters[name]
@@ -200,7 +198,6 @@ def _matrix(
 ) -> MatrixStats:
     use = seen.use
     assert use.fan_in is not None
-    assert use.fan_out is not None
     matrix = MatrixStats(
         name=seen.name,
         part=label,
@@ -217,19 +214,17 @@ def _matrix(
     branch = site.branches[seen.branch]
     if not writes:
         return replace(matrix, linear=_linear(discovery, branch, use))
-    measured = site.measured.branches[seen.branch] if site.measured is not None else None
-    shortcut = site.measured.shortcut if site.measured is not None else None
-    forward = _on_matrix(seen) * _before(discovery, use) * _behind(measured)
-    if shortcut is not None and shortcut.value not in (0.0, 1.0):
-        forward /= abs(shortcut.value)
+    forward = _on_matrix(seen) * _before(discovery, use) * _behind(site, seen.branch)
     return replace(matrix, forward=forward, hidden=branch.norm_out)
 
 
-def _behind(measured: MeasuredBranch | None) -> float:
-    """What multiplies the branch's output; 1 where the batch decides it."""
-    if measured is None or measured.coefficient.spread == "varying":
+def _behind(site: Site, number: int) -> float:
+    """What multiplies the branch's output, relative to the shortcut; 1 where the batch decides it."""
+    if site.measured is None:
         return 1.0
-    return abs(measured.coefficient.value)
+    behind, shortcut = site.measured.branches[number].coefficient, site.measured.shortcut
+    factor = 1.0 if behind.spread == "varying" else abs(behind.value)
+    return factor / abs(shortcut.value) if shortcut is not None and shortcut.value != 0 else factor
 
 
 def _before(discovery: Discovery, use: MatrixUse) -> float:
@@ -272,12 +267,10 @@ def _linear(discovery: Discovery, branch: Branch, reader: MatrixUse) -> bool:
             ways.add(linear)
             continue
         node = flow.node(vertex)
-        keeps = node.kind in ("view", "scale", "product", "matrix", "source", "sum")
-        keeps |= node.kind == "other" and node.name not in NONLINEAR
         for place, source in enumerate(node.inputs):
             if source is None or not flow.dynamic(source) or source[0] < reader.node:
                 continue
-            kept = linear and (place == 2 if node.name.startswith(ATTENTION) else keeps)
+            kept = linear and linear_in(node, place)
             if (source, kept) not in seen:
                 seen.add((source, kept))
                 stack.append((source, kept))

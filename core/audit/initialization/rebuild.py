@@ -12,7 +12,7 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..intake.shrink import DEPTH_KEYS, small_settings
-from ..sandbox.guard import generators_kept
+from ..sandbox.guard import process_kept
 
 # Larger models are not built a second time beside the first.
 LARGEST_REBUILD = 2**26
@@ -79,7 +79,7 @@ def rebuilt(
     size = sum(parameter.numel() for parameter in model.parameters())
     if source.build is None or size > LARGEST_REBUILD or (blocks is not None and not source.deep):
         return None
-    with generators_kept():
+    with process_kept():
         torch.manual_seed(seed)
         try:
             with _Sentinel() if sentinel else nullcontext():  # type: ignore[no-untyped-call]

@@ -107,10 +107,6 @@ class Resolution:
         if self.remark is Remark.EVERYTHING or self.first.base.beside is not None:
             return 0
         scaled = {m.shown for m in self.scaled_readers}
-        away = {m.group for m in usable(self.first.stats.readers) if m.shown not in scaled and not self._at_base(m)}
+        others = [m for m in usable(self.first.stats.readers) if m.shown not in scaled]
+        away = {m.group for m in others if not self.first.at_base(m, self.rule)}
         return EXPLANATION * (len(away) + bool(scaled))
-
-    def _at_base(self, reader: MatrixStats) -> bool:
-        first, rule = self.first, self.rule
-        allowed = (1.0,) if rule is None else (1.0, *rule.readers(reader, first.stats, first.base))
-        return any(close(first.stored(reader), factor, first.margin(reader)) for factor in allowed)

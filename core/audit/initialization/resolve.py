@@ -84,9 +84,7 @@ def scaled_readers(first: Factors, rule: Rule) -> Iterator[MatrixStats]:
         writer = next((m for m in first.stats.writers if m.where == matrix.where), None)
         if writer is None or matrix.orthonormal:
             continue
-        factor, margin = first.stored(matrix), first.margin(matrix)
-        allowed = rule.readers(matrix, first.stats, first.base)
-        if close(factor, first.asked(rule, writer), margin) and not any(close(factor, f, margin) for f in allowed):
+        if first.near(matrix, [first.asked(rule, writer)]) and not first.near(matrix, first.allowed(rule, matrix)):
             yield matrix
 
 
@@ -131,9 +129,8 @@ def _meeting(factors: Factors, rule: Rule, group: Sequence[MatrixStats]) -> int:
 
 def _readers_meet(factors: Factors, rule: Rule) -> bool:
     """Whether readers meet a rule that scales them; rules that leave them alone are not asked."""
-    wanted = [(m, rule.readers(m, factors.stats, factors.base)) for m in usable(factors.stats.readers)]
-    asked = [(m, allowed) for m, allowed in wanted if any(factor != 1.0 for factor in allowed)]
-    met = all(any(close(factors.stored(m), f, factors.margin(m)) for f in allowed) for m, allowed in asked)
+    asked = [m for m in usable(factors.stats.readers) if set(factors.allowed(rule, m)) != {1.0}]
+    met = all(factors.near(m, factors.allowed(rule, m)) for m in asked)
     return met and (bool(asked) or not any(role in rule.recipe.laws for role in READERS))
 
 
@@ -200,7 +197,7 @@ def _at(factors: Factors, group: Sequence[MatrixStats], factor: float) -> bool:
     """Whether stored matrices have one factor, each and all together."""
     count = sum(m.weights.count for m in group)
     pooled = math.sqrt(sum(m.weights.count * factors.stored(m) ** 2 for m in group) / count)
-    each = all(close(factors.stored(m), factor, factors.margin(m)) for m in group)
+    each = all(factors.near(m, [factor]) for m in group)
     return each and close(pooled, factor, factors.margin(*group))
 
 

@@ -21,6 +21,12 @@ QUANTIZATION_KEYS = (
     "quantization_config", "quantization", "compression_config", "load_in_8bit", "load_in_4bit", "quant_method", "bits",
 )  # fmt: skip
 KERNEL_KEYS = ("kernel_config", "use_kernels", "kernels", "allow_all_kernels")
+# What each of these keys asks for.
+REFUSED_KEYS = {
+    **dict.fromkeys(CODE_KEYS, "the model's custom code, which is never run; remove the key"),
+    **dict.fromkeys(QUANTIZATION_KEYS, "quantized weights; the audit reads float32 models, so remove the key"),
+    **dict.fromkeys(KERNEL_KEYS, "kernels from a repository, which are never loaded; remove the key"),
+}
 IMPLEMENTATION_KEYS = re.compile(r"_?(attn|attention|experts)_implementation(_internal)?")
 IMPLEMENTATIONS = (
     "eager", "sdpa", "flash_attention_2", "flash_attention_3", "flex_attention", "paged_attention", "grouped_mm",
@@ -71,12 +77,8 @@ def _mappings(settings: Mapping[str, JsonValue], place: str) -> Iterator[tuple[s
 
 
 def _screen_entry(place: str, key: str, value: JsonValue) -> None:
-    if key in CODE_KEYS and value:
-        raise AuditError(f"{place} asks for the model's custom code, which is never run; remove the key.")
-    if key in QUANTIZATION_KEYS and value:
-        raise AuditError(f"{place} asks for quantized weights; the audit reads float32 models, so remove the key.")
-    if key in KERNEL_KEYS and value:
-        raise AuditError(f"{place} asks for kernels from a repository, which are never loaded; remove the key.")
+    if key in REFUSED_KEYS and value:
+        raise AuditError(f"{place} asks for {REFUSED_KEYS[key]}.")
     if IMPLEMENTATION_KEYS.fullmatch(key):
         names = list(value.values()) if isinstance(value, dict) else [value]
         if any(name is not None and name not in IMPLEMENTATIONS for name in names):

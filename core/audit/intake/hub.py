@@ -1,4 +1,4 @@
-"""The installed transformers library as the audit uses it: families, configuration keys, and models without downloads.
+"""The installed transformers library as the audit uses it: configuration keys, and models built or loaded offline.
 
 Only child processes of the audit import this module's heavy parts; nothing here opens a connection.
 """
@@ -14,11 +14,15 @@ from functools import lru_cache
 from typing import Any
 
 import torch
+from safetensors import safe_open
 from torch import nn
 
-from ...errors import AuditError, BudgetError, DepthscopeError, Remedy, no_memory
+from ...errors import AuditError, BudgetError, DepthscopeError, Remedy, no_memory, shown
 from ..request import MISSING, families
 from .fault import reason_of
+from .weight_files import FLOATING, WeightFiles
+
+SHOWN_NAMES = 5
 
 # Older files spell rotary settings this way; the library reads them into `rope_parameters`.
 LEGACY_KEYS = frozenset({"rope_theta", "rope_scaling", "partial_rotary_factor", "rope_local_base_freq"})
@@ -91,16 +95,15 @@ def allowed(config_class: Any, settings: Mapping[str, Any]) -> tuple[dict[str, A
 
 def built_config(config_class: Any, settings: Mapping[str, Any]) -> Any:
     """A configuration object; what the library refuses is refused with its own first sentence."""
-    try:
+    with refusing(f"The configuration is refused by {config_class.__name__}"):
         return config_class(**settings)
-    except Exception as error:
-        raise AuditError(f"The configuration is refused by {config_class.__name__}: {reason_of(error)}.") from error
 
 
 def bare_model(model_class: Any, config: Any) -> nn.Module:
     """The model on the meta device, with eager attention and without any value; raises `AuditError`."""
-    force_eager(config)
-    with building(model_class), torch.device("meta"):
+    # Plain torch for attention and experts, in every part of a configuration; no kernel is looked for.
+    config._attn_implementation = config._experts_implementation = "eager"
+    with refusing(f"{model_class.__name__} cannot be built"), torch.device("meta"):
         model: nn.Module = model_class(config)
     return model
 
@@ -118,14 +121,14 @@ def check_size(model_class: Any, config: Any, max_parameters: int) -> None:
 
 
 @contextmanager
-def building(model_class: Any) -> Iterator[None]:
-    """Turn what the library raises while it builds into a `AuditError`; a want of memory stays what it is."""
+def refusing(what: str) -> Iterator[None]:
+    """Turn what the library raises into an `AuditError` that begins with `what`; a want of memory stays what it is."""
     try:
         yield
     except Exception as error:
         if isinstance(error, DepthscopeError) or no_memory(error):
             raise
-        raise AuditError(f"{model_class.__name__} cannot be built: {reason_of(error)}.") from error
+        raise AuditError(f"{what}: {reason_of(error)}.") from error
 
 
 def built_model(model_class: Any, config: Any, *, seed: int, max_parameters: int) -> nn.Module:
@@ -135,12 +138,63 @@ def built_model(model_class: Any, config: Any, *, seed: int, max_parameters: int
     """
     check_size(model_class, config, max_parameters)
     torch.manual_seed(seed)
-    with building(model_class):
+    with refusing(f"{model_class.__name__} cannot be built"):
         model: nn.Module = model_class._from_config(config, attn_implementation="eager", dtype=torch.float32)
     return model
 
 
-def force_eager(config: Any) -> None:
-    """Plain torch for attention and experts, in every part of a configuration; no kernel is looked for."""
-    config._attn_implementation = "eager"
-    config._experts_implementation = "eager"
+def loaded_model(
+    model_class: Any, config: Any, files: WeightFiles, max_parameters: int
+) -> tuple[nn.Module, list[str], list[str], bool]:
+    """The model in float32 with the files' weights, sentences for what did not fit, missing names, whether trained."""
+    check_size(model_class, config, max_parameters)
+    with refusing("The weights do not fit the configuration"):
+        model, info = model_class.from_pretrained(
+            None,
+            config=config,
+            state_dict=_tensors(files),
+            dtype=torch.float32,
+            attn_implementation="eager",
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,
+        )
+    if info.get("mismatched_keys"):
+        name, held, wanted = min(info["mismatched_keys"], key=lambda entry: str(entry[0]))
+        raise AuditError(
+            f"The weights do not fit the configuration: {shown(name)} is {list(held)} in the files and {list(wanted)} "
+            "in the model."
+        )
+    findings = [
+        *_finding("missing from the files, so drawn anew", info.get("missing_keys")),
+        *_finding("promised by the index but in no file", files.absent),
+        *_finding("in the files but not in the model", info.get("unexpected_keys")),
+        *_finding("held by more than one file", files.twice),
+    ]
+    return model, findings, sorted(info.get("missing_keys") or ()), looks_trained(model)
+
+
+def looks_trained(model: nn.Module) -> bool:
+    """Whether any vector (gain or bias) has left the constant that initializations set it to."""
+    return any(
+        parameter.dim() == 1 and parameter.is_floating_point() and bool((parameter != parameter[0]).any())
+        for parameter in model.parameters()
+    )
+
+
+def _tensors(files: WeightFiles) -> dict[str, torch.Tensor]:
+    found: dict[str, torch.Tensor] = {}
+    for name in files.files:
+        wanted = [tensor for tensor, (file, _, _) in files.tensors.items() if file == name]
+        with safe_open(files.folder / name, framework="pt", device="cpu") as opened:
+            for tensor in wanted:
+                value = opened.get_tensor(tensor)
+                found[tensor] = value.to(torch.float32) if files.tensors[tensor][2] in FLOATING else value
+    return found
+
+
+def _finding(what: str, names: Any) -> list[str]:
+    listed = sorted(str(name) for name in names or ())
+    if not listed:
+        return []
+    more = f" and {len(listed) - SHOWN_NAMES} more" if len(listed) > SHOWN_NAMES else ""
+    return [f"Tensors {what}: {', '.join(listed[:SHOWN_NAMES])}{more}."]

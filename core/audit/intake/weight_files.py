@@ -149,23 +149,24 @@ def _entry(file: str, name: str, value: JsonValue) -> tuple[tuple[int, ...], str
     trouble = AuditError(f"The header of {shown(file)} describes {shown(name)} in a way no tensor has.")
     if not isinstance(value, dict):
         raise trouble
-    dtype, shape, offsets = value.get("dtype"), value.get("shape"), value.get("data_offsets")
+    dtype = value.get("dtype")
     if not isinstance(dtype, str) or dtype not in ITEM_BYTES:
         raise AuditError(f"{shown(name)} in {shown(file)} has the type {shown(dtype)}, which is not read.")
-    whole = [*shape, *offsets] if isinstance(shape, list) and isinstance(offsets, list) else [None]
-    if len(whole) > MAX_DIMENSIONS + 2 or any(type(n) is not int or not 0 <= n < 2**53 for n in whole):
+    shape, offsets = _whole_numbers(value.get("shape")), _whole_numbers(value.get("data_offsets"))
+    if shape is None or len(shape) > MAX_DIMENSIONS or offsets is None or len(offsets) != 2:
         raise trouble
-    assert isinstance(shape, list)
-    assert isinstance(offsets, list)
-    if len(offsets) != 2:
-        raise trouble
-    sizes = tuple(n for n in shape if isinstance(n, int))
-    begin, end = (n for n in offsets if isinstance(n, int))
-    if end - begin != math.prod(sizes) * ITEM_BYTES[dtype]:
+    begin, end = offsets
+    if end - begin != math.prod(shape) * ITEM_BYTES[dtype]:
         raise AuditError(
             f"{shown(name)} in {shown(file)} gives itself {end - begin:,} bytes, which its shape and type do not fill."
         )
-    return sizes, dtype, begin, end
+    return tuple(shape), dtype, begin, end
+
+
+def _whole_numbers(values: JsonValue) -> list[int] | None:
+    """A list of whole numbers that JSON holds exactly; None for anything else."""
+    found = [n for n in values if type(n) is int and 0 <= n < 2**53] if isinstance(values, list) else []
+    return found if isinstance(values, list) and len(found) == len(values) else None
 
 
 def _check_spans(file: str, spans: list[tuple[int, int, str]], data_bytes: int) -> None:

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 from ...errors import AuditError, shown
+
+try:
+    import resource
+except ImportError:
+    # Not on Windows, where a child is held by time alone.
+    resource = None  # type: ignore[assignment]
 
 DEFAULT_MEMORY = 4 * 2**30
 DEFAULT_SECONDS = 300
@@ -51,24 +58,16 @@ def confine(memory: int, seconds: int) -> None:
     sys.dont_write_bytecode = True
     sys.addaudithook(_refuse)
     limit_memory(memory)
-    try:
-        import resource
-    except ImportError:
-        return
-    _limit(resource, "RLIMIT_CORE", 0)
-    _limit(resource, "RLIMIT_FSIZE", LARGEST_FILE)
-    _limit(resource, "RLIMIT_CPU", seconds + _used_seconds(resource))
+    _limit("RLIMIT_CORE", 0)
+    _limit("RLIMIT_FSIZE", LARGEST_FILE)
+    _limit("RLIMIT_CPU", seconds + int(time.process_time()) + 1)
 
 
 def limit_memory(memory: int) -> None:
     """Let this process take at most `memory` bytes beside what it holds, where the operating system can."""
-    try:
-        import resource
-    except ImportError:
-        return
-    held = _held_bytes(resource)
+    held = _held_bytes()
     if held is not None:
-        _limit(resource, "RLIMIT_DATA", held + memory)
+        _limit("RLIMIT_DATA", held + memory)
 
 
 def _refuse(event: str, arguments: tuple[Any, ...]) -> None:
@@ -76,7 +75,7 @@ def _refuse(event: str, arguments: tuple[Any, ...]) -> None:
         raise AuditError(f"The model tried {event}, which an audit never does.")
 
 
-def _limit(resource: Any, name: str, value: int) -> None:
+def _limit(name: str, value: int) -> None:
     kind = getattr(resource, name, None)
     if kind is not None:
         hard = resource.getrlimit(kind)[1]
@@ -84,16 +83,11 @@ def _limit(resource: Any, name: str, value: int) -> None:
         resource.setrlimit(kind, (value, value))
 
 
-def _used_seconds(resource: Any) -> int:
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return int(usage.ru_utime + usage.ru_stime) + 1
-
-
-def _held_bytes(resource: Any) -> int | None:
+def _held_bytes() -> int | None:
     """Private writable memory of this process, as the limit counts it; None where the system does not tell."""
     try:
         with open("/proc/self/statm") as stream:
-            return int(stream.read().split()[5]) * int(resource.getpagesize())
+            return int(stream.read().split()[5]) * resource.getpagesize()
     except (OSError, IndexError, ValueError):
         return None
 

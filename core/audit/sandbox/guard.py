@@ -17,45 +17,69 @@ from ...decoder.tape import recording
 from ...errors import AuditError, DepthscopeError, first_line, no_memory
 from .keeping import Kept
 
-Generators = tuple[torch.Tensor, list[torch.Tensor], Any, Any]
 # Functional in name, these write to the running statistics that they are given, their fourth and fifth argument.
 NORMS_THAT_WRITE = frozenset({"native_batch_norm", "cudnn_batch_norm", "miopen_batch_norm"})
+# Autograd detaches what it saves or not as hooks are set, so these calls are left out of every count.
+UNCOUNTED = torch.ops.aten.detach.default
 
 
 @contextmanager
 def undisturbed(model: nn.Module) -> Iterator[Guard]:
     """Inside: evaluation mode, gradients enabled, every floating parameter differentiable. After: as before.
 
-    Forwards run under the autocast that is active outside; everything else runs without it.
+    Forwards run under the autocast that is active outside; everything else runs without it. Compiled parts run as the
+    Python they were made of and scripts unfused, for a fused graph hides its additions.
     """
-    training = [(module, module.training) for module in model.modules()]
-    parameters = [(parameter, parameter.requires_grad, parameter.grad) for parameter in model.parameters()]
-    process = _process()
-    device = next((parameter.device.type for parameter, _, _ in parameters), "cpu")
-    autocast = _autocast(device)
+    parameters = list(model.parameters())
+    device = parameters[0].device.type if parameters else "cpu"
+    casts = torch.amp.is_autocast_available(device)
+    autocast = None
+    if casts and torch.is_autocast_enabled(device):
+        autocast = device, torch.get_autocast_dtype(device)
     with ExitStack() as after:
-        # The last one pushed runs first; each runs even if another fails.
-        after.callback(_restore_process, *process)
-        for parameter, flag, gradient in parameters:
-            after.callback(_restore_parameter, parameter, flag, gradient)
-        for module, mode in training:
-            after.callback(_restore_mode, module, mode)
+        # Each runs even if another fails.
+        for parameter in parameters:
+            after.callback(setattr, parameter, "grad", parameter.grad)
+            after.callback(parameter.requires_grad_, parameter.requires_grad)
+        for module in model.modules():
+            after.callback(setattr, module, "training", module.training)
         model.eval()
-        for parameter, _, _ in parameters:
+        for parameter in parameters:
             if parameter.is_floating_point():
                 parameter.requires_grad_(True)
-        with recording(device if torch.amp.is_autocast_available(device) else "cpu"), _uncompiled():
-            yield Guard(model, autocast)
+        after.enter_context(recording(device if casts else "cpu"))
+        after.enter_context(torch.jit.optimized_execution(False))  # type: ignore[attr-defined]
+        if "torch._dynamo" in sys.modules:
+            after.enter_context(torch.compiler.set_stance("force_eager"))
+        yield Guard(model, autocast)
 
 
 @contextmanager
-def generators_kept() -> Iterator[None]:
-    """Whatever is drawn inside, the global generators go on afterwards as if it had not been."""
-    kept = _generators()
+def process_kept() -> Iterator[None]:
+    """Whatever is drawn or set inside, the global generators, the thread count and the default type go on as before.
+
+    Only what moved is put back, so that what draws nothing never touches what other threads may be drawing from.
+    """
+    threads, dtype = torch.get_num_threads(), torch.get_default_dtype()
+    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
+    state, python = torch.get_rng_state(), random.getstate()
+    legacy: Any = np.random.get_state()  # noqa: NPY002 - kept, not drawn from
     try:
         yield
     finally:
-        _restore_generators(kept)
+        if torch.get_num_threads() != threads:
+            torch.set_num_threads(threads)
+        if torch.get_default_dtype() != dtype:
+            torch.set_default_dtype(dtype)
+        if cuda:
+            torch.cuda.set_rng_state_all(cuda)
+        if not torch.equal(torch.get_rng_state(), state):
+            torch.set_rng_state(state)
+        if random.getstate() != python:
+            random.setstate(python)
+        now: Any = np.random.get_state()  # noqa: NPY002
+        if any(not np.array_equal(a, b) for a, b in zip(now, legacy, strict=True)):
+            np.random.set_state(legacy)  # noqa: NPY002
 
 
 class Guard:
@@ -69,12 +93,7 @@ class Guard:
         self.autocast = autocast
         self.names = {id(parameter): name for name, parameter in model.named_parameters()}
         self._kept = Kept([model])
-        self._buffers = [
-            (module, name, buffer, None if buffer is None else buffer.detach().clone())
-            for module in model.modules()
-            for name, buffer in module._buffers.items()
-        ]
-        self._generators, self._process = _generators(), _process()
+        self._buffers = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
 
     @property
     def notes(self) -> list[str]:
@@ -104,8 +123,8 @@ class Guard:
         # Weights cast in an earlier run would be read without a cast in this one; and silenced ones later, by the user.
         torch.clear_autocast_cache()
         with ExitStack() as after:
-            after.callback(_restore_process, *self._process)
-            after.callback(_restore_generators, self._generators)
+            # The last one begun ends first.
+            after.enter_context(process_kept())
             after.callback(self._restore_buffers)
             after.callback(_restore_tensors, found, mode)
             for one in kept:
@@ -141,15 +160,16 @@ class Guard:
 
     def _restore_buffers(self) -> None:
         with torch.no_grad():
-            for module, name, buffer, kept in self._buffers:
-                if module._buffers.get(name) is not buffer:
-                    module._buffers[name] = buffer
-                if buffer is not None and kept is not None and not same_values(buffer, kept):
+            for buffer, kept in self._buffers:
+                if not same_values(buffer, kept):
                     buffer.copy_(kept)
 
 
 class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """A dispatch mode that copies a protected tensor before the forward's first write to it."""
+    """A dispatch mode that copies a protected tensor before the forward's first write to it.
+
+    A subclass sees every operation in `see`, and gives the arguments that it is to run with.
+    """
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -164,7 +184,22 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if storage is not None:
                 self._protected.setdefault(storage, []).append(tensor)
 
-    def written(self, func: Any, args: Sequence[Any], keywords: Mapping[str, Any]) -> list[torch.Tensor]:
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Show one operation to `see`, look after what it writes to, and run it."""
+        keywords = kwargs or {}
+        if func is not UNCOUNTED:
+            args, keywords = self.see(func, args, keywords)
+            for target in self._written_by(func, args, keywords):
+                self.before_write(target)
+        return func(*args, **keywords)
+
+    def see(self, func: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments that an operation is to run with; these, unless a subclass changes them."""
+        return args, keywords
+
+    def _written_by(self, func: Any, args: Sequence[Any], keywords: Mapping[str, Any]) -> list[torch.Tensor]:
         """The tensors that an operation writes to."""
         if func not in self._written:
             norm = func.overloadpacket.__name__ in NORMS_THAT_WRITE
@@ -194,29 +229,6 @@ def storage_of(tensor: torch.Tensor) -> int | None:
         return None
 
 
-def _restore_mode(module: nn.Module, training: bool) -> None:
-    if module.training != training:
-        module.training = training
-
-
-def _restore_parameter(parameter: nn.Parameter, flag: bool, gradient: torch.Tensor | None) -> None:
-    if parameter.requires_grad != flag:
-        parameter.requires_grad_(flag)
-    if parameter.grad is not gradient:
-        parameter.grad = gradient
-
-
-def _process() -> tuple[int, torch.dtype]:
-    return torch.get_num_threads(), torch.get_default_dtype()
-
-
-def _restore_process(threads: int, dtype: torch.dtype) -> None:
-    if torch.get_num_threads() != threads:
-        torch.set_num_threads(threads)
-    if torch.get_default_dtype() != dtype:
-        torch.set_default_dtype(dtype)
-
-
 def _restore_tensors(found: Sequence[tuple[torch.Tensor, torch.Tensor, bool]], mode: Watch) -> None:
     """Put back the memory and the values of tensors, and take off the graph that a write in place gave a plain one."""
     with torch.no_grad():
@@ -236,40 +248,3 @@ def same_values(first: torch.Tensor, second: torch.Tensor) -> bool:
     if first.is_sparse:
         first, second = first.coalesce().to_dense(), second.coalesce().to_dense()
     return bool(((first == second) | ((first != first) & (second != second))).all())
-
-
-def _generators() -> Generators:
-    initialized = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
-    cuda = torch.cuda.get_rng_state_all() if initialized else []
-    return torch.get_rng_state(), cuda, random.getstate(), np.random.get_state()  # noqa: NPY002 - kept, not drawn from
-
-
-def _restore_generators(generators: Generators) -> None:
-    # Only what moved is put back, so that a forward without draws never touches what other threads may be drawing from.
-    state, cuda, python, legacy = generators
-    if not torch.equal(torch.get_rng_state(), state):
-        torch.set_rng_state(state)
-    if cuda:
-        torch.cuda.set_rng_state_all(cuda)
-    if random.getstate() != python:
-        random.setstate(python)
-    now: Any = np.random.get_state()  # noqa: NPY002
-    if any(not np.array_equal(a, b) for a, b in zip(now, legacy, strict=True)):
-        np.random.set_state(legacy)  # noqa: NPY002
-
-
-def _autocast(device: str) -> tuple[str, torch.dtype] | None:
-    """The autocast that is active for a device type, and what it casts to."""
-    if not torch.amp.is_autocast_available(device) or not torch.is_autocast_enabled(device):
-        return None
-    return device, torch.get_autocast_dtype(device)
-
-
-@contextmanager
-def _uncompiled() -> Iterator[None]:
-    """Compiled parts run as the Python they were made of and scripts unfused, for a fused graph hides its additions."""
-    with ExitStack() as stack:
-        stack.enter_context(torch.jit.optimized_execution(False))  # type: ignore[attr-defined]
-        if "torch._dynamo" in sys.modules:
-            stack.enter_context(torch.compiler.set_stance("force_eager"))
-        yield

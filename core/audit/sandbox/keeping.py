@@ -40,10 +40,7 @@ class Kept:
     def __init__(self, roots: Iterable[object]) -> None:
         self.tensors: list[torch.Tensor] = []
         self.complete = True
-        self._containers: list[tuple[Any, Content]] = []
-        self._slots: list[tuple[Any, list[tuple[Any, Any]]]] = []
-        self._states: list[tuple[Callable[[Any], object], Any]] = []
-        self._arrays: list[tuple[Any, Any]] = []
+        self._undo: list[Callable[[], object]] = []
         self._left = MOST_ENTRIES
         self._seen: dict[int, object] = {}
         queue = deque(roots)
@@ -58,35 +55,23 @@ class Kept:
 
     def restore(self) -> None:
         """Put back what changed."""
-        for container, content in self._containers:
-            if not _identical(_content(container), content):
-                _refill(container, content)
-        for value, slots in self._slots:
-            for slot, kept in slots:
-                if kept is not _UNSET:
-                    slot.__set__(value, kept)
-                elif _slot(slot, value) is not _UNSET:
-                    slot.__delete__(value)
-        for put, state in self._states:
-            put(state)
-        for array, copy in self._arrays:
-            if not np.array_equal(array, copy):
-                array[...] = copy
+        for undo in self._undo:
+            undo()
 
     def _keep(self, value: Any) -> Iterator[object]:
         """Keep one object; gives those that it holds."""
         if isinstance(value, torch.Tensor):
             self.tensors.append(value)
         elif isinstance(value, torch.Generator):
-            self._states.append((value.set_state, value.get_state()))
+            self._undo.append(partial(value.set_state, value.get_state()))
         elif isinstance(value, random.Random):
-            self._states.append((value.setstate, value.getstate()))
+            self._undo.append(partial(value.setstate, value.getstate()))
         elif isinstance(value, np.random.Generator):
             bits = value.bit_generator
-            self._states.append((partial(setattr, bits, "state"), bits.state))
+            self._undo.append(partial(setattr, bits, "state", bits.state))
         elif isinstance(value, np.ndarray):
             if value.nbytes <= LARGEST_ARRAY and not isinstance(value, np.memmap) and value.flags.writeable:
-                self._arrays.append((value, value.copy()))
+                self._undo.append(partial(np.copyto, value, value.copy()))
             else:
                 self.complete &= not value.flags.writeable
         elif isinstance(value, dict | list | set | deque):
@@ -97,12 +82,13 @@ class Kept:
             yield from self._attributes(value)
 
     def _container(self, value: Any, *, charged: bool) -> Iterator[object]:
-        self._left -= len(value) if charged else 0
-        if self._left < 0:
+        size = len(value) if charged else 0
+        if size > self._left:
             self.complete = False
             return
+        self._left -= size
         content = _content(value)
-        self._containers.append((value, content))
+        self._undo.append(partial(_refill, value, content))
         yield from content
 
     def _attributes(self, value: Any) -> Iterator[object]:
@@ -114,11 +100,10 @@ class Kept:
         if type(attributes) is dict:
             yield from self._container(attributes, charged=not isinstance(value, nn.Module))
         declared = [vars(base).values() for base in type(value).__mro__ if "__slots__" in vars(base)]
-        found = [slot for group in declared for slot in group if isinstance(slot, types.MemberDescriptorType)]
-        if found:
-            slots = [(slot, _slot(slot, value)) for slot in found]
-            self._slots.append((value, slots))
-            yield from (held for _, held in slots)
+        for slot in (part for group in declared for part in group if isinstance(part, types.MemberDescriptorType)):
+            held = _slot(slot, value)
+            self._undo.append(partial(_put, slot, value, held))
+            yield held
 
 
 def _of_the_users(kind: type) -> bool:
@@ -134,6 +119,9 @@ def _content(container: Any) -> Content:
 
 
 def _refill(container: Any, content: Content) -> None:
+    """Give a container the very entries it had."""
+    if list(map(id, _content(container))) == list(map(id, content)):
+        return
     # By the built-in types' own methods, for a subclass may do something else beside.
     if isinstance(container, dict):
         kind = _dict_type(container)
@@ -154,12 +142,15 @@ def _dict_type(container: Any) -> Any:
     return OrderedDict if isinstance(container, OrderedDict) else dict
 
 
-def _identical(first: Content, second: Content) -> bool:
-    return len(first) == len(second) and all(a is b for a, b in zip(first, second, strict=True))
-
-
 def _slot(slot: Any, value: object) -> Any:
     try:
         return slot.__get__(value)
     except AttributeError:
         return _UNSET
+
+
+def _put(slot: Any, value: object, held: Any) -> None:
+    if held is not _UNSET:
+        slot.__set__(value, held)
+    elif _slot(slot, value) is not _UNSET:
+        slot.__delete__(value)

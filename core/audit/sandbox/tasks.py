@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -23,9 +24,8 @@ from ..initialization.rebuild import Rebuilder, rebuilder_of
 from ..initialization.request import AUTO
 from ..intake.config_file import paths_in, read_config, screen_config
 from ..intake.family import family_settings
-from ..intake.fault import Trial, Works
-from ..intake.hub import allowed, bare_model, built_config, built_model, library, model_class_of
-from ..intake.loading import loaded_model
+from ..intake.fault import Trial
+from ..intake.hub import allowed, bare_model, built_config, built_model, library, loaded_model, model_class_of
 from ..intake.shrink import small_settings
 from ..intake.target import called
 from ..intake.weight_files import CONFIG, screen_folder
@@ -102,7 +102,7 @@ def build_target(task: Task, seconds: float = MOST_PROBING) -> Target:
     family, settings, others = _described(task)
     model_class = model_class_of(family)
     own = {} if task["kind"] == "family" else settings
-    trial = Trial(own, (_builds(model_class), _runs(model_class, task)), min(seconds, MOST_PROBING))
+    trial = Trial(own, (partial(_builds, model_class), partial(_runs, model_class, task)), min(seconds, MOST_PROBING))
     notes = [f"Not read, for the configuration does not declare it: {cropped(name)}." for name in others]
     with trial.blaming():
         config = built_config(model_class.config_class, settings)
@@ -126,7 +126,10 @@ def _described(task: Task) -> tuple[str, dict[str, Any], list[str]]:
     """The family of a task, the settings that its configuration declares, and the names of the others."""
     if task["kind"] == "family":
         return task["family"], family_settings(task["family"], task["blocks"], task["width"]), []
-    given = task["settings"] if task["kind"] == "config" else _folder_settings(task)
+    if task["kind"] == "config":
+        given = task["settings"]
+    else:
+        given = read_config(f"{task['folder']}/{CONFIG}", f"{task['source']}/{CONFIG}")
     family = screen_config(given, Budget(max_parameters=task["max_parameters"]), shrink=task["shrink"])
     checked_family(family)
     return family, *_declared(family, given, shrink=task["shrink"])
@@ -159,36 +162,25 @@ def _use_threads(model: nn.Module) -> None:
     torch.set_num_threads(1 if size < SMALL else torch.get_num_threads())
 
 
-def _builds(model_class: Any) -> Works:
-    def works(settings: Mapping[str, Any]) -> bool:
-        try:
-            config = built_config(model_class.config_class, settings)
-            return not _empty(bare_model(model_class, config))
-        except Exception:
-            return False
-
-    return works
+def _builds(model_class: Any, settings: Mapping[str, Any]) -> bool:
+    try:
+        return not _empty(bare_model(model_class, built_config(model_class.config_class, settings)))
+    except Exception:
+        return False
 
 
-def _runs(model_class: Any, task: Task) -> Works:
-    def works(settings: Mapping[str, Any]) -> bool | None:
-        try:
-            config = built_config(model_class.config_class, settings)
-            model = built_model(model_class, config, seed=task["seed"], max_parameters=LARGEST_PROBE).eval()
-            with torch.no_grad():
-                inputs = model_inputs(model, _batch(task, config))
-                model(*inputs.arguments, **inputs.keywords)
-        except BudgetError:
-            return None
-        except Exception:
-            return False
-        return True
-
-    return works
-
-
-def _folder_settings(task: Task) -> Mapping[str, Any]:
-    return read_config(f"{task['folder']}/{CONFIG}", f"{task['source']}/{CONFIG}")
+def _runs(model_class: Any, task: Task, settings: Mapping[str, Any]) -> bool | None:
+    try:
+        config = built_config(model_class.config_class, settings)
+        model = built_model(model_class, config, seed=task["seed"], max_parameters=LARGEST_PROBE).eval()
+        with torch.no_grad():
+            inputs = model_inputs(model, _batch(task, config))
+            model(*inputs.arguments, **inputs.keywords)
+    except BudgetError:
+        return None
+    except Exception:
+        return False
+    return True
 
 
 def _declared(family: str, given: Mapping[str, Any], *, shrink: bool) -> tuple[dict[str, Any], list[str]]:

@@ -83,7 +83,7 @@ def main() -> None:
     """Serve one task."""
     message = json.loads(sys.stdin.buffer.read())
     task, memory = message["task"], message["memory"]
-    channel = os.dup(1)
+    channel = os.fdopen(os.dup(1), "wb")
     nowhere = os.open(os.devnull, os.O_RDWR)
     os.dup2(nowhere, 0)
     if task["kind"] == OWN:
@@ -100,7 +100,8 @@ def main() -> None:
             # The user's code forked; the process that it was called in answers alone.
             os._exit(0)
         try:
-            _write_all(channel, _line(line).encode() + b"\n")
+            channel.write(_line(line).encode() + b"\n")
+            channel.flush()
         except OSError:
             # The caller is gone, or the user's code closed what it did not open.
             os._exit(1)
@@ -112,11 +113,6 @@ def main() -> None:
     write({**reply, "seconds": time.process_time()})
     # The user's threads may still run, and there is nothing to tidy up.
     os._exit(0)
-
-
-def _write_all(file: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(file, data) :]
 
 
 def _line(reply: dict[str, Any]) -> str:

@@ -6,8 +6,10 @@ state before the addition meets. Both are found by walking the flow, and fans ar
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 import torch
 
@@ -20,13 +22,16 @@ from .spine import Addition, Term
 
 @dataclass(frozen=True)
 class MatrixUse:
-    """A product with a matrix made of `parameters`; `operand` is the address of that matrix in the run."""
+    """A product with a matrix made of `parameters`; `operand` is the address of that matrix in the run.
+
+    A table of rows has no fan_in.
+    """
 
     node: int
     call: int
     parameters: tuple[torch.Tensor, ...]
     fan_in: int | None
-    fan_out: int | None
+    fan_out: int
     operand: tuple[int, int] | None
     linear: bool = True
 
@@ -119,10 +124,8 @@ class _Writers:
         while self._stack:
             vertex, linear = self._stack.pop()
             self._visit(vertex, self.flow.node(vertex), linear)
-        linear_uses = {use.node for use in self._found if use.linear}
-        chosen = [use for use in self._found if use.linear]
-        chosen = chosen or [use for use in self._found if use.node not in linear_uses]
-        self.branch.writers = sorted(chosen, key=lambda use: use.call)
+        direct = [use for use in self._found if use.linear]
+        self.branch.writers = sorted(direct or self._found, key=lambda use: use.call)
 
     def _push(self, vertex: Vertex | None, linear: bool) -> None:
         if vertex is None or not self.flow.dynamic(vertex):
@@ -143,24 +146,14 @@ class _Writers:
             elif node.name == "Convolution" and len(node.inputs) > 2:
                 self._add(node.inputs[2], (node.call.index, 2) if node.call else None)
             return
-        if node.kind == "sum":
-            for term in node.terms:
-                self._push(term.vertex, linear)
-                self._add(term.vertex, None)
-        elif node.kind == "norm":
+        added = node.inputs if node.kind == "sum" else node.inputs[2:] if node.kind == "norm" else ()
+        for source in added:
+            self._add(source, None)
+        if node.kind == "norm":
             self._push(node.inputs[0], linear)
-            for source in node.inputs[2:]:
-                self._add(source, None)
-        elif node.name.startswith(ATTENTION):
-            for place, source in enumerate(node.inputs):
-                self._push(source, linear and place == 2)
-        else:
-            keeps = node.kind in ("view", "scale", "product", "matrix", "source") or (
-                node.kind == "reduce" and node.name in ("Sum", "Mean")
-            )
-            keeps |= node.kind == "other" and node.name not in NONLINEAR
-            for source in node.inputs:
-                self._push(source, linear and keeps)
+            return
+        for place, source in enumerate(node.inputs):
+            self._push(source, linear and linear_in(node, place))
 
     def _add(self, vertex: Vertex | None, operand: tuple[int, int] | None) -> None:
         if vertex is None or self.flow.dynamic(vertex):
@@ -168,6 +161,15 @@ class _Writers:
         self.branch.additive += self.flow.parameters_of(vertex)
         if operand is not None:
             self.branch.additive_operands.append(operand)
+
+
+def linear_in(node: FlowNode, place: int) -> bool:
+    """Whether an operation is linear in its input at that place while it keeps the others."""
+    if node.name.startswith(ATTENTION):
+        return place == 2
+    if node.kind == "other":
+        return node.name not in NONLINEAR
+    return node.kind in ("view", "scale", "product", "matrix", "source", "sum") or node.name in ("Sum", "Mean")
 
 
 def matrix_use(flow: Flow, index: int, linear: bool = True) -> MatrixUse | None:
@@ -193,13 +195,10 @@ def matrix_use(flow: Flow, index: int, linear: bool = True) -> MatrixUse | None:
     return MatrixUse(index, node.call.index, tuple(parameters), fan_in, fan_out, node.operand, linear)
 
 
-def _fans(node: FlowNode, matrix: torch.Tensor, place: int) -> tuple[int | None, int | None]:
+def _fans(node: FlowNode, matrix: torch.Tensor, place: int) -> tuple[int, int]:
     shape = tuple(matrix.shape)
     if node.name == "Convolution":
-        kernel = 1
-        for size in shape[2:]:
-            kernel *= size
-        return shape[1] * kernel, shape[0]
+        return math.prod(shape[1:]), shape[0]
     if len(shape) < 2:
         return shape[0], 1
     first_factor = 1 if node.name in FUSED_ADDITIONS else 0
@@ -209,39 +208,26 @@ def _fans(node: FlowNode, matrix: torch.Tensor, place: int) -> tuple[int | None,
 def _read(flow: Flow, branch: Branch) -> None:
     """The first matrices after the state, on every way to the leaf, and the vectors that scale it before them."""
     state = branch.source
-    above, stack = {branch.leaf}, [branch.leaf]
-    while stack:
-        vertex = stack.pop()
-        for source in flow.node(vertex).inputs:
-            if source is not None and source[0] > state[0] and source not in above and flow.dynamic(source):
-                above.add(source)
-                stack.append(source)
-    inside = {vertex[0] for vertex in above}
+    between = takewhile(lambda vertex: vertex[0] > state[0], (vertex for vertex, _ in flow.upstream(branch.leaf)))
+    inside = {vertex[0] for vertex in between}
     branch.softmax = any(
         flow.nodes[index].name in SOFTMAX or flow.nodes[index].name.startswith(ATTENTION) for index in inside
     )
-    seen: set[int] = set()
-    queue = [reader for reader in flow.readers.get(state, ()) if reader in inside]
-    while queue:
-        index = queue.pop()
-        if index in seen:
+    reached = {state}
+    for index in sorted(inside):
+        node = flow.nodes[index]
+        if reached.isdisjoint(node.inputs):
             continue
-        seen.add(index)
-        use = matrix_use(flow, index)
-        if use is not None and flow.nodes[index].kind == "matrix":
+        use = matrix_use(flow, index) if node.kind == "matrix" else None
+        if use is not None:
             branch.readers.append(use)
             continue
-        branch.gains += _gains(flow, flow.nodes[index])
-        for number in range(len(flow.nodes[index].shapes)):
-            queue += [reader for reader in flow.readers.get((index, number), ()) if reader in inside]
+        branch.gains += gains_of(flow, node)
+        reached.update((index, number) for number in range(len(node.shapes)))
     branch.readers.sort(key=lambda use: use.call)
 
 
-def _gains(flow: Flow, node: FlowNode) -> list[Vertex]:
-    if node.kind == "norm":
-        candidates = node.inputs[1:2]
-    elif node.kind == "scale":
-        candidates = node.inputs
-    else:
-        return []
+def gains_of(flow: Flow, node: FlowNode) -> list[Vertex]:
+    """The static vectors that a norm or a scaling multiplies by."""
+    candidates = node.inputs[1:2] if node.kind == "norm" else node.inputs if node.kind == "scale" else ()
     return [vertex for vertex in candidates if vertex is not None and not flow.dynamic(vertex)]

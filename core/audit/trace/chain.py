@@ -7,14 +7,13 @@ is followed from the last such sum that everything after it depends on, back to 
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Iterable
+import math
 from itertools import pairwise
 
 import torch
 
-from .flow import Flow, FlowNode, Vertex, numel
-from .spine import LINEAR, VIEWLIKE, Addition, Spine, Step, Term, without_ones
+from .flow import Flow, FlowNode, Vertex
+from .spine import LINEAR, VIEWLIKE, Addition, Spine, Step, Term, walk_back, without_ones
 
 ALLOWED_IN_NORM = frozenset({"view", "scale", "norm", "pointwise", "product", "reduce", "sum"})
 
@@ -49,16 +48,8 @@ class Chain:
 
     def state_read(self, leaf: Vertex) -> Vertex:
         """The latest state that a leaf is computed from."""
-        heap, seen = [(-leaf[0], leaf)], {leaf}
-        while heap:
-            _, top = heapq.heappop(heap)
-            if top in self.states and top != leaf:
-                return top
-            for source in self.flow.moving(self.flow.node(top)):
-                if source not in seen:
-                    seen.add(source)
-                    heapq.heappush(heap, (-source[0], source))
-        return self.base
+        read = (vertex for vertex, _ in self.flow.upstream(leaf) if vertex in self.states and vertex != leaf)
+        return next(read, self.base)
 
     def _one_step(self, vertex: Vertex) -> Step | None:
         node = self.flow.node(vertex)
@@ -74,33 +65,20 @@ class Chain:
 
     def _region(self, vertex: Vertex) -> Step | None:
         """A norm or a function of each feature written out by hand: everything between two single vertices."""
-        frontier: set[Vertex] = {vertex}
-        heap = [(-vertex[0], vertex)]
         reduced = False
-        while heap:
-            _, top = heapq.heappop(heap)
-            node = self.flow.node(top)
-            if top[0] in self.found or node.kind not in ALLOWED_IN_NORM:
+        for inside, frontier in self.flow.upstream(vertex):
+            node = self.flow.node(inside)
+            if inside[0] in self.found or node.kind not in ALLOWED_IN_NORM:
                 return None
             reduced |= node.kind in ("reduce", "norm")
-            frontier.discard(top)
-            for source in self.flow.moving(node):
-                if source not in frontier:
-                    frontier.add(source)
-                    heapq.heappush(heap, (-source[0], source))
-            if len(frontier) == 1 and numel(self.flow.shape(*frontier)) == numel(self.flow.shape(vertex)):
+            if len(frontier) == 1 and math.prod(self.flow.shape(*frontier)) == math.prod(self.flow.shape(vertex)):
                 return Step(next(iter(frontier)), "norm" if reduced else "pointwise")
         return None
 
     def _addition(self, index: int, node: FlowNode) -> Addition | None:
-        best: Addition | None = None
-        for place, term in enumerate(node.terms):
-            if not self.flow.dynamic(term.vertex):
-                continue
-            candidate = Spine(self.flow, self.found, self.step, index, place).walk()
-            if candidate is not None and (best is None or candidate.rank > best.rank):
-                best = candidate
-        return best
+        places = [place for place, term in enumerate(node.terms) if self.flow.dynamic(term.vertex)]
+        read = [Spine(self.flow, self.found, self.step, index, place).walk() for place in places]
+        return max((one for one in read if one is not None), key=lambda one: one.rank, default=None)
 
     def _follow(self) -> list[Addition]:
         last = self._terminal()
@@ -142,34 +120,19 @@ class Chain:
 
     def _terminal(self) -> int | None:
         """The last addition that everything behind it depends on; failing that, the one of the longest chain."""
-        self.cuts = list(self._cuts())
-        for vertex in self.cuts:
-            if vertex[0] in self.found:
-                return vertex[0]
-        if not self.found:
-            return None
-        return max(self.found, key=lambda index: (self.found[index].length, index))
-
-    def _cuts(self) -> Iterable[Vertex]:
-        """Vertices that every path from the batch to the root passes, last first."""
         flow = self.flow
-        frontier = {flow.root}
-        heap = [(-flow.root[0], flow.root)]
-        while heap:
-            if len(frontier) == 1:
-                yield next(iter(frontier))
-            _, top = heapq.heappop(heap)
-            frontier.discard(top)
-            for source in flow.moving(flow.node(top)):
-                if source not in frontier:
-                    frontier.add(source)
-                    heapq.heappush(heap, (-source[0], source))
+        # Vertices that every path from the batch to the root passes, last first.
+        self.cuts = [flow.root, *(v for _, ahead in flow.upstream(flow.root) if len(ahead) == 1 for v in ahead)]
+        last = next((vertex[0] for vertex in self.cuts if vertex[0] in self.found), None)
+        if last is None:
+            last = max(self.found, key=lambda index: (self.found[index].length, index), default=None)
+        return last
 
     def _carry(self) -> None:
         """Tell what earlier states bring without a matrix, a second share of the state or a skip, from gains."""
         if not self.additions:
             return
-        earlier = self._above(self.base) | self.states
+        earlier = {vertex for vertex, _ in self.flow.upstream(self.base)} | self.states
         for addition in self.additions:
             terms, addition.terms = addition.terms, []
             for term in terms:
@@ -207,19 +170,4 @@ class Chain:
         addition.terms.append(term)
 
     def _brings(self, vertex: Vertex | None, earlier: set[Vertex]) -> bool:
-        while vertex is not None:
-            if vertex in earlier:
-                return True
-            step = self.step(vertex) if self.flow.dynamic(vertex) else None
-            vertex = None if step is None or step.kind not in LINEAR else step.source
-        return False
-
-    def _above(self, base: Vertex) -> set[Vertex]:
-        """The base and all that it is made of."""
-        seen, stack = {base}, [base]
-        while stack:
-            for source in self.flow.moving(self.flow.node(stack.pop())):
-                if source not in seen:
-                    seen.add(source)
-                    stack.append(source)
-        return seen
+        return vertex is not None and any(each in earlier for each in walk_back(self.step, vertex, LINEAR))

@@ -6,12 +6,13 @@ taken apart, so that every residual addition is a node of kind `sum`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 
-from .flow import CUSTOM, Factor, Flow, FlowNode, SumTerm, Vertex, numel
+from .flow import CUSTOM, Factor, Flow, FlowNode, Kind, SumTerm, Vertex
 from .operations import (
     BOUNDS,
     FUSED_ADDITIONS,
@@ -25,6 +26,12 @@ from .operations import (
     VIEWS,
 )
 from .recorder import Call, tensors_of
+
+KINDS: dict[str, Kind] = {
+    **dict.fromkeys(NORMS, "norm"),
+    **dict.fromkeys(POINTWISE, "pointwise"),
+    **dict.fromkeys(REDUCTIONS, "reduce"),
+}
 
 
 class Classifier:
@@ -57,12 +64,8 @@ class Classifier:
             node.kind, node.factor = "scale", -1.0
         elif node.name in VIEWS and len(moving) == 1 and self._keeps_size(node, moving[0]):
             node.kind = "view"
-        elif node.name in NORMS:
-            node.kind = "norm"
-        elif node.name in POINTWISE:
-            node.kind = "pointwise"
-        elif node.name in REDUCTIONS:
-            node.kind = "reduce"
+        else:
+            node.kind = KINDS.get(node.name, "other")
 
     def _leaf(self, node: FlowNode) -> None:
         variable: torch.Tensor = node.origin.variable  # type: ignore[union-attr]
@@ -80,7 +83,7 @@ class Classifier:
         return len(self._flow.shape(static[0])) == 2 and len(node.shapes[0]) >= 2
 
     def _keeps_size(self, node: FlowNode, source: Vertex) -> bool:
-        return node.name == "Expand" or numel(self._flow.shape(source)) == numel(node.shapes[0])
+        return node.name == "Expand" or math.prod(self._flow.shape(source)) == math.prod(node.shapes[0])
 
     def _unchanged(self, node: FlowNode, moving: Sequence[Vertex]) -> Vertex | None:
         """The input that the output is equal to, value for value; None where there is none."""
@@ -217,14 +220,12 @@ class Classifier:
 
 
 def _factor(value: Any, *, inverse: bool) -> Factor:
-    factor: Factor = value.detach() if isinstance(value, torch.Tensor) else float(value)
-    if isinstance(factor, torch.Tensor) and factor.numel() == 1:
-        factor = float(factor)
+    if isinstance(value, torch.Tensor) and value.numel() != 1:
+        return value.detach().reciprocal() if inverse else value.detach()
+    number = value.item() if isinstance(value, torch.Tensor) else float(value)
     if not inverse:
-        return factor
-    if isinstance(factor, torch.Tensor):
-        return factor.reciprocal()
-    return 1.0 / factor if factor != 0 else float("inf")
+        return number
+    return 1.0 / number if number != 0 else math.inf
 
 
 def _is_zero(value: Any) -> bool:

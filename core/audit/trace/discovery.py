@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,9 +21,9 @@ from .flow import Flow, Vertex
 from .inputs import ModelInputs
 from .layout import Layout, layout_at
 from .loss import Loss, loss_of
-from .measured import MeasuredAddition, Missing, Reader, measured_addition
+from .measured import MeasuredAddition, MeasuredBranch, Missing, Reader, measured_addition
 from .names import ParameterNames, block_numbers
-from .recorder import Address, Recorder, Recording, Replay, Stop
+from .recorder import DEFAULT_BYTES, Address, Recorder, Recording, Replay, Stop
 from .spine import Addition
 
 ATTENTION, MIXER, FEED_FORWARD, PARALLEL, SKIP = "attention", "mixer", "feed_forward", "parallel", "skip"
@@ -47,6 +49,11 @@ class Site:
         return self.kinds[0] if len(set(self.kinds)) == 1 else PARALLEL
 
     @property
+    def contributions(self) -> list[MeasuredBranch]:
+        """The branches in numbers; none where the addition could not be measured."""
+        return [] if self.measured is None else self.measured.branches
+
+    @property
     def writers(self) -> list[MatrixUse]:
         """The writers of all branches."""
         return [use for branch in self.branches for use in branch.writers]
@@ -61,13 +68,17 @@ class Discovery:
     names: ParameterNames
     chain: Chain
     layout: Layout
-    sites: list[Site]
     loss: torch.Tensor
     reduction: str
-    adjoints: list[torch.Tensor | None]
-    states: list[torch.Tensor]
-    width: int = 0
+    sites: list[Site] = field(default_factory=list)
+    adjoints: list[torch.Tensor | None] = field(default_factory=list)
+    states: list[torch.Tensor] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+
+    @property
+    def width(self) -> int:
+        """Features of the stream; 0 where no state is known."""
+        return int(self.states[0].shape[-1]) if self.states else 0
 
     @property
     def labels(self) -> list[str]:
@@ -75,7 +86,7 @@ class Discovery:
         return ["input", *(site.label for site in self.sites)]
 
 
-def discover(guard: Guard, inputs: ModelInputs, *, max_bytes: int) -> Discovery:
+def discover(guard: Guard, inputs: ModelInputs, *, max_bytes: int = DEFAULT_BYTES) -> Discovery:
     """Record one forward of the guarded model and read the chain of additions from it.
 
     Raises `AuditError` where the forward fails or gives nothing to
@@ -98,20 +109,19 @@ def _read(guard: Guard, inputs: ModelInputs, recording: Recording, loss: Loss) -
         names=ParameterNames(guard.model),
         chain=chain,
         layout=Layout(inputs.rows, inputs.positions),
-        sites=[],
         loss=loss.mean.detach(),
         reduction=loss.reduction,
-        adjoints=[],
-        states=[],
     )
     if not chain.additions:
         inside = f"; the forward runs inside the custom autograd function {flow.custom[0]}" if flow.custom else ""
         discovery.problems.append(f"no residual addition was found between the batch and the output{inside}")
         return discovery
     discovery.layout = _layout(discovery)
-    reader = Reader(chain, discovery.layout, torch.from_numpy(inputs.valid))
     _name_sites(discovery)
-    _measure(discovery, reader)
+    try:
+        _measure(discovery)
+    except Missing as missing:
+        discovery.problems.append(str(missing))
     _differentiate(discovery, loss.mean)
     return discovery
 
@@ -168,102 +178,85 @@ def _changed(discovery: Discovery, before: torch.Tensor, position: int) -> torch
 
 def _name_sites(discovery: Discovery) -> None:
     chain, names = discovery.chain, discovery.names
-
-    kinds = _Kinds(discovery)
-    found = [branches_of(chain, addition, kinds.of) for addition in chain.additions]
-    written = [[n for branch in branches for n in _written(names, branch)] for branches in found]
-    every = [[n for branch in branches for n in _read_names(names, chain, branch)] for branches in found]
-    blocks = block_numbers(every, written)
-    seen: dict[str, int] = {}
-    for addition, branches, block, writers in zip(chain.additions, found, blocks, written, strict=True):
+    kind_of = partial(_kind, discovery)
+    found = [branches_of(chain, addition, kind_of) for addition in chain.additions]
+    written = [
+        names.of(p for branch in branches for use in branch.writers for p in use.parameters) for branches in found
+    ]
+    every = [[name for branch in branches for name in _named(discovery, branch)] for branches in found]
+    seen: Counter[str] = Counter()
+    numbers = block_numbers(every, written)
+    for addition, branches, block, writers in zip(chain.additions, found, numbers, written, strict=True):
         pattern = tuple(sorted({re.sub(r"\d+", "#", name) for name in writers}))
-        site = Site(addition, branches, [kinds.of(branch) for branch in branches], block, "", pattern)
+        site = Site(addition, branches, [kind_of(branch) for branch in branches], block, "", pattern)
         label = f"block.{block}.after_{site.kind}"
-        seen[label] = seen.get(label, 0) + 1
+        seen[label] += 1
         site.label = label if seen[label] == 1 else f"{label}_{seen[label]}"
         discovery.sites.append(site)
 
 
-def _written(names: ParameterNames, branch: Branch) -> list[str]:
-    return names.of(p for use in branch.writers for p in use.parameters)
+def _named(discovery: Discovery, branch: Branch) -> list[str]:
+    """Names of the matrices that write a branch, of those that read for it, and of the gains before these."""
+    matrices = [p for use in (*branch.writers, *branch.readers) for p in use.parameters]
+    gains = [p for vertex in branch.gains for p in discovery.chain.flow.parameters_of(vertex)]
+    return discovery.names.of([*matrices, *gains])
 
 
-def _read_names(names: ParameterNames, chain: Chain, branch: Branch) -> list[str]:
-    gains = [p for vertex in branch.gains for p in chain.flow.parameters_of(vertex)]
-    return names.of([*(p for use in (*branch.writers, *branch.readers) for p in use.parameters), *gains])
+def _kind(discovery: Discovery, branch: Branch) -> str:
+    """Attention or a mixer where the branch at one position depends on the state at another, else feed-forward.
+
+    Where its output depends on nothing yet (a gate or a writer of zeros), what its writers read is asked instead.
+    """
+    flow, mixes = discovery.chain.flow, None
+    read = [vertex for use in branch.writers for vertex in flow.moving(flow.nodes[use.node])]
+    for vertex in (branch.deep, *read) if discovery.inputs.positions > 1 else ():
+        mixes = _depends_elsewhere(discovery, vertex, branch.source)
+        if mixes is not None:
+            break
+    if not (branch.softmax if mixes is None else mixes):
+        return FEED_FORWARD
+    return ATTENTION if branch.softmax else MIXER
 
 
-class _Kinds:
-    """Tells branches that mix positions from those that do not, by one gradient for each branch."""
-
-    def __init__(self, discovery: Discovery) -> None:
-        self._discovery = discovery
-
-    def of(self, branch: Branch) -> str:
-        if not self._mixes(branch):
-            return FEED_FORWARD
-        return ATTENTION if branch.softmax else MIXER
-
-    def _mixes(self, branch: Branch) -> bool:
-        """Whether the branch at one position depends on the state at another.
-
-        Where its output depends on nothing yet (a gate or a writer of zeros), what its writers read is asked instead.
-        """
-        flow = self._discovery.chain.flow
-        if self._discovery.inputs.positions == 1:
-            return branch.softmax
-        read = [vertex for use in branch.writers for vertex in flow.moving(flow.nodes[use.node])]
-        for vertex in (branch.deep, *read):
-            answer = self._depends_elsewhere(vertex, branch.source)
-            if answer is not None:
-                return answer
-        return branch.softmax
-
-    def _depends_elsewhere(self, vertex: Vertex, state: Vertex) -> bool | None:
-        flow, layout = self._discovery.chain.flow, self._discovery.layout
-        output, source = flow.edge(vertex), flow.edge(state)
-        if output is None or source is None:
-            return None
-        marked = torch.zeros(flow.shape(vertex), dtype=flow.node(vertex).dtype)
-        view = layout_at(flow, layout, vertex).normalized(marked)
-        if view is None:
-            return None
-        # `normalized` gives a view wherever it can; where it gives a copy, nothing is marked.
-        view[:, -1] = 1.0
-        if not bool(marked.any()):
-            return None
-        try:
-            (gradient,) = _gradients([GradientEdge(*output)], [GradientEdge(*source)], [marked], retain_graph=True)
-        except AuditError:
-            # A backward hook may expect the gradients of a whole pass; one is run below.
-            return None
-        spread = None if gradient is None else layout_at(flow, layout, state).normalized(gradient)
-        if spread is None or not bool((spread != 0).any()):
-            return None
-        return bool((spread[:, :-1] != 0).any())
-
-
-def _measure(discovery: Discovery, reader: Reader) -> None:
+def _depends_elsewhere(discovery: Discovery, vertex: Vertex, state: Vertex) -> bool | None:
+    """Whether `vertex` at the last position depends on the state at another; None where it cannot be told."""
+    flow, layout = discovery.chain.flow, discovery.layout
+    output, source = flow.edge(vertex), flow.edge(state)
+    if output is None or source is None:
+        return None
+    marked = torch.zeros(flow.shape(vertex), dtype=flow.node(vertex).dtype)
+    view = layout_at(flow, layout, vertex).normalized(marked)
+    if view is None:
+        return None
+    # `normalized` gives a view wherever it can; where it gives a copy, nothing is marked.
+    view[:, -1] = 1.0
+    if not bool(marked.any()):
+        return None
     try:
-        discovery.states.append(reader.value(discovery.chain.base, "the input state"))
-    except Missing as missing:
-        discovery.problems.append(str(missing))
-        return
-    discovery.width = int(discovery.states[0].shape[-1])
-    if not discovery.states[0].numel():
-        discovery.problems.append("the stream has no features")
-        return
+        (gradient,) = _gradients([GradientEdge(*output)], [GradientEdge(*source)], [marked], retain_graph=True)
+    except AuditError:
+        # A backward hook may expect the gradients of a whole pass; one is run below.
+        return None
+    spread = None if gradient is None else layout_at(flow, layout, state).normalized(gradient)
+    if spread is None or not bool((spread != 0).any()):
+        return None
+    return bool((spread[:, :-1] != 0).any())
+
+
+def _measure(discovery: Discovery) -> None:
+    """Read every state and addition, up to the first that is `Missing`."""
+    reader = Reader(discovery.chain, discovery.layout, torch.from_numpy(discovery.inputs.valid))
+    base = reader.value(discovery.chain.base, "the input state")
+    discovery.states.append(base)
+    if not base.numel():
+        raise Missing("the stream has no features")
     for site in discovery.sites:
-        try:
-            site.measured = measured_addition(reader, site.addition, site.branches, site.label)
-        except Missing as missing:
-            discovery.problems.append(str(missing))
-            return
-        discovery.states.append(site.measured.next_state)
-        if site.measured.next_state.shape != discovery.states[0].shape:
+        site.measured = measured_addition(reader, site.addition, site.branches, site.label)
+        state = site.measured.next_state
+        discovery.states.append(state)
+        if state.shape != base.shape:
             discovery.problems.append(
-                f"the state after {site.label} has {site.measured.next_state.shape[-1]} features, the input "
-                f"{discovery.width}"
+                f"the state after {site.label} has {state.shape[-1]} features, the input {discovery.width}"
             )
 
 

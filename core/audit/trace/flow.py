@@ -6,15 +6,16 @@ what is computed from them alone.
 
 from __future__ import annotations
 
+import heapq
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 import torch
 from torch.autograd.graph import Node as AutogradNode
 
-from .recorder import Address, Call, Edge, Recording, edge_of, looked_through
+from .recorder import Address, Call, Edge, Recording, Sight, edge_of, looked_through
 
 Vertex: TypeAlias = tuple[int, int]
 Factor: TypeAlias = "float | torch.Tensor"
@@ -108,33 +109,54 @@ class Flow:
             return node.value
         if node.parameter is not None:
             return node.parameter.detach()
-        sight = None if node.origin is None else self.recording.sights.get((node.origin, vertex[1]))
+        sight = self._sight(vertex)
         return None if sight is None else sight.value.detach()
 
     def address(self, vertex: Vertex) -> Address | None:
         """Where a second run finds the vertex again."""
-        edge = self.edge(vertex)
-        sight = None if edge is None else self.recording.sights.get(edge)
-        return None if sight is None else (sight.call, sight.place)
+        sight = self._sight(vertex)
+        return None if sight is None else sight.address
 
     def edge(self, vertex: Vertex) -> Edge | None:
         """The vertex as autograd knows it; None for a part of a fused operation."""
         origin = self.nodes[vertex[0]].origin
         return None if origin is None else (origin, vertex[1])
 
+    def _sight(self, vertex: Vertex) -> Sight | None:
+        edge = self.edge(vertex)
+        return None if edge is None else self.recording.sights.get(edge)
+
+    def behind(self, vertices: Iterable[Vertex]) -> Iterator[Vertex]:
+        """The vertices and everything that they are computed from, parameters too, each once."""
+        stack = list(vertices)
+        seen = set(stack)
+        while stack:
+            vertex = stack.pop()
+            yield vertex
+            inputs = self.node(vertex).inputs
+            fresh = dict.fromkeys(source for source in inputs if source is not None and source not in seen)
+            seen.update(fresh)
+            stack += fresh
+
+    def upstream(self, vertex: Vertex) -> Iterator[tuple[Vertex, set[Vertex]]]:
+        """A vertex and every dynamic one that it is computed from, the latest first.
+
+        With each comes the frontier: what the vertices given so far read and is not given yet.
+        """
+        frontier, heap = {vertex}, [(-vertex[0], vertex)]
+        while heap:
+            _, latest = heapq.heappop(heap)
+            frontier.discard(latest)
+            for source in self.moving(self.node(latest)):
+                if source not in frontier:
+                    frontier.add(source)
+                    heapq.heappush(heap, (-source[0], source))
+            yield latest, frontier
+
     def parameters_of(self, vertex: Vertex) -> list[torch.Tensor]:
         """Parameters that a static vertex is computed from."""
-        found: dict[int, torch.Tensor] = {}
-        seen, stack = {vertex}, [vertex]
-        while stack:
-            node = self.nodes[stack.pop()[0]]
-            if node.parameter is not None:
-                found[id(node.parameter)] = node.parameter
-            for source in node.inputs:
-                if source is not None and source not in seen:
-                    seen.add(source)
-                    stack.append(source)
-        return list(found.values())
+        found = [self.node(each).parameter for each in self.behind([vertex])]
+        return list({id(parameter): parameter for parameter in found if parameter is not None}.values())
 
     def insert(self, node: FlowNode) -> Vertex:
         """Add a node that stands for a part of a fused operation, before the node now being read."""
@@ -201,11 +223,3 @@ def _topological(root: AutogradNode) -> Iterator[AutogradNode]:
 def _sources(node: AutogradNode) -> list[Edge | None]:
     """What a node was computed from, in argument order."""
     return [looked_through(source, number) for source, number in node.next_functions]
-
-
-def numel(shape: Sequence[int]) -> int:
-    """Number of values of a tensor of this shape."""
-    product = 1
-    for size in shape:
-        product *= size
-    return product

@@ -38,22 +38,17 @@ class Layout:
         return whole if whole is None or self.picked is None else whole[:, list(self.picked)]
 
     def _whole(self, tensor: torch.Tensor) -> torch.Tensor | None:
-        rows, positions = self.rows, self.positions
-        shape = tuple(tensor.shape)
-        if len(shape) >= 3 and shape[:2] == (rows, positions) and not (rows == positions and self.positions_first):
-            return tensor.flatten(2)
-        if len(shape) >= 3 and shape[:2] == (positions, rows):
-            return tensor.transpose(0, 1).flatten(2)
-        if len(shape) >= 2 and shape[0] == rows * positions:
+        rows, positions, shape = self.rows, self.positions, tensor.shape
+        if self.flat(tuple(shape)):
             if self.positions_first:
                 return tensor.reshape(positions, rows, -1).transpose(0, 1)
             return tensor.reshape(rows, positions, -1)
-        if len(shape) == 4 and shape[1:3] == (rows, positions):
-            return tensor.permute(1, 2, 0, 3).flatten(2)
-        if len(shape) == 4 and (shape[0], shape[2]) == (rows, positions):
-            return tensor.permute(0, 2, 1, 3).flatten(2)
-        if len(shape) == 3 and (shape[0], shape[2]) == (rows, positions):
-            return tensor.transpose(1, 2)
+        # The axes of rows and of positions, the likeliest first; of more than four only the first two are tried.
+        axes = [(1, 0)] if rows == positions and self.positions_first else [(0, 1), (1, 0)]
+        axes += {3: [(0, 2)], 4: [(1, 2), (0, 2)]}.get(tensor.dim(), [])
+        for row, position in axes if tensor.dim() >= 3 else ():
+            if (shape[row], shape[position]) == (rows, positions):
+                return tensor.movedim((row, position), (0, 1)).flatten(2)
         return None
 
     def spread(self, value: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor | None:

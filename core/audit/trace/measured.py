@@ -6,15 +6,16 @@ same rebuilt from the state before and each branch's own output through the coef
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import torch
 
 from .branches import Branch
 from .chain import Chain
-from .flow import Factor, Vertex, numel
+from .flow import Factor, Vertex
 from .layout import Layout, layout_at
 from .spine import Addition, Term
 
@@ -45,8 +46,6 @@ class MeasuredBranch:
 class MeasuredAddition:
     """One addition in numbers; `error` is the largest difference from the recorded sum over its largest value."""
 
-    addition: Addition
-    state: torch.Tensor
     stream: torch.Tensor
     next_state: torch.Tensor
     branches: list[MeasuredBranch]
@@ -55,14 +54,8 @@ class MeasuredAddition:
     error: float
 
 
-@dataclass
 class Missing(Exception):
-    """A value that the recording or the layout cannot give; `place` says where."""
-
-    place: str
-
-    def __str__(self) -> str:
-        return self.place
+    """A value that the recording or the layout cannot give, and where."""
 
 
 @dataclass
@@ -76,13 +69,7 @@ class Reader:
 
     def value(self, vertex: Vertex, what: str) -> torch.Tensor:
         """The value of a vertex; raises `Missing`."""
-        value = self._raw(vertex)
-        if value is None:
-            raise Missing(f"{what} is computed out of sight, so its value is unknown")
-        normalized = layout_at(self.chain.flow, self.layout, vertex).normalized(value)
-        if normalized is None:
-            raise Missing(f"{what} has shape {list(value.shape)}, which does not hold the batch's positions")
-        return normalized
+        return self._normalized(self._raw(vertex), vertex, None, what)
 
     def _raw(self, vertex: Vertex) -> torch.Tensor | None:
         replaced = self.replaced.get(vertex)
@@ -91,15 +78,22 @@ class Reader:
     def term(self, term: Term, like: Vertex, what: str) -> torch.Tensor:
         """A term as it enters the sum `like`, factors applied; constants are broadcast."""
         value = term.constant if term.leaf is None else self._raw(term.leaf)
+        return self.scaled(self._normalized(value, term.leaf, like, what), term.factors, like, what)
+
+    def _normalized(
+        self, value: torch.Tensor | None, vertex: Vertex | None, like: Vertex | None, what: str
+    ) -> torch.Tensor:
+        """`value` as `[B, T, D]` by the layout at `vertex`, else broadcast to `like` where one is given."""
         if value is None:
             raise Missing(f"{what} is computed out of sight, so its value is unknown")
-        layout = self.layout if term.leaf is None else layout_at(self.chain.flow, self.layout, term.leaf)
+        flow = self.chain.flow
+        layout = self.layout if vertex is None else layout_at(flow, self.layout, vertex)
         normalized = layout.normalized(value)
-        if normalized is None:
-            normalized = self.layout.spread(value, self.chain.flow.shape(like))
+        if normalized is None and like is not None:
+            normalized = self.layout.spread(value, flow.shape(like))
         if normalized is None:
             raise Missing(f"{what} has shape {list(value.shape)}, which does not hold the batch's positions")
-        return self.scaled(normalized, term.factors, like, what)
+        return normalized
 
     def scaled(self, value: torch.Tensor, factors: Sequence[Factor], like: Vertex, what: str) -> torch.Tensor:
         """`value` `[B, T, D]` times all factors, each broadcast to the shape of `like` first."""
@@ -117,7 +111,7 @@ class Reader:
         self, shares: Sequence[Sequence[Factor]], outside: Sequence[Factor], like: Vertex, what: str
     ) -> Coefficient:
         """The sum of the products of each share's factors, times the factors outside, as one coefficient."""
-        width = numel(self.chain.flow.shape(like)) // (self.layout.rows * self.layout.positions)
+        width = math.prod(self.chain.flow.shape(like)) // (self.layout.rows * self.layout.positions)
         ones = torch.ones(*self.kept.shape, width, dtype=torch.float64)
         values = sum(self.scaled(ones, [*share, *outside], like, what) for share in shares)
         assert isinstance(values, torch.Tensor)
@@ -129,12 +123,12 @@ def summarized(values: torch.Tensor) -> Coefficient:
     lowest, highest = float(values.min()), float(values.max())
     if lowest == highest:
         return Coefficient(lowest, "constant", lowest, highest)
-    rms = float(values.double().square().mean().sqrt())
+    spread: Spread = "varying"
     if bool((values == values[:1]).all()):
-        return Coefficient(rms, "per channel", lowest, highest)
-    if bool((values == values[:, :1]).all()):
-        return Coefficient(rms, "per position", lowest, highest)
-    return Coefficient(rms, "varying", lowest, highest)
+        spread = "per channel"
+    elif bool((values == values[:, :1]).all()):
+        spread = "per position"
+    return Coefficient(float(values.double().square().mean().sqrt()), spread, lowest, highest)
 
 
 def measured_addition(reader: Reader, addition: Addition, branches: Sequence[Branch], label: str) -> MeasuredAddition:
@@ -164,13 +158,10 @@ def measured_addition(reader: Reader, addition: Addition, branches: Sequence[Bra
     next_state = reader.value(addition.next_state, f"the state after {label}")
     if outside:
         stream = reader.scaled(stream, outside, like, label)
-        found = [
-            MeasuredBranch(m.branch, m.raw, reader.scaled(m.contribution, outside, like, label), m.coefficient)
-            for m in found
-        ]
+        found = [replace(m, contribution=reader.scaled(m.contribution, outside, like, label)) for m in found]
         parts = stream.double() + sum(m.contribution.double() for m in found)
         error = max(error, _difference(parts, next_state, reader.kept))
-    return MeasuredAddition(addition, state, stream, next_state, found, shortcut, norm_after, error)
+    return MeasuredAddition(stream, next_state, found, shortcut, norm_after, error)
 
 
 def _branch(

@@ -12,16 +12,13 @@ class ParameterNames:
     """Looks a parameter up by identity. A tied parameter has one name, the first; the others are its `aliases`."""
 
     def __init__(self, model: nn.Module) -> None:
-        self._names: dict[int, str] = {}
+        self.parameters: dict[str, torch.Tensor] = dict(model.named_parameters())
+        self._names = {id(parameter): name for name, parameter in self.parameters.items()}
         self.aliases: dict[str, list[str]] = {}
-        self.parameters: dict[str, torch.Tensor] = {}
         for name, parameter in model.named_parameters(remove_duplicate=False):
-            known = self._names.get(id(parameter))
-            if known is None:
-                self._names[id(parameter)] = name
-                self.parameters[name] = parameter
-            else:
-                self.aliases.setdefault(known, []).append(name)
+            first = self._names[id(parameter)]
+            if name != first:
+                self.aliases.setdefault(first, []).append(name)
 
     def of(self, parameters: Iterable[torch.Tensor]) -> list[str]:
         """Names in a stable order, without repetition; a tensor that is no parameter of the model has none."""

@@ -7,6 +7,7 @@ run reads zeros where the parameter stands.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -29,13 +30,20 @@ INTERVENTION_TOLERANCE = 1e-6
 
 @dataclass(frozen=True)
 class Intervention:
-    """One run with an addition's writers silenced. `difference` is relative to the shortcut term's largest value."""
+    """One run with an addition's writers silenced. `difference` is relative to the shortcut term's largest value.
+
+    `problem` says what went otherwise than it should.
+    """
 
     label: str
-    parameters: int
-    earlier_states_equal: bool
-    difference: float
-    passed: bool
+    earlier_states_equal: bool = False
+    difference: float = math.nan
+    problem: str | None = None
+
+    @property
+    def passed(self) -> bool:
+        """Whether every earlier state kept its bits and the sum became the shortcut term."""
+        return self.problem is None
 
 
 @dataclass(frozen=True)
@@ -52,23 +60,20 @@ def prove(discovery: Discovery) -> Identity:
     """Arithmetic at every addition, then interventions, then whether every block took part."""
     if not discovery.sites:
         return Identity("failed", None, [], _sentence(discovery.problems))
-    errors = [site.measured.error for site in discovery.sites if site.measured is not None]
-    worst = max(errors, default=None)
+    errors = {site.label: site.measured.error for site in discovery.sites if site.measured is not None}
+    worst = max(errors.values(), default=None)
     problems = list(discovery.problems)
     tolerance = _tolerance(discovery)
-    for site in discovery.sites:
-        if site.measured is not None and not site.measured.error <= tolerance:
-            problems.append(
-                f"at {site.label} shortcut and contributions differ from the next state by {site.measured.error:.2g}"
-            )
+    for label, error in errors.items():
+        if not error <= tolerance:
+            problems.append(f"at {label} shortcut and contributions differ from the next state by {error:.2g}")
             return Identity("failed", worst, [], _sentence(problems))
     problems += [f"{block} never wrote to the stream" for block in silent_blocks(discovery)]
-    for place, adjoint in enumerate(discovery.adjoints):
-        if adjoint is None:
-            problems.append(f"the loss has no gradient at {discovery.labels[place]}")
-    interventions: list[Intervention] = []
-    if all(site.measured is not None for site in discovery.sites):
-        interventions += [_intervene(discovery, site, problems) for site in chosen_sites(discovery.sites)]
+    reached = zip(discovery.labels, discovery.adjoints, strict=False)
+    problems += [f"the loss has no gradient at {label}" for label, adjoint in reached if adjoint is None]
+    tried = chosen_sites(discovery.sites) if len(errors) == len(discovery.sites) else []
+    interventions = [_intervene(discovery, site) for site in tried]
+    problems += [trial.problem for trial in interventions if trial.problem is not None]
     return Identity("partial" if problems else "proved", worst, interventions, _sentence(problems) or None)
 
 
@@ -87,20 +92,17 @@ def silent_blocks(discovery: Discovery) -> list[str]:
 
     Blocks are entries of the numbered containers (`layers.3`) that the stream's writers and readers stand in.
     """
-    fired: dict[str, dict[int, set[str]]] = {}
-    for site in discovery.sites:
-        for branch in site.branches:
-            for use in (*branch.writers, *branch.readers):
-                for name in discovery.names.of(use.parameters):
-                    for container, number, rest in _entry(name):
-                        fired.setdefault(container, {}).setdefault(number, set()).add(rest)
-    silent: dict[str, None] = {}
-    for name in discovery.names.parameters:
-        for container, number, rest in _entry(name):
-            blocks = fired.get(container, {})
-            if number not in blocks and any(rest in names for names in blocks.values()):
-                silent[f"{container}.{number}".lstrip(".")] = None
-    return list(silent)
+    uses = [use for site in discovery.sites for branch in site.branches for use in (*branch.writers, *branch.readers)]
+    used = [entry for name in discovery.names.of(p for use in uses for p in use.parameters) for entry in _entry(name)]
+    fired = {(container, number) for container, number, _ in used}
+    known = {(container, rest) for container, _, rest in used}
+    silent = [
+        f"{container}.{number}".lstrip(".")
+        for name in discovery.names.parameters
+        for container, number, rest in _entry(name)
+        if (container, number) not in fired and (container, rest) in known
+    ]
+    return list(dict.fromkeys(silent))
 
 
 def _entry(name: str) -> list[tuple[str, int, str]]:
@@ -118,11 +120,10 @@ def _tolerance(discovery: Discovery) -> float:
     return max((IDENTITY_TOLERANCE.get(dtype, 1e-5) for dtype in types), default=1e-5)
 
 
-def _intervene(discovery: Discovery, site: Site, problems: list[str]) -> Intervention:
+def _intervene(discovery: Discovery, site: Site) -> Intervention:
     parameters, operands = _silenced(discovery, site)
-    silenced = len(parameters) or len(operands)
-    if not silenced:
-        return _lost(problems, site, f"{site.label} has no writers to silence", 0)
+    if not parameters and not operands:
+        return Intervention(site.label, problem=f"{site.label} has no writers to silence")
     flow, place = discovery.chain.flow, discovery.sites.index(site)
     earlier = [discovery.chain.base, *(s.addition.next_state for s in discovery.sites[:place])]
     terms = [site.addition.shortcut, *site.addition.carried]
@@ -131,30 +132,25 @@ def _intervene(discovery: Discovery, site: Site, problems: list[str]) -> Interve
     addresses = [flow.address(vertex) for vertex in vertices]
     wanted = [address for address in addresses if address is not None]
     if len(wanted) < len(vertices):
-        return _lost(problems, site, f"{site.label} is computed out of sight and cannot be tried", silenced)
+        return Intervention(site.label, problem=f"{site.label} is computed out of sight and cannot be tried")
     found = replayed(discovery, Replay(wanted, parameters=parameters, operands=operands))
     if any(address not in found for address in wanted):
-        return _lost(
-            problems, site, f"with the writers of {site.label} silenced the forward goes another way", silenced
+        return Intervention(
+            site.label, problem=f"with the writers of {site.label} silenced the forward goes another way"
         )
     values = {vertex: found[address] for vertex, address in zip(vertices, wanted, strict=True)}
     equal = all(_same_bits(flow.value(vertex), values[vertex]) for vertex in earlier)
     difference = _gap(discovery, site, values)
-    passed = equal and difference <= INTERVENTION_TOLERANCE
+    problem = None
     if not equal:
-        problems.append(f"silencing the writers of {site.label} changes an earlier state")
-    elif not passed:
+        problem = f"silencing the writers of {site.label} changes an earlier state"
+    elif not difference <= INTERVENTION_TOLERANCE:
         passes = "; part of what it gains passes no matrix" if any(b.passes for b in site.branches) else ""
-        problems.append(
+        problem = (
             f"with the writers of {site.label} silenced the next state still differs from the shortcut by "
             f"{difference:.2g}{passes}"
         )
-    return Intervention(site.label, silenced, equal, difference, passed)
-
-
-def _lost(problems: list[str], site: Site, problem: str, silenced: int) -> Intervention:
-    problems.append(problem)
-    return Intervention(site.label, silenced, False, float("nan"), False)
+    return Intervention(site.label, equal, difference, problem)
 
 
 def _silenced(discovery: Discovery, site: Site) -> tuple[list[torch.Tensor], list[Address]]:
@@ -176,28 +172,20 @@ def _silenced(discovery: Discovery, site: Site) -> tuple[list[torch.Tensor], lis
 def _computed(discovery: Discovery, use: MatrixUse) -> bool:
     """Whether a matrix is more than a view of one parameter."""
     flow = discovery.chain.flow
-    stack = flow.static(flow.nodes[use.node])
-    seen = set(stack)
-    while stack:
-        node = flow.node(stack.pop())
-        if node.kind != "parameter" and node.name not in VIEWS:
-            return True
-        found = {vertex for vertex in flow.static(node) if vertex not in seen}
-        seen |= found
-        stack += found
-    return len(use.parameters) > 1
+    made_of = [flow.node(vertex) for vertex in flow.behind(flow.static(flow.nodes[use.node]))]
+    return len(use.parameters) > 1 or any(node.kind != "parameter" and node.name not in VIEWS for node in made_of)
 
 
 def _used_elsewhere(discovery: Discovery, site: Site, wanted: set[int]) -> bool:
     flow = discovery.chain.flow
     own = {use.node for use in site.writers}
-    reached: dict[Address, bool] = {}
+    reached: set[int] = set()
     for index, node in enumerate(flow.nodes):
         hit = node.parameter is not None and id(node.parameter) in wanted
-        hit |= any(reached.get(vertex, False) for vertex in flow.static(node))
-        for number in range(max(1, len(node.shapes))):
-            reached[index, number] = hit and not node.dynamic
-        if hit and node.dynamic and index not in own and node.kind in ("matrix", "source"):
+        hit |= any(vertex[0] in reached for vertex in flow.static(node))
+        if hit and not node.dynamic:
+            reached.add(index)
+        elif hit and index not in own and node.kind in ("matrix", "source"):
             return True
     return False
 

@@ -7,7 +7,7 @@ finds the same tensor again in a second run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -15,6 +15,7 @@ import torch
 from torch.autograd.function import BackwardCFunction
 from torch.autograd.graph import Node, get_gradient_edge, saved_tensors_hooks
 from torch.nn.modules._functions import BackwardHookFunction
+from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from ...errors import BudgetError
 from ..sandbox.guard import Watch, storage_of
@@ -27,8 +28,6 @@ Edge: TypeAlias = tuple[Node, int]
 Address: TypeAlias = tuple[int, int]
 
 DEFAULT_BYTES = 4 * 2**30
-# Autograd detaches what it saves or not as hooks are set, so these calls are left out of every count.
-UNCOUNTED = torch.ops.aten.detach.default
 
 
 @dataclass(slots=True)
@@ -46,11 +45,10 @@ class Call:
 
 @dataclass(slots=True)
 class Sight:
-    """Where a vertex was read first, and its value at that time."""
+    """A value at the time it was read, and where that was; no address for what autograd saved."""
 
-    call: int
-    place: int
     value: torch.Tensor
+    address: Address | None = None
 
 
 @dataclass
@@ -83,16 +81,11 @@ class Recorder(Watch):  # type: ignore[no-untyped-call]
         self._features = {id(tensor): (edge.node, edge.output_nr) for tensor, edge in edges}
         self.recording = Recording()
         self._max_bytes = max_bytes
-        self._storages: dict[int | None, list[Edge]] = {}
-        self._saved: dict[int | None, list[list[torch.Tensor]]] = {}
+        self._sights: dict[int | None, list[Sight]] = {}
+        self._counted: set[int | None] = {None}
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        """Record one operation, then run it."""
-        keywords = kwargs or {}
-        if func is UNCOUNTED:
-            return func(*args, **keywords)
+    def see(self, func: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Record one operation."""
         tensors = list(tensors_of(args, keywords))
         if func in LOOKUPS and len(tensors) == 2:
             check_lookup(tensors[0], tensors[1], LOOKUPS[func], self._ids, self._names)
@@ -111,51 +104,42 @@ class Recorder(Watch):  # type: ignore[no-untyped-call]
         )
         for place, (tensor, edge) in enumerate(zip(tensors, edges, strict=True)):
             if edge is not None and edge not in self.recording.sights:
-                self._keep(edge, Sight(call.index, place, tensor))
-        for target in self.written(func, args, keywords):
-            self.before_write(target)
-            if differentiable and target._is_view() and target._base is not None:
-                call.view_base = edge_of(target._base)
-            self._preserve(target)
+                self.recording.sights[edge] = self._sight(tensor, (call.index, place))
+                self._count(tensor)
         self.recording.calls.append(call)
-        return func(*args, **keywords)
+        return args, keywords
 
-    def _keep(self, edge: Edge, sight: Sight) -> None:
-        recording = self.recording
-        recording.sights[edge] = sight
-        storage = storage_of(sight.value)
-        known = self._storages.setdefault(storage, [])
-        if not known and storage is not None:
-            recording.held_bytes += sight.value.untyped_storage().nbytes()
-            if recording.held_bytes > self._max_bytes:
-                raise BudgetError(
-                    f"The recorded activations exceed the budget of {self._max_bytes:,} bytes; use fewer or shorter "
-                    "rows."
-                )
-        known.append(edge)
+    def before_write(self, target: torch.Tensor) -> None:
+        """Copy what is about to be overwritten, so that every recorded value stays what it was when it was read."""
+        super().before_write(target)
+        call = self.recording.calls[-1]
+        if call.sequence >= 0 and target._is_view() and target._base is not None:
+            call.view_base = edge_of(target._base)
+        storage = storage_of(target)
+        self._counted.discard(storage)
+        for sight in self._sights.pop(storage, ()):
+            sight.value = sight.value.detach().clone()
+            self.recording.held_bytes += sight.value.nbytes
 
     def keeping_saved(self) -> saved_tensors_hooks:
         """A context in which the reverse pass sees saved tensors as they were, whatever the forward wrote later."""
+        return saved_tensors_hooks(self._sight, lambda sight: sight.value)
 
-        def pack(tensor: torch.Tensor) -> list[torch.Tensor]:
-            box = [tensor]
-            self._saved.setdefault(storage_of(tensor), []).append(box)
-            return box
+    def _count(self, tensor: torch.Tensor) -> None:
+        storage = storage_of(tensor)
+        if storage in self._counted:
+            return
+        self._counted.add(storage)
+        self.recording.held_bytes += tensor.untyped_storage().nbytes()
+        if self.recording.held_bytes > self._max_bytes:
+            raise BudgetError(
+                f"The recorded activations exceed the budget of {self._max_bytes:,} bytes; use fewer or shorter rows."
+            )
 
-        def unpack(box: list[torch.Tensor]) -> torch.Tensor:
-            return box[0]
-
-        return saved_tensors_hooks(pack, unpack)
-
-    def _preserve(self, target: torch.Tensor) -> None:
-        # What is about to be overwritten is copied, so that every recorded value stays what it was when it was read.
-        storage = storage_of(target)
-        for box in self._saved.pop(storage, ()):
-            box[0] = box[0].detach().clone()
-        for edge in self._storages.pop(storage, ()):
-            sight = self.recording.sights[edge]
-            sight.value = sight.value.detach().clone()
-            self.recording.held_bytes += sight.value.nbytes
+    def _sight(self, tensor: torch.Tensor, address: Address | None = None) -> Sight:
+        sight = Sight(tensor, address)
+        self._sights.setdefault(storage_of(tensor), []).append(sight)
+        return sight
 
 
 class Stop(BaseException):
@@ -178,40 +162,26 @@ class Replay(Watch):  # type: ignore[no-untyped-call]
     ) -> None:
         super().__init__()
         self.found: dict[Address, torch.Tensor] = {}
-        self._wanted: dict[int, list[int]] = {}
-        for call, place in wanted:
-            self._wanted.setdefault(call, []).append(place)
-        self._last = max(self._wanted, default=-1)
+        self._wanted, self._operands = frozenset(wanted), frozenset(operands)
+        self._last = max(wanted, default=(-1, 0))[0]
         self._silenced = {id(parameter) for parameter in parameters}
-        self._operands: dict[int, set[int]] = {}
-        for call, place in operands:
-            self._operands.setdefault(call, set()).add(place)
-        self._count = 0
+        self._index = -1
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        """Replace, keep, and run or stop."""
-        keywords = kwargs or {}
-        if func is UNCOUNTED:
-            return func(*args, **keywords)
-        index, self._count = self._count, self._count + 1
-        if index in self._operands or self._silenced:
-            places = self._operands.get(index, set())
-            args, keywords = _replaced(
-                args, keywords, lambda place, tensor: place in places or id(tensor) in self._silenced
-            )
-        if index in self._wanted:
+    def see(self, func: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Replace, keep, and stop after the last."""
+        self._index += 1
+        tensors = list(tensors_of(args, keywords))
+        places = range(len(tensors))
+        silent = {p for p in places if (self._index, p) in self._operands or id(tensors[p]) in self._silenced}
+        if silent:
+            args, keywords = _silenced(args, keywords, silent)
             tensors = list(tensors_of(args, keywords))
-            for place in self._wanted[index]:
-                if place >= len(tensors):
-                    raise Stop
-                self.found[index, place] = tensors[place].detach().clone()
-            if index == self._last:
-                raise Stop
-        for target in self.written(func, args, keywords):
-            self.before_write(target)
-        return func(*args, **keywords)
+        for place in places:
+            if (self._index, place) in self._wanted:
+                self.found[self._index, place] = tensors[place].detach().clone()
+        if self._index == self._last:
+            raise Stop
+        return args, keywords
 
 
 def tensors_of(args: Sequence[Any], keywords: Mapping[str, Any]) -> Iterator[torch.Tensor]:
@@ -240,18 +210,13 @@ def looked_through(node: Node | None, number: int) -> Edge | None:
     return None if node is None else (node, number)
 
 
-def _replaced(
-    args: Sequence[Any], keywords: Mapping[str, Any], silence: Callable[[int, torch.Tensor], bool]
+def _silenced(
+    args: tuple[Any, ...], keywords: dict[str, Any], places: set[int]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    place = -1
-
-    def one(value: Any) -> Any:
-        nonlocal place
-        if isinstance(value, torch.Tensor):
-            place += 1
-            return torch.zeros_like(value) if silence(place, value) else value
-        if isinstance(value, list | tuple):
-            return type(value)(one(item) if isinstance(item, torch.Tensor) else item for item in value)
-        return value
-
-    return tuple(one(value) for value in args), {name: one(value) for name, value in keywords.items()}
+    """The same arguments with zeros for the tensors at these places."""
+    leaves, shape = tree_flatten((args, keywords))
+    for place, index in enumerate(i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)):
+        if place in places:
+            leaves[index] = torch.zeros_like(leaves[index])
+    silenced: tuple[tuple[Any, ...], dict[str, Any]] = tree_unflatten(leaves, shape)
+    return silenced

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import torch
 
@@ -25,6 +26,9 @@ class Step:
     source: Vertex
     kind: str
     factor: Factor = 1.0
+
+
+StepOf: TypeAlias = Callable[[Vertex], Step | None]
 
 
 @dataclass
@@ -69,7 +73,7 @@ class Spine:
         self,
         flow: Flow,
         found: Mapping[int, Addition],
-        step: Callable[[Vertex], Step | None],
+        step: StepOf,
         index: int,
         place: int,
     ) -> None:
@@ -125,20 +129,12 @@ class Spine:
         for term in gained:
             if term.leaf is not None and self.flow.dynamic(term.leaf):
                 self.readers.watch(term.leaf)
-                self.plain.append(self._path(term.leaf))
+                self.plain.append(set(walk_back(self.step, term.leaf, LINEAR)))
         spine = terms[place].vertex
         assert spine is not None
         self.factors = without_ones([*self.factors, terms[place].factor])
         self.shortcut = Term(spine, list(self.factors))
         return spine
-
-    def _path(self, vertex: Vertex) -> set[Vertex]:
-        """A vertex and what it is a scaled view of."""
-        path = {vertex}
-        while (step := self.step(vertex)) is not None and step.kind in LINEAR:
-            vertex = step.source
-            path.add(vertex)
-        return path
 
     def _through(self, index: int) -> None:
         """Pass an inner sum that nothing else reads: its other terms belong to this addition too."""
@@ -160,25 +156,22 @@ class Spine:
         if node.kind not in ("product", "matrix") or node.operand is not None:
             return None
         for source in self.flow.moving(node):
-            vertex = source
-            while True:
-                if vertex[0] in self.found or self.readers.reads(vertex):
-                    return Step(source, MIX)
-                step = self.step(vertex)
-                if step is None or step.kind not in LINEAR:
-                    break
-                vertex = step.source
+            way = walk_back(self.step, source, LINEAR)
+            if any(vertex[0] in self.found or self.readers.reads(vertex) for vertex in way):
+                return Step(source, MIX)
         return None
 
     def _reaches(self, vertex: Vertex) -> int | None:
         """The earlier addition that a vertex is the outcome of, None where there is none."""
-        while True:
-            if vertex[0] in self.found:
-                return vertex[0]
-            step = self.step(vertex)
-            if step is None:
-                return None
-            vertex = step.source
+        return next((earlier[0] for earlier in walk_back(self.step, vertex) if earlier[0] in self.found), None)
+
+
+def walk_back(step_of: StepOf, vertex: Vertex, kinds: Collection[str] | None = None) -> Iterator[Vertex]:
+    """A vertex and what it was made of, one step after the other, through steps of these kinds alone."""
+    yield vertex
+    while (step := step_of(vertex)) is not None and (kinds is None or step.kind in kinds):
+        vertex = step.source
+        yield vertex
 
 
 def without_ones(factors: list[Factor]) -> list[Factor]:

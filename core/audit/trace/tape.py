@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from ...decoder.tape import Contribution, Tape
+from .branches import gains_of
 from .discovery import Discovery, Site
+from .flow import Vertex
 from .measured import MeasuredBranch
 
 
@@ -29,8 +32,7 @@ def tape_of(discovery: Discovery) -> Tape:
     contributions = [
         _contribution(discovery, place + 1, site, branch, measured)
         for place, site in enumerate(discovery.sites)
-        if site.measured is not None
-        for branch, measured in enumerate(site.measured.branches)
+        for branch, measured in enumerate(site.contributions)
     ]
     gain = _final_gain(discovery)
     return Tape(
@@ -64,7 +66,7 @@ def _contribution(discovery: Discovery, number: int, site: Site, branch: int, me
     stream = site.measured.stream
     gained = measured.contribution.expand(stream.shape)
     raw = measured.raw if measured.raw.shape == stream.shape else gained
-    gain = _gain(discovery, measured)
+    gain = _one_vector(discovery, measured.branch.gains)
     return Contribution(
         site=number,
         block=site.block,
@@ -77,30 +79,18 @@ def _contribution(discovery: Discovery, number: int, site: Site, branch: int, me
     )
 
 
-def _gain(discovery: Discovery, measured: MeasuredBranch) -> torch.Tensor | None:
-    """The gain `[1, D]` of the norm that reads the stream, where there is exactly one such vector."""
-    flow, found = discovery.chain.flow, []
-    for vertex in measured.branch.gains:
-        value = flow.value(vertex)
-        if value is not None and value.numel() == discovery.width and value.shape[-1] == discovery.width:
-            found.append(value.reshape(1, -1))
-    return found[0].detach() if len(found) == 1 else None
-
-
 def _final_gain(discovery: Discovery) -> torch.Tensor | None:
     """The gain of the norm between the last state and the head, where there is exactly one such vector."""
-    flow, last = discovery.chain.flow, discovery.sites[-1].addition.next_state if discovery.sites else None
-    if last is None or last not in discovery.chain.cuts:
+    flow, cuts, last = discovery.chain.flow, discovery.chain.cuts, discovery.sites[-1].addition.next_state
+    if last not in cuts:
         return None
-    behind = {vertex[0] for vertex in discovery.chain.cuts[: discovery.chain.cuts.index(last)]}
-    found = []
-    for index in behind:
-        node = flow.nodes[index]
-        vectors = node.inputs[1:2] if node.kind == "norm" else node.inputs if node.kind == "scale" else ()
-        for vertex in vectors:
-            if vertex is None or flow.dynamic(vertex):
-                continue
-            value = flow.value(vertex)
-            if value is not None and value.numel() == discovery.width:
-                found.append(value.reshape(1, -1).detach())
+    behind = {vertex[0] for vertex in cuts[: cuts.index(last)]}
+    return _one_vector(discovery, [vertex for index in behind for vertex in gains_of(flow, flow.nodes[index])])
+
+
+def _one_vector(discovery: Discovery, vertices: Sequence[Vertex]) -> torch.Tensor | None:
+    """The value `[1, D]` of the only one of the vertices that is a vector of the stream's width; else None."""
+    values = [discovery.chain.flow.value(vertex) for vertex in vertices]
+    width = discovery.width
+    found = [v.reshape(1, -1).detach() for v in values if v is not None and v.numel() == v.shape[-1] == width]
     return found[0] if len(found) == 1 else None
