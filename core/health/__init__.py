@@ -23,6 +23,8 @@ __getattr__, __dir__, __all__ = public(
         ".observation": ("Observation", "observe", "measure"),
         ".arms": ("Arm", "observe_arms"),
         ".document": ("arm_document",),
+        ".seeds": ("SeedArm", "observe_seeds"),
+        ".verdict": ("Verdict", "verdict_of"),
         ".report": ("observe_document", "built_run", "restored_document"),
         "..audit": ("observe_module",),
     },
