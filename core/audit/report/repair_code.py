@@ -15,7 +15,6 @@ from ..initialization.findings import MEANING
 from ..initialization.weight_stats import ORTHOGONAL
 from .repair import Draw, Repair
 
-PYTHON, LOOP, OVERRIDE = "python", "loop", "init_weights"
 LINE, INDENT = 110, "    "
 LOOP_CODE = """\
 # {what}
