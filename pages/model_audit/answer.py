@@ -65,8 +65,8 @@ def _repairs(repairs: Sequence[Mapping[str, str]]) -> None:
         codes = [repair["code"] for repair in repairs if repair["form"] == form]
         with tab:
             for code in codes:
-                height = CODE_HEIGHT if code.count("\n") > SHOWN_LINES else "content"
-                st.code(code, language="python", height=height)
+                long = code.count("\n") > SHOWN_LINES
+                st.code(code, language="python", height=CODE_HEIGHT if long else "content")
 
 
 def _identity(document: Mapping[str, Any]) -> None:

@@ -17,11 +17,13 @@ from core.audit.intake.target import family_task, path_task
 from core.audit.request import STAGES, AuditRequest, require_library
 from core.audit.sandbox.confine import DEFAULT_MEMORY, DEFAULT_SECONDS
 from core.audit.sandbox.isolation import Child as ChildProcess
+from core.decoder.config import Budget
 from core.errors import AuditError, DepthscopeError, Remedy
 from pages.common import allowance, jobs, panels
 from pages.model_audit import uploads
 
 MAX_PARAMETERS = 2**27
+BUDGET = Budget(max_parameters=MAX_PARAMETERS)
 # What a small audit takes on a quiet core, most of it for the library's import; what a parameter adds.
 EXPECTED_SECONDS = 9.0
 LEDGER, REFUSAL = "audits computed", "audit refusal"
@@ -37,6 +39,7 @@ class Child(ChildProcess):
     def __init__(self, task: Mapping[str, Any], **limits: Any) -> None:
         super().__init__(task, **limits)
         self._shrunk = bool(task["shrink"])
+        self._way = "choose fewer blocks or a smaller width" if task["kind"] == "family" else "give a smaller model"
 
     def result(self) -> dict[str, Any]:
         """The document, or the refusal with what there is to do here."""
@@ -44,7 +47,7 @@ class Child(ChildProcess):
             return super().result()
         except DepthscopeError as error:
             if self._shrunk and Remedy.SMALL_WIDTHS in error.ways:
-                raise AuditError(error.sentence, "choose fewer blocks or a smaller width") from error
+                raise AuditError(error.sentence, self._way) from error
             raise
 
 

@@ -46,7 +46,7 @@ if wanted is not None:
     if document is not None:
         show(with_snippet(document))
 elif controls.MODEL.value == controls.UPLOADED:
-    if st.session_state.get(uploads.REFUSAL) is None:
+    if st.session_state.get(uploads.REFUSAL) is None and uploads.room().upload is None:
         audit_form.empty("This setting audits an uploaded model, which a link does not carry; upload its file above.")
 elif controls.FAMILY.value is None:
     audit_form.empty("Choose a family above, or upload a model of your own.")

@@ -33,6 +33,11 @@ from transformers import {name}
 
 
 class Repaired{name}({name}):
+    @classmethod
+    def is_custom_code(cls):
+        # Otherwise transformers 5 leaves out modules without direct parameters, such as the whole model.
+        return False
+
     def _init_weights(self, module):
         super()._init_weights(module)
         # The library comes last with the whole model. What a checkpoint brought stays as it is.
@@ -84,15 +89,27 @@ class _Pattern:
 def _body(repair: Repair, depth: int) -> str:
     """The statements under their loops; patterns that run through the same numbers share theirs."""
     shared: dict[tuple[str, ...], list[str]] = {}
-    for pattern in _patterns(repair.draws):
+    patterns = list(_patterns(repair.draws))
+    for pattern in patterns:
         loops, statements = _pattern_code(pattern)
         shared.setdefault(loops, []).extend(statements)
-    lines: list[str] = []
+    scales = repair.rule is not None and repair.rule.scales
+    lines = list(_guard(patterns, repair.blocks)) if scales else []
     for loops, statements in shared.items():
         for place, loop in enumerate(loops):
             lines += [INDENT * place + line for line in _wrapped(loop)]
         lines += [INDENT * len(loops) + statement for statement in statements]
     return "\n".join(INDENT * depth + line for line in lines)
+
+
+def _guard(patterns: Sequence[_Pattern], blocks: int) -> Iterator[str]:
+    """A refusal of a deeper model, whose factors are others; one less deep lacks a name."""
+    for pattern in patterns:
+        if len(pattern.texts) == 2 and sorted(pattern.draws) == [(block,) for block in range(blocks)]:
+            before, after = map(repr, pattern.texts)
+            yield f"if {before} + str({blocks}) + {after} in parameters:"
+            yield f'{INDENT}raise ValueError("These numbers are for {blocks} blocks; audit this depth anew.")'
+            return
 
 
 def _wrapped(loop: str) -> list[str]:
