@@ -12,6 +12,7 @@ from ..audit.intake.target import callable_task, names_callable, screened_task
 from ..audit.report.gate import REFUSED, Gate, findings_of, readable_conformance
 from ..audit.report.golden import read_golden
 from ..audit.report.outputs import Outcome, judge_outputs, write_outputs
+from ..audit.report.repair_forms import LOOP
 from ..audit.sandbox.confine import DEFAULT_MEMORY, DEFAULT_SECONDS
 from ..cli import DONE, GATE_FAILED
 from ..decoder.config import Budget
@@ -22,6 +23,7 @@ from ..health.band import DEFAULT_BAND
 from ..health.diagnosis import diagnose_arm
 from ..strict_json import JsonValue, read_json
 from . import options as opt
+from .audit_ci import with_snippet
 from .progress import progress
 
 if TYPE_CHECKING:
@@ -87,7 +89,7 @@ def command(**options: Any) -> int:
     batch = _batch(options["batch_file"])
     audit = _audit_callable if names_callable(options["model"]) else _audit_path
     with progress() as told:
-        document = audit(options, request, batch, told)
+        document = with_snippet(audit(options, request, batch, told))
     outcome = judge_outputs(document, gate=options["gate"], golden=options["golden"])
     if options["golden"] is not None:
         document["golden"] = {"file": options["golden"], "changes": outcome.changes}
@@ -180,11 +182,14 @@ def _audit_callable(options: dict[str, Any], request: AuditRequest, batch: JsonV
 
 
 def readable(document: dict[str, Any]) -> str:
-    """The document for a terminal: what was proved, judged and measured in words, then the tables."""
+    """The document for a terminal: the answer and the repair, then what was proved, judged and measured, and tables."""
     model, identity = document["model"], document["identity"]
     error = identity["worst_relative_error"]
     measured = "" if error is None else f", worst relative error {error:.2g}"
     lines = [
+        *opt.wrapped(document["headline"]["sentences"]),
+        *_repairs(document),
+        "",
         f"{model['class']}: {model['parameters']:,} parameters, {model['blocks']} blocks, "
         f"{len(document['additions'])} additions; {model['topology'] or 'no residual stream'}",
         f"identity {identity['verdict']}{measured}, {identity['interventions']} interventions"
@@ -199,6 +204,12 @@ def readable(document: dict[str, Any]) -> str:
     lines.append(f"{'addition':<34}{'coefficient':>12}{'state RMS':>14}{'gain / stream':>15}  writers")
     lines += [_row(addition) for addition in document["additions"]]
     return "\n".join([*lines, *_sites(document)])
+
+
+def _repairs(document: dict[str, Any]) -> list[str]:
+    """The repairs as loops; the document has their other forms."""
+    loops = [repair for repair in document["repairs"] if repair["form"] == LOOP]
+    return [line for repair in loops for line in ("", *repair["code"].splitlines())]
 
 
 def _row(addition: dict[str, Any]) -> str:

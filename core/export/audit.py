@@ -10,6 +10,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from ..audit.report.junit import junit_report
+from ..audit.report.repair_forms import PYTHON
 from ..audit.report.sarif import sarif_report
 from ..figures.audit import writer_profile_figure
 from ..tables.audit import audit_tables
@@ -40,8 +41,17 @@ def audit_contents(document: Mapping[str, Any]) -> Contents:
         paragraphs=audit_paragraphs(document),
         tables=tables,
         figures=_figures(document, tables),
-        files={name: gate_file(document, name) for name in FILES},
+        files={name: gate_file(document, name) for name in FILES} | repair_files(document),
     )
+
+
+def repair_files(document: Mapping[str, Any]) -> dict[str, bytes]:
+    """The repairs as files, one per form of Python code; none where nothing is to be mended."""
+    found: dict[str, list[str]] = {}
+    for repair in document["repairs"]:
+        if repair["language"] == PYTHON:
+            found.setdefault(f"repair.{repair['form']}.py", []).append(repair["code"])
+    return {name: "\n\n".join(codes).encode() for name, codes in found.items()}
 
 
 def audit_record(document: Mapping[str, Any]) -> dict[str, Any]:

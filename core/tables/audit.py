@@ -182,6 +182,7 @@ def listed(names: Iterable[object]) -> str:
 def addition_view(additions: pd.DataFrame) -> pd.DataFrame:
     """The additions as people read them; a shortcut and a norm are shown only where one is not plain."""
     plain = {"shortcut": (additions["shortcut"] == 1).all(), "norm_after": not additions["norm_after"].any()}
+    additions = additions.assign(norm_after=_said(additions["norm_after"]))
     view = for_people(additions, [column for column in ADDITION if not plain.get(column.name, False)])
     last = ["writers", "readers"]
     return view[[*view.columns.drop(last), *last]]
@@ -197,4 +198,19 @@ def matrix_view(matrices: pd.DataFrame) -> pd.DataFrame:
 
 def arm_view(table: pd.DataFrame) -> pd.DataFrame:
     """The arms as people read them."""
-    return for_people(table, ARM)
+    return for_people(table.assign(within_band=_said(table["within_band"])), ARM)
+
+
+def intervention_view(table: pd.DataFrame) -> pd.DataFrame:
+    """The interventions as people read them; what was to be equal and differs is shown where there is any."""
+    view = pd.DataFrame({
+        "zeroed writers of": table["label"],
+        "states before it": table["earlier_states_equal"].map({True: "unchanged", False: "changed"}),
+        "states behind it": table["passed"].map({True: "changed as they should", False: "not as they should"}),
+    })  # fmt: skip
+    return view.assign(difference=table["difference"]) if (table["difference"].fillna(0) != 0).any() else view
+
+
+def _said(values: pd.Series) -> pd.Series:
+    """Truth values as words, for a table shows them as boxes to tick."""
+    return values.map({True: "yes", False: "no"})

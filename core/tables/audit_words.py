@@ -40,13 +40,6 @@ def weights_sentence(document: Document) -> str:
     return f"{weights}{stream}.{' ' + SHRUNK if model['shrunk'] else ''}"
 
 
-def count_words(document: Document) -> str:
-    """How many findings there are of each severity."""
-    found = [finding["severity"] for finding in findings_of(document)]
-    words = {"error": "error", "warning": "warning", "info": "note"}
-    return ", ".join(plural(found.count(name), word) for name, word in words.items() if name in found) or "none"
-
-
 def measured_words(finding: Mapping[str, Any]) -> str:
     """A finding's number beside what was expected."""
     if finding["measured"] is None:
@@ -72,9 +65,8 @@ def identity_sentence(document: Document) -> str:
 
 
 def conformance_title(document: Document) -> str:
-    """The verdict and what it means."""
-    kind = document["conformance"]["verdict"]
-    return f"{kind}: {VERDICTS[kind]}"
+    """What the verdict means."""
+    return VERDICTS[document["conformance"]["verdict"]]
 
 
 def conformance_severity(document: Document) -> Severity:
@@ -147,9 +139,10 @@ def reduction_sentence(document: Document) -> str:
 def audit_paragraphs(document: Document) -> list[str]:
     """The whole audit as paragraphs for a report."""
     found = [
+        " ".join(document["headline"]["sentences"]),
         model_sentence(document),
         f"{IDENTITY_TITLES[document['identity']['verdict']]}. {identity_sentence(document)}",
-        f"Conformance {conformance_title(document)}. {conformance_sentence(document)} {base_sentence(document)}",
+        f"{conformance_title(document)}. {conformance_sentence(document)} {base_sentence(document)}",
     ]
     if document["health"] is None:
         found.append(f"No health: {document['health_refusal']}")

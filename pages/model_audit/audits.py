@@ -6,6 +6,7 @@ that came with a model.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -15,12 +16,14 @@ import streamlit as st
 from core.audit.intake.target import family_task, path_task
 from core.audit.request import STAGES, AuditRequest, require_library
 from core.audit.sandbox.confine import DEFAULT_MEMORY, DEFAULT_SECONDS
-from core.audit.sandbox.isolation import Child
-from core.errors import AuditError, DepthscopeError
+from core.audit.sandbox.isolation import Child as ChildProcess
+from core.decoder.config import Budget
+from core.errors import AuditError, DepthscopeError, Remedy
 from pages.common import allowance, jobs, panels
 from pages.model_audit import uploads
 
 MAX_PARAMETERS = 2**27
+BUDGET = Budget(max_parameters=MAX_PARAMETERS)
 # What a small audit takes on a quiet core, most of it for the library's import; what a parameter adds.
 EXPECTED_SECONDS = 9.0
 LEDGER, REFUSAL = "audits computed", "audit refusal"
@@ -28,6 +31,24 @@ LIMITS = (
     f"At most {MAX_PARAMETERS / 1e6:.0f} million parameters, {DEFAULT_MEMORY // 2**30} GiB and "
     f"{DEFAULT_SECONDS // 60} minutes in a process without network that runs no code from the model's files."
 )
+
+
+class Child(ChildProcess):
+    """A child whose refusals name no way out that the page has not: a model that is small has no widths to shrink."""
+
+    def __init__(self, task: Mapping[str, Any], **limits: Any) -> None:
+        super().__init__(task, **limits)
+        self._shrunk = bool(task["shrink"])
+        self._way = "choose fewer blocks or a smaller width" if task["kind"] == "family" else "give a smaller model"
+
+    def result(self) -> dict[str, Any]:
+        """The document, or the refusal with what there is to do here."""
+        try:
+            return super().result()
+        except DepthscopeError as error:
+            if self._shrunk and Remedy.SMALL_WIDTHS in error.ways:
+                raise AuditError(error.sentence, self._way) from error
+            raise
 
 
 @dataclass(frozen=True, kw_only=True)

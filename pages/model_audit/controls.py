@@ -17,37 +17,43 @@ from pages.common.widgets import Control
 FROM_FAMILY, UPLOADED = "family", "uploaded"
 FAMILIES = tuple(str(row["family"]) for row in shipped_survey()[0])
 MODEL = Control(
-    name="model", label="Model", kind="segments", default=FROM_FAMILY, options=(FROM_FAMILY, UPLOADED),
-    help="A family of the transformers library with fresh weights, or a config.json or zipped folder of your own.",
+    name="model", label="Which model", kind="segments", default=FROM_FAMILY, options=(FROM_FAMILY, UPLOADED),
+    help="family: one of the transformers library, built small with fresh weights. uploaded: your own config.json, "
+    "with its safetensors or without.",
 )  # fmt: skip
 FAMILY = Control(
     name="family", label="Family", kind="choice", default=None, options=FAMILIES,
     takes="one of the families of the survey",
     placeholder=f"Choose one of {len(FAMILIES)}, or type",
-    help="The model types that the transformers library maps to a causal language model, built small.",
+    help="The kind of model, such as gpt2 or llama, as the transformers library names it.",
 )  # fmt: skip
 BLOCKS = Control(
     name="audit_blocks", label="Depth L, blocks", kind="whole", default=4, lower=1, upper=64, step=1,
-    help="It is built at a second depth too, for at one depth a law can be met by coincidence.",
+    help="How many blocks are built. A second depth is built too, for at one a rule can be met by coincidence.",
 )  # fmt: skip
 WIDTH = Control(
     name="audit_width", label="Width D", kind="choice", default=str(WIDTHS[0]), options=tuple(map(str, WIDTHS)),
-    help="Heads, feed-forward and experts keep their proportion. A wider matrix tells a scale more exactly.",
+    help="Features of the residual stream. Heads and feed-forward keep their proportion; wider tells more exactly.",
 )  # fmt: skip
 RULE = Control(
-    name="rule", label="Declared rule", kind="choice", default=AUTO,
+    name="rule", label="Depth rule it should follow", kind="choice", default=AUTO,
     options=(AUTO, *(known.name for known in RECIPES if checkable(known))),
-    help="The depth recipe that the model says it follows; auto takes the one that most writers meet.",
+    help="How the matrices that end a branch should shrink with depth; gpt2 divides them by the root of twice the "
+    "number of blocks. auto recognizes the rule, if there is one.",
 )  # fmt: skip
 SIGMA = Control(
-    name="sigma", label="Base std", kind="text", default="", placeholder="from the configuration",
-    help="The standard deviation before any depth factor. Empty: the configuration's, else what the readers have.",
+    name="sigma", label="Std without depth", kind="text", default="", placeholder="from the configuration",
+    help="The standard deviation that matrices are drawn with before any depth factor, such as 0.02. Empty: the "
+    "configuration's, else what the matrices that begin a branch have.",
 )  # fmt: skip
 SEED = Control(
     name="audit_seed", label="Seed", kind="whole", default=0, lower=0, upper=2**53 - 1, step=1,
-    help="Of the fresh weights.",
+    help="Where the random numbers of the fresh weights begin.",
 )  # fmt: skip
-DTYPE = Control(name="audit_dtype", label="Floating type", kind="choice", default=DTYPES[0], options=DTYPES)
+DTYPE = Control(
+    name="audit_dtype", label="Floating type", kind="choice", default=DTYPES[0], options=DTYPES,
+    help="The number format that the model is built and run in.",
+)  # fmt: skip
 SHRINK = Control(
     name="shrink", label="Small widths", kind="toggle", default=False,
     help="Keep the depth of an uploaded model and make its widths small; its weights are then drawn anew.",

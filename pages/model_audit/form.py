@@ -9,6 +9,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from core.audit.request import AuditRequest, parsed_sigma
+from core.errors import BudgetError
 from pages.common import jobs, panels
 from pages.common.widgets import assign, beside, defaults_of, draw_beside
 from pages.model_audit import audits, controls, uploads
@@ -35,7 +36,7 @@ STEPS = {
 def form() -> tuple[Wanted | None, DeltaGenerator]:
     """Draw the form; the audit that it asks for, None as long as there is no model, and the place of its button."""
     with st.container(border=True, key="audit-form"):
-        chosen = controls.MODEL.draw(label_visibility="collapsed")
+        chosen = controls.MODEL.draw()
         if chosen == controls.UPLOADED:
             _upload()
         else:
@@ -93,7 +94,8 @@ def _wanted(chosen: str) -> Wanted | None:
     request.check()
     upload, family = uploads.room().upload, controls.FAMILY.value
     if chosen == controls.UPLOADED and upload is not None:
-        return Wanted(request=request, digest=upload.digest, shrink=bool(controls.SHRINK.value))
+        shrink = bool(controls.SHRINK.value)
+        return Wanted(request=request, digest=upload.digest, shrink=shrink) if shrink or not upload.too_large else None
     if chosen == controls.FROM_FAMILY and family is not None:
         blocks, width = controls.BLOCKS.value, int(controls.WIDTH.value)
         return Wanted(request=request, family=family, blocks=blocks, width=width)
@@ -102,24 +104,39 @@ def _wanted(chosen: str) -> Wanted | None:
 
 def _upload() -> None:
     upload = uploads.room().upload
+    refused: tuple[str, int] | None = st.session_state.get(uploads.REFUSED)
     left, right = st.columns([3, 1], vertical_alignment="bottom" if upload else "top")
     with left:
-        if upload is None:
-            uploads.uploader()
+        if upload is not None:
+            _file(":material/inventory_2:", upload.name, upload.size)
         else:
-            with st.container(horizontal=True, gap="medium", vertical_alignment="center", key="audit-upload"):
-                st.markdown(
-                    f":material/inventory_2: **{panels.escaped(upload.name)}**, {upload.size:,} bytes", width="content"
-                )
-                st.button(
-                    "Remove", key="audit-remove", icon=":material/delete:", type="tertiary", on_click=uploads.remove
-                )
+            if refused is not None:
+                _file(panels.REFUSED, *refused)
+            uploads.uploader(audits.BUDGET)
     with right:
         controls.SHRINK.draw()
     if (sentence := st.session_state.get(uploads.REFUSAL)) is not None:
         panels.refusal(sentence)
     if upload is None:
         st.caption(uploads.LIMITS)
+    elif upload.too_large is not None and not controls.SHRINK.value:
+        _offer_small(upload.too_large)
+
+
+def _file(icon: str, name: str, size: int) -> None:
+    """One upload, taken or refused, and the button that removes it."""
+    with st.container(horizontal=True, gap="medium", vertical_alignment="center", key="audit-upload"):
+        st.markdown(f"{icon} **{panels.escaped(name)}**, {size:,} bytes", width="content")
+        st.button("Remove", key="audit-remove", icon=":material/delete:", type="tertiary", on_click=uploads.remove)
+
+
+def _offer_small(error: BudgetError) -> None:
+    """What is said of a model that is too large before it is audited, and the button that makes it small."""
+    panels.notice(f"{error.sentence.rstrip('.')}; its depth can be audited with small widths.")
+    st.button(
+        "Switch on Small widths", key="audit-shrink", icon=":material/compress:", on_click=assign,
+        args=({controls.SHRINK.name: True},),
+    )  # fmt: skip
 
 
 def _example(values: Mapping[str, Any]) -> None:

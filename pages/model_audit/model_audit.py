@@ -7,25 +7,27 @@ from typing import Any
 
 import streamlit as st
 
+from core.command.audit_ci import with_snippet
 from core.export.audit import TITLE, audit_contents, audit_record
 from pages.common import jobs
 from pages.common.outputs import Sheet
 from pages.common.widgets import draw_tabs
 from pages.model_audit import audits, controls, uploads
 from pages.model_audit import form as audit_form
-from pages.model_audit.tabs import TABS, Shown, gate_files, verdicts
+from pages.model_audit.answer import answer, gate_files
+from pages.model_audit.tabs import TABS, Shown
 
 st.title(TITLE)
 st.markdown(
-    "Point it at a real decoder: it finds the residual stream by itself, proves it, and says whether the "
-    "initialization does what its recipe claims, with names, numbers and the repair."
+    "Point it at a real decoder: it says whether its layers start healthy, what of the initialization is off, whether "
+    "that matters at this depth, and which lines of code mend it."
 )
 
 
 def show(document: Mapping[str, Any]) -> None:
-    """The verdicts, the open tab and the exports."""
-    verdicts(document)
+    """The answer, the open tab and the exports."""
     shown = Shown(document, Sheet("model_audit", TITLE))
+    answer(document)
     draw_tabs(TABS, shown, key="audit_view")
     gate_files(shown)
     shown.sheet.exports(contents=lambda: audit_contents(document), record=audit_record(document))
@@ -42,9 +44,9 @@ audit_form.run_row(place, wanted)
 if wanted is not None:
     audit_form.state(wanted, document)
     if document is not None:
-        show(document)
+        show(with_snippet(document))
 elif controls.MODEL.value == controls.UPLOADED:
-    if st.session_state.get(uploads.REFUSAL) is None:
+    if st.session_state.get(uploads.REFUSAL) is None and uploads.room().upload is None:
         audit_form.empty("This setting audits an uploaded model, which a link does not carry; upload its file above.")
 elif controls.FAMILY.value is None:
     audit_form.empty("Choose a family above, or upload a model of your own.")

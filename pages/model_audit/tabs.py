@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import pandas as pd
 import streamlit as st
 
-from core.audit.initialization.findings import NOTHING
+from core.audit.initialization.findings import VERDICTS
 from core.audit.report.gate import findings_of
-from core.export.audit import FILES, gate_file
 from core.figures.audit import writer_profile_figure
 from core.lab.view import plural
 from core.tables import audit_words as words
-from core.tables.audit import SUFFIXES, addition_view, arm_view, audit_tables, matrix_view
+from core.tables.audit import SUFFIXES, addition_view, arm_view, audit_tables, intervention_view, matrix_view
 from core.tables.observe import site_view, token_view
 from core.tables.observe_words import outsized_sentence
 from pages.common import panels
@@ -24,9 +23,6 @@ from pages.common.outputs import Sheet
 from pages.common.site_figures import draw_contributions, draw_ratios, draw_tokens
 
 SIGNS = {"error": panels.FAULT, "warning": panels.CAREFUL, "info": panels.NOTE}
-# The box of an identity's verdict, and of the severity of a judged initialization.
-IDENTITY_BOXES = {"proved": "good", "partial": "careful", "failed": "fault"}
-SEVERITY_BOXES = {"error": "fault", "warning": "careful", "info": "good"}
 # Names up to which the list is open, and up to which it is shown without scrolling.
 FEW_NAMES, SHOWN_NAMES = 4, 12
 
@@ -42,37 +38,6 @@ class Shown:
     def tables(self) -> dict[str, pd.DataFrame]:
         """Every table of the document."""
         return audit_tables(self.document)
-
-
-def verdicts(document: Mapping[str, Any]) -> None:
-    """What was audited, in numbers; whether its stream is proved, how its initialization is judged, its health."""
-    model, identity = document["model"], document["identity"]
-    st.subheader(panels.escaped(model["class"]))
-    st.caption(panels.escaped(words.weights_sentence(document)))
-    error = identity["worst_relative_error"]
-    with st.container(horizontal=True, gap="large", key="audit-numbers"):
-        for label, value in {
-            "Parameters": f"{model['parameters']:,}",
-            "Blocks": str(model["blocks"]),
-            "Additions": str(len(document["additions"])),
-            "Worst relative error": "none measured" if error is None else f"{error:.1e}",
-            "Findings": words.count_words(document),
-        }.items():
-            st.metric(label, value, width="content")
-    left, right = st.columns(2)
-    with left:
-        verdict = identity["verdict"]
-        _box(IDENTITY_BOXES[verdict], words.IDENTITY_TITLES[verdict], words.identity_sentence(document))
-    with right:
-        if model["trained"]:
-            _box("note", "Trained weights", words.TRAINED)
-        elif document["conformance"]["verdict"] in ("no-rule-declared", NOTHING):
-            _box("note", words.conformance_title(document), words.base_sentence(document))
-        else:
-            kind = SEVERITY_BOXES[words.conformance_severity(document)]
-            _box(kind, words.conformance_title(document), words.base_sentence(document))
-    for note in (*model["notes"], *document["conformance"]["notes"]):
-        st.caption(f"{panels.NOTE} {panels.escaped(note)}")
 
 
 def findings(shown: Shown) -> None:
@@ -119,7 +84,7 @@ def additions(shown: Shown) -> None:
     st.subheader("Interventions")
     st.markdown("The writers of an addition were set to zero and the model run again.")
     trials = shown.tables["interventions"]
-    view = trials.rename(columns=lambda name: name.replace("_", " "))
+    view = intervention_view(trials)
     shown.sheet.table(
         "interventions", trials, view=view, formats={"difference": "%.2g"}, alt="What each intervention changed."
     )
@@ -166,15 +131,6 @@ def contributions(shown: Shown) -> None:
     shown.sheet.table("contributions", table, view=view, alt="RMS, ratio and cosine of every contribution.")
 
 
-def gate_files(shown: Shown) -> None:
-    """The files of the command line's gate."""
-    st.subheader("For continuous integration")
-    with st.container(horizontal=True, gap="small", key="gate-files"):
-        for name, mime in FILES.items():
-            shown.sheet.file(name, mime, partial(gate_file, shown.document, name))
-    st.caption("What an audit on the command line writes as JSON, JUnit and SARIF; its gate fails a pull request.")
-
-
 def _box(kind: str, title: str, sentence: str) -> None:
     panels.box(kind, sentence, title)
 
@@ -183,7 +139,7 @@ def _finding(finding: Mapping[str, Any]) -> None:
     with st.container(border=True):
         number = words.measured_words(finding)
         st.markdown(
-            f"{SIGNS[finding['severity']]} **{panels.escaped(finding['kind'])}** · {finding['severity']}"
+            f"{SIGNS[finding['severity']]} **{panels.escaped(VERDICTS[finding['kind']])}**"
             + (f" · {panels.escaped(number)}" if number else "")
         )
         st.markdown(panels.escaped(finding["sentence"]))
@@ -201,6 +157,10 @@ def _profile(shown: Shown) -> None:
         return
     rule = shown.document["conformance"]["rule"]
     shown.sheet.figure("profile", writer_profile_figure.chart(profile, rule))
+    if rule is None:
+        st.markdown(
+            "No rule is declared: these are factors over the base standard deviation, and none of them a fault."
+        )
     shapes = dict(zip(profile["group"], profile["shape"], strict=True))
     st.markdown("\n".join(f"- {panels.escaped(group)}: **{panels.escaped(shape)}**" for group, shape in shapes.items()))
     shown.sheet.files("profile", profile)

@@ -4,35 +4,42 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 import streamlit as st
 
-from core.audit.intake.target import received
-from core.errors import DepthscopeError
+from core.audit.intake.several import MOST_FILES, Given, received_files
+from core.audit.intake.target import path_task
+from core.decoder.config import Budget
+from core.errors import BudgetError, DepthscopeError
+from core.lab.view import plural
 from pages.common import panels
 
 MAX_MEGABYTES = 200
 UNPACKED_BYTES = 2**29
 LIMITS = (
-    f"A config.json of at most 1 MB, or a zip of at most {MAX_MEGABYTES} MB ({UNPACKED_BYTES // 2**20} MB unpacked) of "
-    "the folder that a model was saved to: config.json and safetensors. Pickles, links, code and quantized weights are "
-    "refused; nothing is fetched, and the files go with your session."
+    f"A config.json of at most 1 MB; or it with its safetensors, at most {MOST_FILES} files of {MAX_MEGABYTES} MB and "
+    f"{UNPACKED_BYTES // 2**20} MB in all; or a zip of the folder that a model was saved to. Pickles, links, code and "
+    "quantized weights are refused; nothing is fetched, and the files go with your session."
 )
-# Session entries: how many files were taken, which names the uploader, and why the last one was refused.
-ROUND, REFUSAL = "model uploads", "model upload refusal"
+# Session entries: how many uploads were taken, which names the uploader; the last one that was refused, and why.
+ROUND, REFUSED, REFUSAL = "model uploads", "model upload refused", "model upload refusal"
 
 
 @dataclass(frozen=True)
 class Upload:
-    """A screened upload: its name as given, where its config or folder lies, its size, and the digest of its bytes."""
+    """A screened upload: its name as given, where its config or folder lies, its size, and the digest of its bytes.
+
+    `too_large` is the refusal of its true sizes, None where they may be audited.
+    """
 
     name: str
     path: Path
     size: int
     digest: str
+    too_large: BudgetError | None = None
 
 
 class Room:
@@ -42,20 +49,18 @@ class Room:
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self.upload: Upload | None = None
 
-    def take(self, name: str, stream: BinaryIO, size: int) -> None:
+    def take(self, files: Sequence[Given], budget: Budget) -> None:
         """Put an upload in the place of the one before; raises its refusal, after which there is none."""
         self.clear()
         self._folder = tempfile.TemporaryDirectory(prefix="depthscope-upload-", ignore_cleanup_errors=True)
-        digest = hashlib.sha256()
-        while chunk := stream.read(2**20):
-            digest.update(chunk)
-        stream.seek(0)
         try:
-            path = received(name, stream, Path(self._folder.name), max_bytes=UNPACKED_BYTES)
+            path = received_files(files, Path(self._folder.name), max_bytes=UNPACKED_BYTES)
         except BaseException:
             self.clear()
             raise
-        self.upload = Upload(name, path, size, digest.hexdigest())
+        name = titled(files)
+        size = sum(file.size for file in files)
+        self.upload = Upload(name, path, size, _digest(files), _too_large(path, budget, name))
 
     def clear(self) -> None:
         """Delete what lies there."""
@@ -71,27 +76,60 @@ def room() -> Room:
     return Room()
 
 
-def uploader() -> None:
-    """Draw the uploader; a file that was taken leaves it, and with it the server's memory."""
+def uploader(budget: Budget) -> None:
+    """Draw the uploader; files that were taken leave it, and with them the server's memory."""
     number = st.session_state.setdefault(ROUND, 0)
     st.file_uploader(
-        "Model: config.json or zipped folder", type=["json", "zip"], key=f"model-file-{number}",
-        max_upload_size=MAX_MEGABYTES, on_change=_take, args=(number,),
+        "Your model: config.json, with its safetensors or without, or a zipped folder",
+        type=["json", "safetensors", "zip"], accept_multiple_files=True, key=f"model-file-{number}",
+        max_upload_size=MAX_MEGABYTES, on_change=_take, args=(number, budget),
+        help="Drop config.json and model.safetensors together to have stored weights audited; the config alone has "
+        "its family draw them anew.",
     )  # fmt: skip
 
 
 def remove() -> None:
-    """Callback: delete the upload."""
+    """Callback: delete the upload, or forget the refused one."""
     room().clear()
-    st.session_state[REFUSAL] = None
+    st.session_state[REFUSAL] = st.session_state[REFUSED] = None
 
 
-def _take(number: int) -> None:
-    file = st.session_state.get(f"model-file-{number}")
-    if file is None:
+def titled(files: Sequence[Given]) -> str:
+    """The upload's name for people: the first file's, and how many more there are."""
+    more = len(files) - 1
+    return files[0].name + (f" and {plural(more, 'more file')}" if more else "")
+
+
+def _take(number: int, budget: Budget) -> None:
+    given = [Given(file.name, file, file.size) for file in st.session_state.get(f"model-file-{number}") or ()]
+    if not given:
         return
-    st.session_state[ROUND], st.session_state[REFUSAL] = number + 1, None
+    st.session_state[ROUND], st.session_state[REFUSAL], st.session_state[REFUSED] = number + 1, None, None
     try:
-        room().take(file.name, file, file.size)
+        room().take(given, budget)
     except DepthscopeError as error:
-        st.session_state[REFUSAL] = panels.of_file(file.name, error)
+        st.session_state[REFUSAL] = panels.of_file(given[0].name, error)
+        st.session_state[REFUSED] = (titled(given), sum(file.size for file in given))
+
+
+def _digest(files: Sequence[Given]) -> str:
+    """One digest of all names and bytes, whatever order the files came in."""
+    digest = hashlib.sha256()
+    for file in sorted(files, key=lambda file: file.name):
+        file.stream.seek(0)
+        digest.update(f"{len(files)} {file.name} {file.size}\n".encode())
+        while chunk := file.stream.read(2**20):
+            digest.update(chunk)
+        file.stream.seek(0)
+    return digest.hexdigest()
+
+
+def _too_large(path: Path, budget: Budget, name: str) -> BudgetError | None:
+    """The refusal of a model that is larger than the page's budget; others wait until it is to be audited."""
+    try:
+        path_task(path, budget, shrink=False, source=name)
+    except BudgetError as error:
+        return error
+    except DepthscopeError:
+        return None
+    return None

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from ...health.band import DEFAULT_BAND, Band
+from ..report.answer import answered
 from ..report.result import AuditResult, Stream, stream_of
 from ..sandbox.guard import undisturbed
 from ..trace.discovery import Discovery, discover
@@ -45,6 +46,8 @@ class Judgement:
     corrected: Corrected | None = None
     notes: tuple[str, ...] = ()
     hashes: Mapping[str, str] = field(default_factory=dict)
+    # Whether the source builds this very model, so that it may at other seeds.
+    reseeds: bool = False
 
     @property
     def verdict(self) -> str:
@@ -65,6 +68,7 @@ def judged_document(
     band: Band = DEFAULT_BAND,
 ) -> dict[str, Any]:
     """The whole audit document, conformance and corrected model included."""
+    source = source or rebuilder_of(result.discovery.guard.model)
     judgement = judge(result, rule=rule, sigma=sigma, source=source)
     found, matrices = judgement.resolution, None
     if found is not None:
@@ -73,12 +77,16 @@ def judged_document(
             matrix_rows(found, stats.writers, judgement.hashes),
             matrix_rows(found, stats.readers, judgement.hashes),
         )
-    return result.document(
+    document = result.document(
         band,
         matrices=matrices,
         conformance=judgement.document(),
         twin=twin_document(judgement.corrected, band),
     )
+    answer = answered(
+        document, result, found, judgement.findings, source, reseeds=judgement.reseeds, band=band
+    )  # fmt: skip
+    return document | answer
 
 
 def judge(
@@ -118,6 +126,7 @@ def judge(
         corrected=correct(result, found) if with_twin else None,
         notes=[*notes, *_stream_notes(result)],
         hashes=sign_hashes(result.discovery.names.parameters),
+        reseeds=same,
     )
 
 

@@ -39,6 +39,7 @@ WIDTH_KEYS = ("hidden_size", "d_model", "n_embd", "dim_model", "emb_dim")
 DEPTH_KEYS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "decoder_layers", "num_decoder_layers")
 VOCABULARY_KEY = "vocab_size"
 LARGEST_INTEGER = 2**40
+NANOGPT_KEYS = ("n_layer", "n_head", "n_embd")
 
 
 def read_config(path: str | os.PathLike[str], name: str | None = None) -> dict[str, JsonValue]:
@@ -55,6 +56,8 @@ def screen_config(settings: Mapping[str, JsonValue], budget: Budget, *, shrink: 
     With `shrink` the widths do not count against the budget, for they will be made small; the depth still does.
     """
     model_type = settings.get("model_type")
+    if model_type is None:
+        raise _nameless(settings)
     if not isinstance(model_type, str) or not MODEL_TYPE.fullmatch(model_type):
         raise AuditError(
             f"config.json names the model_type {shown(model_type)}; give the name of a transformers family."
@@ -67,6 +70,18 @@ def screen_config(settings: Mapping[str, JsonValue], budget: Budget, *, shrink: 
     for place, mapping in _mappings(settings, ""):
         _screen_sizes(place, mapping, budget, shrink=shrink)
     return model_type
+
+
+def _nameless(settings: Mapping[str, JsonValue]) -> AuditError:
+    """The refusal of settings without a model type; nanoGPT's are known by their keys."""
+    if all(key in settings for key in NANOGPT_KEYS):
+        return AuditError(
+            f"config.json names no model_type; its {', '.join(NANOGPT_KEYS)} look like nanoGPT's, whose model is "
+            'GPT-2: add "model_type": "gpt2" to it, and give block_size as n_positions.'
+        )
+    return AuditError(
+        'config.json names no model_type; add the name of its transformers family, such as "model_type": "llama".'
+    )
 
 
 def _mappings(settings: Mapping[str, JsonValue], place: str) -> Iterator[tuple[str, Mapping[str, JsonValue]]]:

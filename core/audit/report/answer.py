@@ -1,0 +1,75 @@
+"""An audit as an answer: the headline and the repairs of a document, from what was judged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ...health.band import Band
+from ...health.verdict import STATES
+from ..initialization.findings import Finding
+from ..initialization.rebuild import Rebuilder
+from ..initialization.resolution import Resolution
+from ..trace.names import ParameterNames
+from .headline import NEARLY, headline_document
+from .repair import Repair, offered, repairs
+from .repair_code import loop_code, override_code
+from .repair_forms import LOOP, OVERRIDE, PYTHON
+from .result import AuditResult
+from .seed_health import SeedHealth, seed_health
+
+Document = Mapping[str, Any]
+Health = tuple[SeedHealth, SeedHealth | None] | None
+
+
+def answered(
+    document: Document,
+    result: AuditResult,
+    found: Resolution | None,
+    findings: Sequence[Finding],
+    source: Rebuilder,
+    *,
+    reseeds: bool,
+    band: Band,
+) -> dict[str, Any]:
+    """The keys `headline` and `repairs`. `reseeds` tells that `source` builds this very model at other seeds."""
+    parameters = ParameterNames(result.discovery.guard.model).parameters
+    again = source if reseeds else None
+    mended = [] if found is None else repairs(found, findings, parameters, source.settings)
+    health = seed_health(result, mended, again, band)
+    if not mended and found is not None and not document["model"]["trained"]:
+        mended, health = _offered(found, result, again, band, health)
+    return {
+        "headline": headline_document(document, findings, mended, health),
+        "repairs": [row for repair in mended for row in _rows(repair, document["model"])],
+    }
+
+
+def _offered(
+    found: Resolution, result: AuditResult, source: Rebuilder | None, band: Band, health: Health
+) -> tuple[list[Repair], Health]:
+    """A rule for a model without one whose depth moves its ratios out, where the rule helps."""
+    if health is None or health[0].verdict.cause != "depth":
+        return [], health
+    repair = offered(found)
+    better = seed_health(result, [repair], source, band) if repair is not None else None
+    if repair is None or better is None or better[1] is None or not _helps(better[0], better[1]):
+        return [], health
+    return [repair], better
+
+
+def _helps(plain: SeedHealth, mended: SeedHealth) -> bool:
+    """Whether the state is a better one, or the worst ratio nearer to 1 by more than is nearly the same."""
+    before, after = plain.verdict.worst_factor.median, mended.verdict.worst_factor.median
+    nearer = before is None or (after is not None and before / after > NEARLY)
+    return after is not None and (nearer or STATES.index(mended.verdict.state) < STATES.index(plain.verdict.state))
+
+
+def _rows(repair: Repair, model: Document) -> list[dict[str, str]]:
+    """The forms of one repair: a loop for any model, an override for one of the library's own classes."""
+    shrunk = bool(model["shrunk"])
+    rows = [{"finding": repair.kind, "form": LOOP, "language": PYTHON, "code": loop_code(repair, shrunk=shrunk)}]
+    if model["family"] is not None and str(model["class"]).isidentifier():
+        code = override_code(repair, model["class"], shrunk=shrunk)
+        rows.append({"finding": repair.kind, "form": OVERRIDE, "language": PYTHON, "code": code})
+    return rows

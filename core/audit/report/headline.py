@@ -1,0 +1,58 @@
+"""The answer of an audit: what is off, whether it matters at this depth, and what to change; data first, then words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from ..initialization.findings import Finding
+from . import headline_words as words
+from .repair import Repair
+from .seed_health import SeedHealth
+
+Matters = Literal["always", "much", "some", "little", "unknown"]
+# Faults that no ratio at the start shows.
+ALWAYS = ("changed-by-reload", "never-initialised", "missing-keys", "dead-branch", "duplicated")
+# A ratio that the repair changes by less than this factor is nearly the same.
+NEARLY = 2.0
+
+
+def headline_document(
+    document: Mapping[str, Any],
+    findings: Sequence[Finding],
+    repairs: Sequence[Repair],
+    health: tuple[SeedHealth, SeedHealth | None] | None,
+) -> dict[str, Any]:
+    """The headline of an audit document: its data, and its sentences."""
+    off = [finding.kind for finding in findings if finding.severity != "info"]
+    as_it_is, mended = health or (None, None)
+    found = {
+        "state": as_it_is.verdict.state if as_it_is else None,
+        "off": off,
+        "matters": matters(off[0], as_it_is, mended) if off else None,
+        "seeds": as_it_is.verdict.seeds if as_it_is else 0,
+        "as_it_is": _arm(as_it_is),
+        "mended": _arm(mended),
+        "repair": repairs[0].kind if repairs else None,
+    }
+    return {**found, "sentences": words.sentences(document, found)}
+
+
+def matters(kind: str, as_it_is: SeedHealth | None, mended: SeedHealth | None) -> Matters:
+    """Whether the worst thing that is off changes what the ratios say."""
+    if kind in ALWAYS:
+        return "always"
+    if as_it_is is None or mended is None or mended.extreme is None:
+        return "unknown"
+    if as_it_is.extreme is None or as_it_is.verdict.state == "outside" != mended.verdict.state:
+        return "much"
+    pairs = zip(as_it_is.extreme, mended.extreme, strict=True)
+    return "little" if all(1 / NEARLY < one / two < NEARLY for one, two in pairs) else "some"
+
+
+def _arm(health: SeedHealth | None) -> dict[str, Any] | None:
+    """One arm's extreme ratios and its verdict over the seeds."""
+    if health is None:
+        return None
+    activation, adjoint = health.extreme or (None, None)
+    return {"activation": activation, "adjoint": adjoint, "verdict": health.verdict.document()}

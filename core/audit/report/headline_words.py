@@ -1,0 +1,182 @@
+"""The sentences of an audit's headline, from its data and the document's rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ...health.band import DEFAULT_BAND
+from ...numerals import exact_text
+from ..initialization.findings import MEANING
+from ..initialization.words import listed
+
+Document = Mapping[str, Any]
+# What is off with the named matrices: the verb of several, and the rest.
+OFF: Mapping[str, tuple[str, str]] = {
+    "absent": ("carry", "no depth factor"),
+    "partial": ("are", "not scaled as the other writers are"),
+    "on-reader": ("carry", "the depth factor that belongs on the writers"),
+    "on-everything": ("carry", "the depth factor that belongs on the writers alone"),
+    "twice": ("carry", "the depth factor twice"),
+    "depth-convention": ("are", "scaled by another depth than the rule counts"),
+    "wrong-fan-in": ("are", "drawn by a fan-in that is not their own"),
+    "changed-by-reload": ("change", "when the model is saved and loaded"),
+    "never-initialised": ("were", "never written by an initializer"),
+    "missing-keys": ("are", "missing from what is stored"),
+    "mixed-depth": ("count", "another depth than the other writers do"),
+    "dead-branch": ("belong", "to branches that add nothing and can learn nothing"),
+    "duplicated": ("hold", "the same draws"),
+    "range-ignored": ("do", "not follow the declared standard deviation"),
+    "invisible-after-norm": ("are", "scaled, and a norm behind them hides it from the stream"),
+}
+SINGULAR = {
+    "carry": "carries", "are": "is", "change": "changes", "were": "was", "count": "counts", "belong": "belongs",
+    "hold": "holds", "do": "does",
+}  # fmt: skip
+BRANCHES = {"attention": "attention ", "feed_forward": "feed-forward "}
+BELOW = "mend it with the lines below."
+
+
+def sentences(document: Document, headline: Mapping[str, Any]) -> list[str]:
+    """What is off, whether it matters, what to change; the state of health where nothing is off."""
+    if document["model"]["trained"] and not headline["off"]:
+        return ["These weights are trained, so nothing is said of their initialization.", *_state(document, headline)]
+    if not headline["off"]:
+        return [*_state(document, headline), *_rule(document, headline)]
+    return [_off(document, headline["off"]), *_matter(document, headline)]
+
+
+def _off(document: Document, kinds: list[str]) -> str:
+    """The worst thing that is off, and how many others there are."""
+    finding = document["conformance"]["findings"][0]
+    subject, one = _subject(document, finding)
+    verb, rest = OFF.get(finding["kind"], ("are", MEANING.get(finding["kind"], "not as declared")))
+    others = f"; {_plural(len(kinds) - 1, 'more finding')} below" if len(kinds) > 1 else ""
+    return f"{subject} {SINGULAR[verb] if one else verb} {rest}{others}."
+
+
+def _subject(document: Document, finding: Mapping[str, Any]) -> tuple[str, bool]:
+    """The parameters of a finding by what they do and where they stand, and whether it is one."""
+    names = set(finding["parameters"])
+    reading = finding["kind"] in ("on-reader", "on-everything")
+    sides = ("readers",) if reading else ("writers", "readers")
+    rows = [(side, row) for side in sides for row in document[side] if row["name"] in names]
+    if not rows or ({row["name"] for _, row in rows} != names and not reading):
+        if not names:
+            return "Parts of the model", False
+        return (f"The parameter {listed(names)}", True) if len(names) == 1 else (f"{len(names)} parameters", False)
+    kinds = {row.get("branch") for _, row in rows}
+    which = BRANCHES.get(str(next(iter(kinds))), "") if len(kinds) == 1 else ""
+    both = {side for side, _ in rows}
+    what = "matrices" if len(both) > 1 else "writers (matrices that end a branch)"
+    what = "readers (matrices that a branch begins with)" if both == {"readers"} else what
+    where = blocks_text((row["block"] for _, row in rows), document["model"]["blocks"])
+    return f"The {which}{what} of {where}", False
+
+
+def blocks_text(numbers: Iterable[int], count: int) -> str:
+    """Numbers of blocks as `all 8 blocks`, `blocks 3 to 5`, `block 7`, or a list of them."""
+    found = sorted(set(numbers))
+    if len(found) == count:
+        return f"all {count} blocks" if count > 1 else "its only block"
+    if len(found) == 1:
+        return f"block {found[0]}"
+    if len(found) > 2 and found == list(range(found[0], found[-1] + 1)):
+        return f"blocks {found[0]} to {found[-1]}"
+    if len(found) == 2:
+        return f"blocks {found[0]} and {found[1]}"
+    return f"blocks {listed(map(str, found))}"
+
+
+def _matter(document: Document, headline: Mapping[str, Any]) -> list[str]:
+    """Whether it matters at this depth, by the ratios as they are and mended; and what to change."""
+    change = BELOW if headline["repair"] else "its finding below says what to change."
+    matters, kind = headline["matters"], headline["off"][0]
+    if matters == "always":
+        return [f"That matters at any depth, and no ratio shows it; {change}", *_state(document, headline)]
+    if matters == "unknown":
+        return [f"What it does to the ratios was not measured; {change}", *_state(document, headline)]
+    both = _instead(headline)
+    if matters == "little":
+        silent = " In training it may: the attention logits are smaller too." if kind == "on-everything" else ""
+        left = " Both leave the band." if headline["state"] == "outside" else ""
+        return [f"At this depth that matters little: {both}; {change}{left}{silent}"]
+    if matters == "much":
+        return [f"That matters: {both}; {change}"]
+    inside = "outside the band either way" if headline["state"] == "outside" else "inside the band either way"
+    return [f"It shows, {inside}: {both}; {change}"]
+
+
+def _instead(headline: Mapping[str, Any]) -> str:
+    """The direction that moves most, as it is and mended, and over how many seeds."""
+    one, two, over = headline["as_it_is"], headline["mended"], seeds_text(headline["seeds"])
+    if one["activation"] is None:
+        return f"no finite ratios instead of {number(two['activation'])} and {number(two['adjoint'])}, {over}"
+    quotients = {q: max(one[q] / two[q], two[q] / one[q]) for q in ("activation", "adjoint")}
+    quantity = max(quotients, key=lambda q: quotients[q])
+    name = "activation" if quantity == "activation" else "gradient"
+    before, after = number(one[quantity]), number(two[quantity])
+    if before == after:
+        return f"the ratios stay as they are, at {number(one['activation'])} and {number(one['adjoint'])}, {over}"
+    return f"{name} ratio {before} instead of {after}, {over}"
+
+
+def _state(document: Document, headline: Mapping[str, Any]) -> list[str]:
+    """Whether the layers start healthy, by the ratios furthest from 1."""
+    arm, blocks = headline["as_it_is"], document["model"]["blocks"]
+    layers = f"Your {_plural(blocks, 'layer')}" if blocks else "Your model"
+    if arm is None or arm["activation"] is None:
+        return [f"{layers} could not be measured: {document['health_refusal'] or 'no seed has finite ratios'}"]
+    ratios = f"ratios {number(arm['activation'])} (activations) and {number(arm['adjoint'])} (gradients)"
+    over, low, high = seeds_text(headline["seeds"]), exact_text(DEFAULT_BAND.lower), exact_text(DEFAULT_BAND.upper)
+    start = "starts" if blocks == 1 else "start"
+    if headline["state"] == "inside":
+        return [f"{layers} {start} healthy: {ratios}, inside the band [{low}, {high}], {over}."]
+    if headline["state"] == "close":
+        return [f"{layers} {start} close to the limits of the band [{low}, {high}]: {ratios}, {over}."]
+    return [f"{layers} {start} outside the band [{low}, {high}]: {ratios}, {over}.", *_cause(arm["verdict"])]
+
+
+def _cause(verdict: Mapping[str, Any]) -> list[str]:
+    """Whether the input's scale or the depth is the cause, where that is told apart."""
+    depth = verdict["depth_factor"]
+    if verdict["cause"] != "input" or depth["activation"] is None:
+        return []
+    return [
+        f"The cause is the scale of the input, not the depth: from the end of the first block on they change by "
+        f"{number(depth['activation'])} and {number(depth['adjoint'])}. Draw the embeddings larger, or scale their "
+        "output; the writers may stay."
+    ]
+
+
+def _rule(document: Document, headline: Mapping[str, Any]) -> list[str]:
+    """What is said of the rule where nothing is off."""
+    conformance = document["conformance"]
+    if conformance["verdict"] == "applied":
+        return [f"The rule {conformance['rule']}, {conformance['formula']}, is met."]
+    if conformance["verdict"] != "no-rule-declared" or document["model"]["trained"]:
+        return []
+    if headline["state"] in ("inside", None):
+        return ["No depth rule is declared, and at this depth none is needed."]
+    if headline["repair"] is None:
+        return ["No depth rule is declared."]
+    return [f"No depth rule is declared; with the writers drawn by GPT-2's rule, as the lines below do: "
+            f"{_instead(headline)}."]  # fmt: skip
+
+
+def number(value: float) -> str:
+    """A ratio in a sentence: two digits, three from 100 on, thousands set apart."""
+    if value >= 1000:
+        return f"{float(f'{value:.3g}'):,.0f}" if value < 1e6 else f"{value:.2g}"
+    if 1 <= value < 9.95:
+        return f"{value:.1f}"
+    return f"{value:.3g}" if value >= 100 else f"{value:.2g}"
+
+
+def seeds_text(seeds: int) -> str:
+    """Over how many seeds a ratio is."""
+    return "at one seed" if seeds == 1 else f"median of {seeds} seeds"
+
+
+def _plural(count: int, word: str) -> str:
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"

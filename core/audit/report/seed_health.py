@@ -1,0 +1,128 @@
+"""A model's ratios over seeds, as its source builds it and with the repairs drawn, for the headline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import nn
+
+from ...decoder.splitmix64 import FloatArray
+from ...health.band import Band
+from ...health.observation import Observation
+from ...health.sites import first_block_site
+from ...health.verdict import Verdict, verdict_of
+from ..initialization.rebuild import Rebuilder, rebuilt
+from ..sandbox.guard import undisturbed
+from ..trace.discovery import Discovery, discover
+from ..trace.names import ParameterNames
+from ..trace.recorder import DEFAULT_BYTES
+from ..trace.tape import tape_of
+from .repair import Draw, Repair
+from .result import AuditResult, observed
+
+# Seeds beside the audited model's own, for models that are built and observed in a moment.
+MORE_SEEDS, LARGEST = range(101, 104), 2**22
+
+
+@dataclass(frozen=True)
+class SeedHealth:
+    """Verdicts over seeds; `extreme` holds the median of each seed's ratio that lies furthest from 1.
+
+    `extreme` is (activation, gradient), dimensionless, and None where every seed is refused.
+    """
+
+    verdict: Verdict
+    extreme: tuple[float, float] | None
+
+
+def seed_health(
+    result: AuditResult, repairs: Sequence[Repair], source: Rebuilder | None, band: Band
+) -> tuple[SeedHealth, SeedHealth | None] | None:
+    """The model as it is and, where there are repairs, mended; None where it has no health.
+
+    `source` builds the model at other seeds; None where that gives another model, or none.
+    """
+    if result.observation is None:
+        return None
+    discovery, draws = result.discovery, [draw for repair in repairs for draw in repair.draws]
+    plain: list[Observation | None] = [result.observation]
+    mended = [_mended(discovery.guard.model, discovery, draws)] if draws else []
+    small = sum(p.numel() for p in discovery.names.parameters.values()) <= LARGEST
+    for seed in MORE_SEEDS if source is not None and small else ():
+        model = rebuilt(source, discovery.guard.model, seed=seed) if source is not None else None
+        if model is not None:
+            plain.append(_observed(model, discovery))
+            mended += [_mended(model, discovery, draws)] if draws else []
+    labels = result.observation.labels
+    return _health(plain, labels, band), _health(mended, labels, band) if draws else None
+
+
+def _observed(model: nn.Module, discovery: Discovery) -> Observation | None:
+    try:
+        with undisturbed(model) as guard:
+            again = discover(guard, discovery.inputs, max_bytes=DEFAULT_BYTES)
+            whole = len(again.states) == len(again.sites) + 1 == len(discovery.states)
+            return observed(again, tape_of(again))[0] if whole else None
+    except Exception:
+        # A model that fails with other weights than its own says nothing of its ratios.
+        return None
+
+
+def _mended(model: nn.Module, discovery: Discovery, draws: Sequence[Draw]) -> Observation | None:
+    with _drawn(model, draws):
+        return _observed(model, discovery)
+
+
+@contextmanager
+def _drawn(model: nn.Module, draws: Sequence[Draw]) -> Iterator[None]:
+    """The model with what is to be drawn brought to its standard deviation, on its base draw; as before afterwards."""
+    parameters = ParameterNames(model).parameters
+    kept = {draw.name: parameters[draw.name].detach().clone() for draw in draws if draw.name in parameters}
+    generator = torch.Generator().manual_seed(0)
+    try:
+        with torch.no_grad():
+            for draw in (draw for draw in draws if draw.name in kept):
+                _draw(draw, parameters[draw.name].detach(), generator)
+        yield
+    finally:
+        with torch.no_grad():
+            for name, value in kept.items():
+                parameters[name].detach().copy_(value)
+
+
+def _draw(draw: Draw, parameter: torch.Tensor, generator: torch.Generator) -> None:
+    target = draw.of(parameter)
+    if draw.fill is not None:
+        target.fill_(draw.fill)
+        return
+    has, wanted = float(target.double().std(correction=0)), draw.std(parameter.shape)
+    if 0 < has < np.inf:
+        target.mul_(wanted / has)
+    else:
+        target.copy_(torch.randn(target.shape, generator=generator) * wanted)
+
+
+def _health(found: Sequence[Observation | None], labels: list[str], band: Band) -> SeedHealth:
+    empty = np.full((1, len(labels)), np.nan)
+    pairs = [
+        one.ratios if one is not None and one.refusal(0) is None and one.labels == labels else (empty, empty)
+        for one in found
+    ]
+    activation, adjoint = (np.concatenate([pair[place] for pair in pairs]) for place in (0, 1))
+    verdict = verdict_of(activation, adjoint, first_block_site(labels), band=band)
+    if verdict.refused == verdict.seeds:
+        return SeedHealth(verdict, None)
+    kept = ~np.isnan(activation + adjoint).any(axis=1)
+    return SeedHealth(verdict, (_extreme(activation[kept]), _extreme(adjoint[kept])))
+
+
+def _extreme(ratios: FloatArray) -> float:
+    """The median over the seeds of the ratio furthest from 1, `[seeds, sites]`, in its logarithm."""
+    with np.errstate(divide="ignore"):
+        logs = np.log(ratios)
+    furthest = np.take_along_axis(logs, np.abs(logs).argmax(axis=1)[:, None], axis=1)
+    return float(np.exp(np.median(furthest)))

@@ -1,0 +1,79 @@
+"""What the page Audit a model answers first: the headline, the repair as code, and what the numbers rest on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import streamlit as st
+
+from core.audit.report.repair_forms import LOOP, OVERRIDE
+from core.command.audit_ci import ci_snippet
+from core.export.audit import FILES, gate_file
+from core.tables import audit_words as words
+from pages.common import panels
+from pages.model_audit.tabs import Shown
+
+# The box of the headline: by the state of health where nothing is off, else by how much it matters.
+STATE_BOXES = {"inside": "good", "close": "careful", "outside": "fault", "refused": "fault"}
+MATTER_BOXES = {"always": "fault", "much": "fault", "some": "careful", "little": "careful", "unknown": "careful"}
+FORMS = {LOOP: "PyTorch, any model", OVERRIDE: "transformers, by _init_weights"}
+# Lines of code up to which a block is shown without scrolling.
+SHOWN_LINES, CODE_HEIGHT = 24, 480
+
+
+def answer(document: Mapping[str, Any]) -> None:
+    """The headline, the repair, and in one line each what was audited, proved and judged by."""
+    model, headline = document["model"], document["headline"]
+    st.subheader(panels.escaped(model["class"]))
+    first, *rest = headline["sentences"]
+    panels.box(_box(document), " ".join(rest), first)
+    if document["repairs"]:
+        _repairs(document["repairs"])
+    st.caption(panels.escaped(words.model_sentence(document)))
+    _identity(document)
+    if not model["trained"]:
+        st.caption(panels.escaped(words.base_sentence(document)))
+    for note in (*model["notes"], *document["conformance"]["notes"]):
+        st.caption(f"{panels.NOTE} {panels.escaped(note)}")
+
+
+def gate_files(shown: Shown) -> None:
+    """The files and the steps of a pipeline, folded."""
+    with st.expander("For continuous integration", icon=":material/published_with_changes:"):
+        st.markdown("These steps audit the model on every change, and fail where the initialization no longer holds.")
+        st.code(ci_snippet(shown.document), language="yaml")
+        with st.container(horizontal=True, gap="small", key="gate-files"):
+            for name, mime in FILES.items():
+                shown.sheet.file(name, mime, partial(gate_file, shown.document, name))
+        st.caption("The files are what the command line writes as JSON, JUnit and SARIF.")
+
+
+def _box(document: Mapping[str, Any]) -> str:
+    headline = document["headline"]
+    if document["model"]["trained"] and not headline["off"]:
+        return "note"
+    return MATTER_BOXES[headline["matters"]] if headline["off"] else STATE_BOXES.get(headline["state"], "note")
+
+
+def _repairs(repairs: Sequence[Mapping[str, str]]) -> None:
+    """Every repair in its forms, one tab per form."""
+    st.markdown("**The repair as code**")
+    forms = [form for form in FORMS if any(repair["form"] == form for repair in repairs)]
+    for form, tab in zip(forms, st.tabs([FORMS[form] for form in forms]), strict=True):
+        codes = [repair["code"] for repair in repairs if repair["form"] == form]
+        with tab:
+            for code in codes:
+                long = code.count("\n") > SHOWN_LINES
+                st.code(code, language="python", height=CODE_HEIGHT if long else "content")
+
+
+def _identity(document: Mapping[str, Any]) -> None:
+    """The tool's own proof, as a line; a box where it fails, for then the numbers rest on less."""
+    verdict, sentence = document["identity"]["verdict"], words.identity_sentence(document)
+    title = words.IDENTITY_TITLES[verdict]
+    if verdict == "proved":
+        st.caption(f":material/verified: {panels.escaped(f'{title}: {sentence}')}")
+    else:
+        panels.box("careful" if verdict == "partial" else "fault", sentence, title)
