@@ -124,7 +124,9 @@ def observe_seeds(
     finite ratios is refused by itself, with its reason. Raises the refusals of the request, of a recipe that does not
     run on its decoder, of no seed and of a seed that stands twice.
     """
-    chosen = [recipe(name) for name in recipes or (request.recipe, CONTROL)]
+    asked = [recipe(name) for name in recipes or (request.recipe, CONTROL)]
+    # The control is computed once where it is also the recipe.
+    chosen = list({known.name: known for known in asked}.values())
     numbers = _checked_seeds(seeds)
     check_run(request)
     graphs = [known.graph(request.config) for known in chosen]
@@ -135,10 +137,11 @@ def observe_seeds(
         parts.append(_observed(request, chunk, chosen))
         done += len(chunk)
         told("seeds", done, len(numbers))
-    return [
-        _arm(request, numbers, known, graph.site_labels(), [part[index] for part in parts])
+    arms = {
+        known.name: _arm(request, numbers, known, graph.site_labels(), [part[index] for part in parts])
         for index, (known, graph) in enumerate(zip(chosen, graphs, strict=True))
-    ]
+    }
+    return [arms[known.name] for known in asked]
 
 
 def _checked_seeds(seeds: Sequence[int]) -> tuple[int, ...]:
