@@ -32,6 +32,12 @@ def seeds_per_chunk(config: DecoderConfig, batch: Batch, dtype: str, arms: int) 
     return seeds
 
 
+def arms_per_pass(config: DecoderConfig, batch: Batch, dtype: str, arms: int) -> int:
+    """How many of `arms` arms of one seed run in one pass: all that keep to the limit of memory, and at least two."""
+    fitting = [n for n in range(1, arms + 1) if pass_bytes(config, batch, dtype, 1, n) <= CHUNK_BYTES]
+    return max(ARMS, *fitting) if fitting else ARMS
+
+
 def seeds_seconds(request: ObserveRequest, seeds: int, arms: int, pace: Pace | None = None) -> float:
     """Rough seconds of one core for `arms` arms on every one of `seeds` seeds, at `pace` (this machine's)."""
     config, batch, pace = request.config, request.batch, pace or machine_pace()

@@ -22,7 +22,7 @@ from ..recipes.catalogue import CONTROL, recipe
 from ..recipes.recipe import Recipe
 from .arms import observe_arms
 from .band import Band
-from .chunks import seed_chunks, seeds_per_chunk
+from .chunks import arms_per_pass, seed_chunks, seeds_per_chunk
 from .estimate import check_run
 from .request import ObserveRequest
 from .sites import first_block_site, site_ratios
@@ -130,11 +130,14 @@ def observe_seeds(
     numbers = _checked_seeds(seeds)
     check_run(request)
     graphs = [known.graph(request.config) for known in chosen]
-    each = seeds_per_chunk(request.config, request.batch, request.dtype, len(chosen))
+    together = arms_per_pass(request.config, request.batch, request.dtype, len(chosen))
+    groups = [chosen[start : start + together] for start in range(0, len(chosen), together)]
+    each = seeds_per_chunk(request.config, request.batch, request.dtype, min(together, len(chosen)))
     parts: list[list[_Part]] = []
     done = 0
     for chunk in seed_chunks(numbers, each):
-        parts.append(_observed(request, chunk, chosen))
+        draw = BaseDraw(request.config, chunk, request.distribution)
+        parts.append([part for group in groups for part in _observed(request, draw, group)])
         done += len(chunk)
         told("seeds", done, len(numbers))
     arms = {
@@ -163,8 +166,8 @@ class _Part:
     reasons: dict[int, str]
 
 
-def _observed(request: ObserveRequest, seeds: Sequence[int], recipes: Sequence[Recipe]) -> list[_Part]:
-    draw = BaseDraw(request.config, seeds, request.distribution)
+def _observed(request: ObserveRequest, draw: BaseDraw, recipes: Sequence[Recipe]) -> list[_Part]:
+    seeds = draw.seeds
     try:
         arms = observe_arms(
             draw, recipes, request.batch, dtype=request.dtype, device=request.device, contributions=False
