@@ -20,9 +20,9 @@ from ..errors import ConfigError, ObservationError
 from ..numerals import checked_seed
 from ..recipes.catalogue import CONTROL, recipe
 from ..recipes.recipe import Recipe
-from .arms import observe_arms
+from .arms import Arm, observe_arms
 from .band import Band
-from .chunks import seed_chunks, seeds_per_chunk
+from .chunks import arms_per_pass, seed_chunks, seeds_per_chunk
 from .estimate import check_run
 from .request import ObserveRequest
 from .sites import first_block_site, site_ratios
@@ -111,6 +111,27 @@ class SeedArm:
         return np.asarray(np.quantile(values, list(levels), axis=0))
 
 
+@dataclass(frozen=True)
+class SeedRows:
+    """One arm of one pass: activation and adjoint RMS `[seeds, sites]`, loss `[seeds]`, and reasons by row."""
+
+    activation: FloatArray
+    adjoint: FloatArray
+    loss: FloatArray
+    reasons: dict[int, str]
+
+
+def rows_of(arm: Arm, seeds: int) -> SeedRows:
+    """The scalars of an arm's `seeds` seeds, in their order; numbers of a refused seed say nothing."""
+    observation, members = arm.observation, [arm.member(seed) for seed in range(seeds)]
+    reasons = {
+        row: str(observation.refusal(members[row])) for row in np.flatnonzero(~observation.sound[members]).tolist()
+    }
+    return SeedRows(
+        observation.activation_rms[members], observation.adjoint_rms[members], observation.loss_nats[members], reasons
+    )
+
+
 def observe_seeds(
     request: ObserveRequest,
     seeds: Sequence[int],
@@ -124,21 +145,27 @@ def observe_seeds(
     finite ratios is refused by itself, with its reason. Raises the refusals of the request, of a recipe that does not
     run on its decoder, of no seed and of a seed that stands twice.
     """
-    chosen = [recipe(name) for name in recipes or (request.recipe, CONTROL)]
+    asked = [recipe(name) for name in recipes or (request.recipe, CONTROL)]
+    # The control is computed once where it is also the recipe.
+    chosen = list({known.name: known for known in asked}.values())
     numbers = _checked_seeds(seeds)
     check_run(request)
     graphs = [known.graph(request.config) for known in chosen]
-    each = seeds_per_chunk(request.config, request.batch, request.dtype, len(chosen))
-    parts: list[list[_Part]] = []
+    together = arms_per_pass(request.config, request.batch, request.dtype, len(chosen))
+    groups = [chosen[start : start + together] for start in range(0, len(chosen), together)]
+    each = seeds_per_chunk(request.config, request.batch, request.dtype, min(together, len(chosen)))
+    parts: list[list[SeedRows]] = []
     done = 0
     for chunk in seed_chunks(numbers, each):
-        parts.append(_observed(request, chunk, chosen))
+        draw = BaseDraw(request.config, chunk, request.distribution)
+        parts.append([part for group in groups for part in _observed(request, draw, group)])
         done += len(chunk)
         told("seeds", done, len(numbers))
-    return [
-        _arm(request, numbers, known, graph.site_labels(), [part[index] for part in parts])
+    arms = {
+        known.name: _arm(request, numbers, known, graph.site_labels(), [part[index] for part in parts])
         for index, (known, graph) in enumerate(zip(chosen, graphs, strict=True))
-    ]
+    }
+    return [arms[known.name] for known in asked]
 
 
 def _checked_seeds(seeds: Sequence[int]) -> tuple[int, ...]:
@@ -150,18 +177,8 @@ def _checked_seeds(seeds: Sequence[int]) -> tuple[int, ...]:
     return numbers
 
 
-@dataclass(frozen=True)
-class _Part:
-    """One arm of one pass: activation and adjoint RMS `[seeds, sites]`, loss `[seeds]`, and reasons by row."""
-
-    activation: FloatArray
-    adjoint: FloatArray
-    loss: FloatArray
-    reasons: dict[int, str]
-
-
-def _observed(request: ObserveRequest, seeds: Sequence[int], recipes: Sequence[Recipe]) -> list[_Part]:
-    draw = BaseDraw(request.config, seeds, request.distribution)
+def _observed(request: ObserveRequest, draw: BaseDraw, recipes: Sequence[Recipe]) -> list[SeedRows]:
+    seeds = draw.seeds
     try:
         arms = observe_arms(
             draw, recipes, request.batch, dtype=request.dtype, device=request.device, contributions=False
@@ -169,28 +186,16 @@ def _observed(request: ObserveRequest, seeds: Sequence[int], recipes: Sequence[R
     except ObservationError as refusal:
         # What makes a tape unusable lies in the graph that all members share.
         return [_nothing(request, len(seeds), known, str(refusal)) for known in recipes]
-    parts = []
-    for arm in arms:
-        observation, rows = arm.observation, [arm.member(index) for index in range(len(seeds))]
-        refusals = {index: observation.refusal(row) for index, row in enumerate(rows)}
-        parts.append(
-            _Part(
-                observation.activation_rms[rows],
-                observation.adjoint_rms[rows],
-                observation.loss_nats[rows],
-                {index: str(refusal) for index, refusal in refusals.items() if refusal is not None},
-            )
-        )
-    return parts
+    return [rows_of(arm, len(seeds)) for arm in arms]
 
 
-def _nothing(request: ObserveRequest, seeds: int, known: Recipe, reason: str) -> _Part:
+def _nothing(request: ObserveRequest, seeds: int, known: Recipe, reason: str) -> SeedRows:
     empty = np.full((seeds, len(known.graph(request.config).site_labels())), np.nan)
-    return _Part(empty, empty, np.full(seeds, np.nan), dict.fromkeys(range(seeds), reason))
+    return SeedRows(empty, empty, np.full(seeds, np.nan), dict.fromkeys(range(seeds), reason))
 
 
 def _arm(
-    request: ObserveRequest, seeds: tuple[int, ...], known: Recipe, labels: list[str], parts: Sequence[_Part]
+    request: ObserveRequest, seeds: tuple[int, ...], known: Recipe, labels: list[str], parts: Sequence[SeedRows]
 ) -> SeedArm:
     starts = np.cumsum([0, *(len(part.loss) for part in parts)]).tolist()
     return SeedArm(

@@ -15,6 +15,8 @@ TITLES: dict[State, str] = {
     "refused": "Refused",
 }
 LINE_WIDTH = 100
+# Powers of two that binary64 holds; a ratio next to its ends is further from a limit than any of them.
+LARGEST_POWER = 1000.0
 # From here on a factor on the way is said beside that at the end.
 FURTHER = 1.1
 
@@ -82,7 +84,7 @@ def _interval(verdict: Verdict) -> str:
 def _margin(margin: Spread, worst: Spread) -> list[str]:
     if margin.median is None or worst.median is None:
         return []
-    factor = factor_text(2.0 ** abs(margin.median))
+    factor = factor_text(2.0 ** min(abs(margin.median), LARGEST_POWER))
     place = f"beyond a limit by a factor of {factor}" if margin.median < 0 else f"with room for another {factor}"
     return [
         f"The median seed's worst ratio is a factor of {factor_text(worst.median)} from 1 (5 to 95 % of seeds: "

@@ -138,6 +138,14 @@ def test_a_suggestion_is_data_and_the_same_sentences() -> None:
     assert all(" ".join(sentence.split()) in lines for sentence in found["sentences"])
 
 
+def test_the_report_begins_with_the_verdict(tmp_path: Path) -> None:
+    document = observe("--blocks", 2, "--seeds", "0:3", "--html", tmp_path / "report.html", "--csv", tmp_path)
+    text = (tmp_path / "report.html").read_text()
+    assert 0 < text.index("Inside the band: 3 of 3 seeds of depth-scaled keep") < text.index("2 blocks, width 4")
+    assert (tmp_path / "sites.csv").exists()
+    assert document["seed"] == "0"
+
+
 def test_embeddings_have_a_spread_apart_from_the_rest() -> None:
     """Their own draw times s divides every activation ratio by s where branches read a normalized stream."""
     ratios = [

@@ -28,14 +28,16 @@ ABSENT = next(known.name for known in RECIPES if known.refusal is not None)
 REQUEST = ObserveRequest(config=DecoderConfig(blocks=3))
 
 
-@pytest.mark.parametrize("members", [1024, 8, 1])
-def test_a_row_is_the_observation_of_its_seed_alone(members: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("members", "memory"), [(1024, 2**29), (8, 2**29), (1, 2**29), (1024, 1)])
+def test_a_row_is_the_observation_of_its_seed_alone(members: int, memory: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one pass or several, of some seeds or one, of all arms or two: the limits cut, and no number changes."""
     monkeypatch.setattr(chunks, "MAX_MEMBERS", members)
+    monkeypatch.setattr(chunks, "CHUNK_BYTES", memory)
     told: list[tuple[str, int, int]] = []
     arms = observe_seeds(REQUEST, SEEDS, NAMES, told=lambda *what: told.append(what))
     assert [arm.recipe.name for arm in arms] == list(NAMES)
     assert told[-1] == ("seeds", len(SEEDS), len(SEEDS))
-    assert len(told) == (1 if members == 1024 else len(SEEDS) if members == 1 else 3)
+    assert len(told) == (len(SEEDS) if 1 in (members, memory) else 1 if members == 1024 else 3)
     for arm in arms:
         assert arm.seeds == SEEDS
         for row, seed in enumerate(SEEDS):
@@ -44,6 +46,15 @@ def test_a_row_is_the_observation_of_its_seed_alone(members: int, monkeypatch: p
             np.testing.assert_allclose(arm.activation_rms[row], alone.activation_rms[0], rtol=1e-12)
             np.testing.assert_allclose(arm.adjoint_rms[row], alone.adjoint_rms[0], rtol=1e-12)
             np.testing.assert_allclose(arm.loss_nats[row], alone.loss_nats[0], rtol=1e-12)
+
+
+def test_many_arms_of_a_large_decoder_take_the_memory_of_few() -> None:
+    wide = DecoderConfig(blocks=12, width=512, heads=8, ff_width=1536)
+    batch = REQUEST.batch
+    assert chunks.arms_per_pass(REQUEST.config, batch, "float64", 7) == 7
+    together = chunks.arms_per_pass(wide, batch, "float64", 7)
+    assert 2 <= together < 7
+    assert chunks.pass_bytes(wide, batch, "float64", 1, together + 1) > chunks.CHUNK_BYTES
 
 
 def test_ribbons_are_quantiles_of_the_rows() -> None:

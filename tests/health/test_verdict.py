@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -19,7 +20,7 @@ from core.health.band import Band, classify
 from core.health.request import ObserveRequest
 from core.health.seeds import SeedArm, observe_seeds
 from core.health.sites import first_block_site
-from core.health.verdict import STATES, Verdict, verdict_of, wilson
+from core.health.verdict import STATES, Subject, Verdict, verdict_of, wilson
 from core.health.verdict_words import verdict_sentences, verdict_text
 from core.recipes.catalogue import RUNNABLE, recipe
 from tests.support import refused
@@ -190,6 +191,22 @@ def test_a_band_too_narrow_for_by_2_is_never_inside_and_says_so(
         assert any("none is inside" in sentence for sentence in verdict_sentences(verdict))
 
 
+ANY = st.floats(min_value=0.0) | st.just(math.nan)
+
+
+@given(rows=st.lists(st.tuples(ANY, ANY, ANY, ANY, ANY), min_size=1, max_size=4), first=st.integers(0, 4))
+def test_whatever_the_ratios_a_verdict_is_strict_json_and_whole_sentences(
+    rows: list[tuple[float, ...]], first: int
+) -> None:
+    """Zeros, denormals, infinities and values next to the largest number included."""
+    ratios = np.array(rows)
+    verdict = verdict_of(ratios, ratios[:, ::-1].copy(), first, subject=Subject(name="x", blocks=2, embedding_std=0.1))
+    written = json.loads(json.dumps(verdict.document(), allow_nan=False))
+    assert Verdict.from_document(written) == verdict
+    assert all(sentence.endswith(".") for sentence in verdict_sentences(verdict))
+    assert verdict.refused == int((~np.isfinite(ratios).all(axis=1)).sum())
+
+
 @pytest.mark.parametrize("trials", [1, 2, 7, 32, 1000])
 def test_the_interval_is_wilsons(trials: int) -> None:
     for successes in {0, 1, trials // 3, trials - 1, trials}:
@@ -229,8 +246,6 @@ def test_a_verdict_survives_its_document_and_shows_itself() -> None:
 
 
 def test_a_name_in_a_notebook_is_text() -> None:
-    from core.health.verdict import Subject
-
     verdict = verdict_of(np.ones((1, 3)), np.ones((1, 3)), 1, subject=Subject(name="<b>x</b>", blocks=1))
     assert "<b>x" not in verdict._repr_html_()
 
