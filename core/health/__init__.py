@@ -23,6 +23,7 @@ __getattr__, __dir__, __all__ = public(
         ".observation": ("Observation", "observe", "measure"),
         ".arms": ("Arm", "observe_arms"),
         ".document": ("arm_document",),
+        ".twins": ("TwinDrift", "TwinRatios", "twin_drift"),
         ".report": ("observe_document", "built_run", "restored_document"),
         "..audit": ("observe_module",),
     },
