@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from .batch import Batch
 
 LEAST_HEAD_DIM = 16
+# A bound on the search alone: no twin for an answer at once has as many.
+MOST_HEADS = 4096
 LEAST_VOCABULARY = 1000
 LEAST_POSITIONS = 64
 
@@ -144,7 +146,7 @@ def twin_heads(inner: int, heads: int, kv_heads: int, head_dim: int, *, exact: b
     least, step = min(LEAST_HEAD_DIM, head_dim), 1 if head_dim % 2 else 2
     possible: list[int] = []
     for features in [inner] if exact else [inner, inner - 1, inner + 1]:
-        count = range(1, min(heads, features // least) + 1)
+        count = range(1, min(heads, features // least, MOST_HEADS) + 1)
         possible = [n for n in count if features % n == 0 and features // n % step == 0]
         if possible:
             inner = features

@@ -102,7 +102,8 @@ def _twin(current: Mapping[str, Any], width: int) -> Twin:
 
 
 def _small(key: str, value: Any, twin: Twin) -> Any:
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    # Zero and less mean that a part is absent.
+    if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
         return value
     if TOKEN_KEY.fullmatch(key):
         return value if value < LEAST_VOCABULARY else LEAST_VOCABULARY - 1 - (value % 8)

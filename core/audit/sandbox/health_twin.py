@@ -10,7 +10,7 @@ from typing import Any
 from torch import nn
 
 from ...decoder.batch import Batch
-from ...errors import AuditError, DepthscopeError
+from ...errors import AuditError, DepthscopeError, first_line
 from ..initialization.rebuild import deepened
 from ..intake.hub import allowed, bare_model, built_config, built_model
 from ..intake.shrink import TOKEN_KEY
@@ -41,6 +41,10 @@ def with_reduced_health(
         observation, refusal = observed(reduced.discovery, readable_tape(reduced.discovery))
     except DepthscopeError as error:
         return replace(result, observation=None, health_refusal=str(error))
+    except Exception as error:
+        # The library's own code at sizes that it has never seen; the audit at small widths stands without it.
+        told = f"The reduced twin of this model could not be measured: {first_line(error)}."
+        return replace(result, observation=None, health_refusal=told)
     width = reduced.document["twin"]["width"]
     note = (
         f"Health is that of a reduced twin of width {width} which keeps sigma * sqrt(fan_in) of the true width "

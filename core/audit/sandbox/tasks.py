@@ -30,7 +30,7 @@ from ..intake.shrink import small_settings
 from ..intake.target import called
 from ..intake.weight_files import CONFIG, screen_folder
 from ..report.result import AuditResult, ModelFacts
-from ..request import MOST_PARAMETERS, checked_family
+from ..request import checked_family
 from ..run import audit
 from ..trace.inputs import model_inputs, random_batch
 from .confine import confine
@@ -112,7 +112,7 @@ def build_target(task: Task, seconds: float = MOST_PROBING) -> Target:
 
     Where the library refuses a setting or fails with it, up to `seconds` are spent on finding which.
     """
-    family, settings, others = _described(task)
+    family, settings, others = _described(task, shrink=task["shrink"])
     model_class = model_class_of(family)
     own = {} if task["kind"] == "family" else settings
     trial = Trial(own, (_builds(model_class), _runs(model_class, task)), min(seconds, MOST_PROBING))
@@ -132,23 +132,18 @@ def build_target(task: Task, seconds: float = MOST_PROBING) -> Target:
         shrunk=task["shrink"],
         notes=(*notes, *findings),
     )
-    true = (model_class, _true_settings(task)) if task["shrink"] and task["kind"] != "family" else None
+    true = (model_class, _described(task, shrink=False)[1]) if task["shrink"] and task["kind"] != "family" else None
     return Target(model, facts, batch, replace(rebuilder_of(model), missing=tuple(missing)), trial, true)
 
 
-def _true_settings(task: Task) -> dict[str, Any]:
-    """The settings that the task declares, none of them made small."""
-    return _described({**task, "shrink": False, "max_parameters": MOST_PARAMETERS})[1]
-
-
-def _described(task: Task) -> tuple[str, dict[str, Any], list[str]]:
-    """The family of a task, the settings that its configuration declares, and the names of the others."""
+def _described(task: Task, *, shrink: bool) -> tuple[str, dict[str, Any], list[str]]:
+    """The family of a task, the settings that its configuration declares, made small or not, and other names."""
     if task["kind"] == "family":
         return task["family"], family_settings(task["family"], task["blocks"], task["width"]), []
     given = task["settings"] if task["kind"] == "config" else _folder_settings(task)
     family = screen_config(given, Budget(max_parameters=task["max_parameters"]), shrink=task["shrink"])
     checked_family(family)
-    return family, *_declared(family, given, shrink=task["shrink"])
+    return family, *_declared(family, given, shrink=shrink)
 
 
 def _model(task: Task, model_class: Any, config: Any) -> tuple[nn.Module, list[str], list[str], bool]:
