@@ -13,6 +13,7 @@ from ...health.observation import Observation
 from ..report.result import AuditResult, observed
 from ..sandbox.guard import undisturbed
 from ..trace.discovery import discover
+from ..trace.recorder import DEFAULT_BYTES
 from ..trace.tape import tape_of
 from .measure import grouped
 from .resolution import Resolution
@@ -67,7 +68,7 @@ def correct(result: AuditResult, found: Resolution) -> Corrected | None:
     with _multiplied(parameters, factors):
         draws = compare_digests(before, sign_hashes(parameters))
         with undisturbed(model) as guard:
-            again = discover(guard, result.discovery.inputs)
+            again = discover(guard, result.discovery.inputs, max_bytes=DEFAULT_BYTES)
             observation, refusal = observed(again, tape_of(again) if again.states else None)
     return Corrected(
         observation=observation,
