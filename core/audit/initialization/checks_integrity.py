@@ -190,10 +190,7 @@ def _ratio(before: torch.Tensor, after: torch.Tensor) -> float | None:
 
 
 def _garbage(parameter: torch.Tensor) -> bool:
-    values = parameter.detach()
-    if not values.is_floating_point() or not values.numel():
+    if not parameter.is_floating_point():
         return False
-    if not bool(values.isfinite().all()):
-        return True
-    size = values.abs()
-    return bool((size > HUGE).any()) or bool(((size > 0) & (size < TINY)).any())
+    size = parameter.detach().abs()
+    return bool((~size.isfinite() | (size > HUGE) | ((size > 0) & (size < TINY))).any())

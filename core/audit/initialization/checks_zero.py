@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 import torch
@@ -112,9 +111,4 @@ def _with_gradient(discovery: Discovery) -> frozenset[str]:
         loss = loss_of(output, discovery.inputs).mean
         gradients = torch.autograd.grad(loss.sum(), list(parameters.values()), allow_unused=True)
     pairs = zip(parameters, gradients, strict=True)
-    return frozenset(name for name, g in pairs if g is not None and _moves(g))
-
-
-def _moves(gradient: torch.Tensor) -> bool:
-    largest = float(gradient.detach().abs().max()) if gradient.numel() else 0.0
-    return largest > 0 or math.isnan(largest)
+    return frozenset(name for name, g in pairs if g is not None and bool((g != 0).any()))

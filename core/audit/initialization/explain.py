@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
 from itertools import combinations
@@ -66,26 +66,24 @@ class Constants:
     same: bool
 
 
+FactorOf = Callable[[Factors, MatrixStats], float]
+
+
 @dataclass(frozen=True)
 class Explanation:
-    """A cause with what it needs to be told: the law, the fan, the base, or the constants."""
+    """A cause with what it needs to be told: the law, the fan, the base, or the constants.
+
+    `factor` is what it predicts of a writer, nan where nothing; of several that fit, that of least `length` is taken.
+    """
 
     cause: Cause
     payload: KnownLaw | Fan | BaseStd | Constants | None = None
+    length: int = field(default=0, compare=False)
+    factor: FactorOf = field(default=lambda factors, writer: math.nan, compare=False)
 
 
-FactorOf = Callable[[Factors, MatrixStats], float]
 # Ways to cut the blocks into stages at each depth: by name, or None, then into stages of equal size.
 StagesOf = Mapping[int, Sequence[Stages | None]]
-
-
-@dataclass(frozen=True)
-class Hypothesis:
-    """An explanation with the factor it predicts; of several that fit, the one of least `length` is taken."""
-
-    explanation: Explanation
-    length: int
-    factor: FactorOf
 
 
 @dataclass(frozen=True)
@@ -110,22 +108,19 @@ def explain(depths: Sequence[Factors], rule: Rule, groups: Sequence[Sequence[Mat
     stages = {d.blocks: [named_stages(d.stats.writers), *equal_stages(d.blocks)] for d in depths}
     fitting = [
         [
-            h
-            for h in _hypotheses(first, rule, group, stages)
-            if all(d.fits(d.alike(group), partial(h.factor, d)) for d in depths)
+            one
+            for one in _hypotheses(first, rule, group, stages)
+            if all(d.fits(d.alike(group), partial(one.factor, d)) for d in depths)
         ]
         for group in groups
     ]
-    shared = [hypothesis.explanation for found in fitting for hypothesis in found]
+    shared = [one for found in fitting for one in found]
     explained: list[Explained] = []
     left: list[MatrixStats] = []
     for group, found in zip(groups, fitting, strict=True):
         if found:
-            best = min(
-                found,
-                key=lambda h: (h.explanation.cause is not Cause.AS_ASKED, -shared.count(h.explanation), h.length),
-            )
-            explained.append(Explained(best.explanation, tuple(group)))
+            best = min(found, key=lambda one: (one.cause is not Cause.AS_ASKED, -shared.count(one), one.length))
+            explained.append(Explained(best, tuple(group)))
             continue
         # Writers that one constant fits are alike: what each meets by itself is sampling error.
         even = _constant(depths, group).cause is Cause.CONSTANT
@@ -138,12 +133,12 @@ def explain(depths: Sequence[Factors], rule: Rule, groups: Sequence[Sequence[Mat
 def _one_by_one(first: Factors, rule: Rule, group: Sequence[MatrixStats], stages: StagesOf) -> list[Explained]:
     """Writers of one group by what explains each; none where that says no more than many things at once."""
     causes = (Cause.AS_ASKED, Cause.UNSCALED, Cause.TWICE, Cause.TWICE_IN_FORWARD, Cause.DEPTH_LAW)
-    known = [h for h in _hypotheses(first, rule, group, stages) if h.explanation.cause in causes]
+    known = [one for one in _hypotheses(first, rule, group, stages) if one.cause in causes]
     apart: dict[Explanation, list[MatrixStats]] = {}
     for writer in group:
-        fitting = [h for h in known if first.meets(writer, h.factor(first, writer))]
-        best = min(fitting, key=lambda h: h.length, default=None)
-        apart.setdefault(best.explanation if best else Explanation(Cause.UNKNOWN), []).append(writer)
+        fitting = [one for one in known if first.meets(writer, one.factor(first, writer))]
+        best = min(fitting, key=lambda one: one.length, default=Explanation(Cause.UNKNOWN))
+        apart.setdefault(best, []).append(writer)
     # One explanation for all that does not hold at another depth is none.
     if len(apart) == 1 or len(apart) > max(2, len(group) // 2):
         return []
@@ -174,29 +169,27 @@ def _constant(depths: Sequence[Factors], group: Sequence[MatrixStats]) -> Explan
     return Explanation(Cause.CONSTANT, Constants(values, tuple(depth.blocks for depth in depths), same))
 
 
-def _hypotheses(first: Factors, rule: Rule, group: Sequence[MatrixStats], stages: StagesOf) -> Iterator[Hypothesis]:
+def _hypotheses(first: Factors, rule: Rule, group: Sequence[MatrixStats], stages: StagesOf) -> Iterator[Explanation]:
     """Everything a group may follow; where standard deviations follow fans, a wrong fan is shorter than a depth law."""
-    yield Hypothesis(Explanation(Cause.AS_ASKED), 0, lambda f, m: f.asked(rule, m))
-    yield Hypothesis(
-        Explanation(Cause.TWICE_IN_FORWARD),
-        1,
-        lambda f, m: f.asked(rule, m) * m.forward if m.forward != 1 else math.nan,
+    yield Explanation(Cause.AS_ASKED, None, 0, lambda f, m: f.asked(rule, m))
+    yield Explanation(
+        Cause.TWICE_IN_FORWARD, None, 1, lambda f, m: f.asked(rule, m) * m.forward if m.forward != 1 else math.nan
     )
-    yield Hypothesis(Explanation(Cause.UNSCALED), 2, lambda f, m: 1.0 if m.forward == 1 else math.nan)
-    yield Hypothesis(Explanation(Cause.TWICE), 3, lambda f, m: f.asked(rule, m) ** 2)
+    yield Explanation(Cause.UNSCALED, None, 2, lambda f, m: 1.0 if m.forward == 1 else math.nan)
+    yield Explanation(Cause.TWICE, None, 3, lambda f, m: f.asked(rule, m) ** 2)
     yield from _depth_laws(first, stages)
     yield from _fans(first, rule, group[0])
     yield from _other_bases(first, rule)
 
 
-def _depth_laws(first: Factors, stages: StagesOf) -> Iterator[Hypothesis]:
+def _depth_laws(first: Factors, stages: StagesOf) -> Iterator[Explanation]:
     """Other depth laws. Stages that no name tells of are the longest, for some size of stage often fits."""
     for length, laws in ((5, CATALOGUE), (6, KNOWN_MISTAKES)):
         for law in laws:
             # Number 0 is the stages by name, the others are those of equal size.
             for number in range(len(stages[first.blocks])) if law.by_stage else (None,):
                 factor = partial(_by_layer, law, stages, number)
-                yield Hypothesis(Explanation(Cause.DEPTH_LAW, law), 9 if number else length, factor)
+                yield Explanation(Cause.DEPTH_LAW, law, 9 if number else length, factor)
 
 
 def _by_layer(law: KnownLaw, stages: StagesOf, number: int | None, factors: Factors, matrix: MatrixStats) -> float:
@@ -234,27 +227,26 @@ def fan_factor(factors: Factors, matrix: MatrixStats, fan: Fan) -> float:
     return math.nan if fans is None else law.of(*fans) / law.of(matrix.fan_in, matrix.fan_out)
 
 
-def _fans(first: Factors, rule: Rule, example: MatrixStats) -> Iterator[Hypothesis]:
+def _fans(first: Factors, rule: Rule, example: MatrixStats) -> Iterator[Explanation]:
     constant = first.base.law == CONSTANT
     for fan in other_fans(example, first.stats.width):
-        why = Explanation(Cause.OTHER_FAN, fan)
-        yield Hypothesis(why, 7 if constant else 4, partial(_by_fan, rule, fan, 1))
+        yield Explanation(Cause.OTHER_FAN, fan, 7 if constant else 4, partial(_by_fan, rule, fan, 1))
         if constant and fan.kind in (FanKind.WIDTH, FanKind.FAN_OUT):
             # The law does not ask for a fan, and the matrix was drawn by its own all the same.
-            yield Hypothesis(Explanation(Cause.OWN_FAN, fan), 7, partial(_by_fan, rule, fan, -1))
+            yield Explanation(Cause.OWN_FAN, fan, 7, partial(_by_fan, rule, fan, -1))
 
 
 def _by_fan(rule: Rule, fan: Fan, exponent: int, factors: Factors, matrix: MatrixStats) -> float:
     return factors.asked(rule, matrix) * math.pow(fan_factor(factors, matrix, fan), exponent)
 
 
-def _other_bases(first: Factors, rule: Rule) -> Iterator[Hypothesis]:
+def _other_bases(first: Factors, rule: Rule) -> Iterator[Explanation]:
     """The rule on a base in common use, or on the readers' own, where another constant is declared."""
     if first.base.count or first.base.law != CONSTANT:
         return
     bases = [BaseStd(law=law, constant=value, origin=Origin.NAMED) for law, value in ((CONSTANT, HARD_CODED), *NAMED)]
     for base in [*bases, *([first.pooled] if first.pooled is not None else [])]:
-        yield Hypothesis(Explanation(Cause.OTHER_BASE, base), 8, partial(_by_base, rule, base))
+        yield Explanation(Cause.OTHER_BASE, base, 8, partial(_by_base, rule, base))
 
 
 def _by_base(rule: Rule, base: BaseStd, factors: Factors, matrix: MatrixStats) -> float:

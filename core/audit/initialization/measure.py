@@ -12,7 +12,6 @@ import torch
 from ...decoder.parameters import Role
 from ..trace.branches import Branch, MatrixUse, linear_in
 from ..trace.discovery import FEED_FORWARD, Discovery, Site
-from ..trace.recorder import tensors_of
 from .slices import slices_of
 from .weight_stats import ORTHOGONAL, WeightStats, standard_deviation, weight_stats
 
@@ -154,18 +153,8 @@ def _seen(discovery: Discovery, which: str) -> Iterator[_Seen]:
                 for name in discovery.names.of(use.parameters):
                     parameter = discovery.names.parameters[name]
                     if parameter.dim() >= 2 and parameter.numel() and parameter.is_floating_point():
-                        operand = _operand(discovery, use) if len(use.parameters) == 1 else None
+                        operand = use.matrix if len(use.parameters) == 1 else None
                         yield _Seen(use, name, parameter.detach(), operand, place, number)
-
-
-def _operand(discovery: Discovery, use: MatrixUse) -> torch.Tensor | None:
-    """The matrix as the product read it."""
-    call = discovery.chain.flow.nodes[use.node].call
-    if call is None or use.operand is None:
-        return None
-    tensors = list(tensors_of(call.arguments, call.keywords))
-    found = tensors[use.operand[1]] if use.operand[1] < len(tensors) else None
-    return None if found is None else found.detach()
 
 
 def _sliced(seen: _Seen) -> bool:

@@ -5,8 +5,8 @@ Everything is screened here, before torch or transformers is imported.
 
 from __future__ import annotations
 
-import importlib
 import os
+import pkgutil
 import re
 import sys
 import tempfile
@@ -83,26 +83,21 @@ def received(name: str, stream: IO[bytes], folder: Path, *, max_bytes: int) -> P
     if suffix == ".zip":
         path = unpack_model(stream, folder, max_bytes=max_bytes)
         screen_folder(path, unbounded, name)
-        path_task(path, unbounded, shrink=True, source=name)
-        return path
-    if suffix != ".json":
+    elif suffix == ".json":
+        path = folder / CONFIG
+        path.write_bytes(stream.read(MAX_BYTES + 1))
+    else:
         raise AuditError(f"{shown(name)} is neither a config.json nor a zip of a model's folder; upload one of them.")
-    path = folder / CONFIG
-    path.write_bytes(stream.read(MAX_BYTES + 1))
     path_task(path, unbounded, shrink=True, source=name)
     return path
 
 
 def called(text: str) -> tuple[Any, Any]:
     """(module, example inputs or None) from calling the user's own `package.module:callable` without arguments."""
-    module_name, _, name = text.partition(":")
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
-        found: Any = importlib.import_module(module_name)
-        for part in name.split("."):
-            found = getattr(found, part)
-        built = found()
+        built = pkgutil.resolve_name(text)()
     except DepthscopeError:
         raise
     except (Exception, SystemExit) as error:

@@ -11,7 +11,7 @@ import os
 import re
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from ...decoder.config import Budget
@@ -43,7 +43,7 @@ class WeightFiles:
     tensors: Mapping[str, tuple[str, tuple[int, ...], str]]
     twice: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
-    files: tuple[str, ...] = field(default=())
+    files: tuple[str, ...] = ()
 
 
 def screen_folder(folder: str | os.PathLike[str], budget: Budget, name: str | None = None) -> WeightFiles:

@@ -22,9 +22,9 @@ from .spine import Addition, Term
 
 @dataclass(frozen=True)
 class MatrixUse:
-    """A product with a matrix made of `parameters`; `operand` is the address of that matrix in the run.
+    """A product with a `matrix` made of `parameters`; `operand` is the address of that matrix in the run.
 
-    A table of rows has no fan_in.
+    A table of rows has no matrix and no fan_in.
     """
 
     node: int
@@ -32,8 +32,8 @@ class MatrixUse:
     parameters: tuple[torch.Tensor, ...]
     fan_in: int | None
     fan_out: int
-    operand: tuple[int, int] | None
-    linear: bool = True
+    operand: tuple[int, int] | None = None
+    matrix: torch.Tensor | None = None
 
 
 @dataclass
@@ -115,7 +115,7 @@ class _Writers:
 
     def __init__(self, flow: Flow, states: frozenset[Vertex], branch: Branch) -> None:
         self.flow, self.states, self.branch = flow, states, branch
-        self._found: list[MatrixUse] = []
+        self._found: list[tuple[MatrixUse, bool]] = []
         self._seen: set[tuple[Vertex, bool]] = set()
         self._stack: list[tuple[Vertex, bool]] = []
 
@@ -124,8 +124,8 @@ class _Writers:
         while self._stack:
             vertex, linear = self._stack.pop()
             self._visit(vertex, self.flow.node(vertex), linear)
-        direct = [use for use in self._found if use.linear]
-        self.branch.writers = sorted(direct or self._found, key=lambda use: use.call)
+        direct = [use for use, linear in self._found if linear]
+        self.branch.writers = sorted(direct or (use for use, _ in self._found), key=lambda use: use.call)
 
     def _push(self, vertex: Vertex | None, linear: bool) -> None:
         if vertex is None or not self.flow.dynamic(vertex):
@@ -138,9 +138,9 @@ class _Writers:
             self._stack.append((vertex, linear))
 
     def _visit(self, vertex: Vertex, node: FlowNode, linear: bool) -> None:
-        use = matrix_use(self.flow, vertex[0], linear)
+        use = matrix_use(self.flow, vertex[0])
         if use is not None:
-            self._found.append(use)
+            self._found.append((use, linear))
             if node.name in FUSED_ADDITIONS:
                 self._add(node.inputs[0], (node.call.index, 0) if node.call else None)
             elif node.name == "Convolution" and len(node.inputs) > 2:
@@ -172,16 +172,14 @@ def linear_in(node: FlowNode, place: int) -> bool:
     return node.kind in ("view", "scale", "product", "matrix", "source", "sum") or node.name in ("Sum", "Mean")
 
 
-def matrix_use(flow: Flow, index: int, linear: bool = True) -> MatrixUse | None:
+def matrix_use(flow: Flow, index: int) -> MatrixUse | None:
     """The use of a parameter as a matrix or as a table of rows at one node, None where the node is neither."""
     node = flow.nodes[index]
     if node.kind == "source" and node.parameter is None:
         number = -1 if node.call is None else node.call.index
         sources = [vertex for vertex in node.inputs if vertex is not None]
         parameters = [parameter for vertex in sources for parameter in flow.parameters_of(vertex)]
-        return (
-            MatrixUse(index, number, tuple(parameters), None, node.shapes[0][-1], None, linear) if parameters else None
-        )
+        return MatrixUse(index, number, tuple(parameters), None, node.shapes[0][-1]) if parameters else None
     if node.kind != "matrix" or node.operand is None or node.call is None:
         return None
     static = flow.static(node)
@@ -192,7 +190,7 @@ def matrix_use(flow: Flow, index: int, linear: bool = True) -> MatrixUse | None:
     candidates = static[1:] if len(static) > 1 and node.name in FUSED_ADDITIONS else static[:1]
     parameters = flow.parameters_of(candidates[0]) if candidates else []
     fan_in, fan_out = _fans(node, matrix, place)
-    return MatrixUse(index, node.call.index, tuple(parameters), fan_in, fan_out, node.operand, linear)
+    return MatrixUse(index, node.call.index, tuple(parameters), fan_in, fan_out, node.operand, matrix.detach())
 
 
 def _fans(node: FlowNode, matrix: torch.Tensor, place: int) -> tuple[int, int]:

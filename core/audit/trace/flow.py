@@ -71,7 +71,6 @@ class Flow:
         self.custom: list[str] = []
         self.recording = recording
         self._index: dict[AutogradNode, int] = {}
-        self._calls = _CallIndex(recording)
         self._classifier = Classifier(self, {id(tensor) for tensor in inputs})
         for node in _topological(top[0]):
             self._add(node)
@@ -170,7 +169,7 @@ class Flow:
         name = type(origin).__name__
         if name not in ("AccumulateGrad", "CopySlices"):
             name = _SUFFIX.sub("", name)
-        node = FlowNode(name, "other", inputs, shapes, dtype, call=self._calls.of(origin, name), origin=origin)
+        node = FlowNode(name, "other", inputs, shapes, dtype, call=self._call(origin, name), origin=origin)
         if isinstance(origin, torch.autograd.function.BackwardCFunction):
             # A custom function may do anything; its name, the user's, says nothing of it.
             node.name = CUSTOM
@@ -179,32 +178,19 @@ class Flow:
         self._index[origin] = len(self.nodes)
         self.nodes.append(node)
 
-
-class _CallIndex:
-    """Finds the recorded operation that made a node, by autograd's counter, and makes sure by what it read."""
-
-    def __init__(self, recording: Recording) -> None:
-        self._calls: dict[int, Call] = {}
-        self._slices: dict[int, Call] = {}
-        for call in recording.calls:
-            if call.sequence >= 0:
-                self._calls.setdefault(call.sequence - 1, call)
-                if call.view_base is not None:
-                    self._slices[call.sequence] = call
-
-    def of(self, origin: AutogradNode, name: str) -> Call | None:
+    def _call(self, origin: AutogradNode, name: str) -> Call | None:
+        """The recorded operation that made a node, by autograd's counter; what it read makes sure."""
         number = origin._sequence_nr()
         above = {edge for edge in _sources(origin) if edge is not None}
         if name == "CopySlices":
-            call = self._slices.get(number)
+            call = self.recording.slices.get(number)
             return call if call is not None and call.view_base in above else None
-        call = self._calls.get(number)
+        call = self.recording.calls.get(number)
         if call is None:
             return None
         # Some nodes come without an operation; the next operation must not pass for theirs.
         same = not call.arguments or call.name.replace("_", "") == name.lower()
-        read = {edge for edge in call.edges if edge is not None}
-        return call if same and read <= above else None
+        return call if same and above.issuperset(call.edges) else None
 
 
 def _topological(root: AutogradNode) -> Iterator[AutogradNode]:

@@ -32,7 +32,8 @@ def loss_of(output: Any, inputs: ModelInputs) -> Loss:
     Raises `AuditError` where the output holds neither logits `[B, T, V]` nor a scalar loss, `BatchError` where its
     logits have no entry for a target.
     """
-    found = list(_floating(output))
+    # Without a graph there is nothing to differentiate.
+    found = [tensor for tensor in _tensors(output) if tensor.is_floating_point() and tensor.grad_fn is not None]
     named = _named_logits(output)
     widest = 0
     for tensor in found:
@@ -110,11 +111,6 @@ def _logits(tensor: torch.Tensor, inputs: ModelInputs) -> torch.Tensor | None:
     if tensor.dim() == 2 and tensor.shape[0] == rows * positions:
         return tensor.view(rows, positions, -1)
     return None
-
-
-def _floating(output: Any) -> list[torch.Tensor]:
-    """Floating tensors with a graph."""
-    return [tensor for tensor in _tensors(output) if tensor.is_floating_point() and tensor.grad_fn is not None]
 
 
 def _tensors(output: Any) -> list[torch.Tensor]:

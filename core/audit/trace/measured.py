@@ -154,13 +154,13 @@ def measured_addition(reader: Reader, addition: Addition, branches: Sequence[Bra
         read = read + measured.contribution.double()
         rebuilt = rebuilt + again.double()
         found.append(measured)
-    error = max(_difference(sum_, total, reader.kept) for sum_ in (read, rebuilt))
+    error = max(difference(sum_, total, reader.kept) for sum_ in (read, rebuilt))
     next_state = reader.value(addition.next_state, f"the state after {label}")
     if outside:
         stream = reader.scaled(stream, outside, like, label)
         found = [replace(m, contribution=reader.scaled(m.contribution, outside, like, label)) for m in found]
         parts = stream.double() + sum(m.contribution.double() for m in found)
-        error = max(error, _difference(parts, next_state, reader.kept))
+        error = max(error, difference(parts, next_state, reader.kept))
     return MeasuredAddition(stream, next_state, found, shortcut, norm_after, error)
 
 
@@ -184,7 +184,8 @@ def _branch(
     return MeasuredBranch(branch, raw, contribution, coefficient), rebuilt
 
 
-def _difference(found: torch.Tensor, recorded: torch.Tensor, kept: torch.Tensor) -> float:
+def difference(found: torch.Tensor, recorded: torch.Tensor, kept: torch.Tensor) -> float:
+    """Largest difference over the `kept` positions, relative to the largest recorded value unless all are zero."""
     wanted = recorded[kept].double()
     if found.shape != recorded.shape:
         found = found.expand(recorded.shape)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import takewhile
 
 import torch
 from torch import nn
@@ -28,15 +29,8 @@ class ParameterNames:
 
 def common_prefix(names: Sequence[str]) -> str:
     """The longest run of leading dotted components that all names share."""
-    if not names:
-        return ""
-    rows = [name.split(".") for name in names]
-    shared = []
-    for parts in zip(*rows, strict=False):
-        if len(set(parts)) > 1:
-            break
-        shared.append(parts[0])
-    return ".".join(shared)
+    columns = zip(*(name.split(".") for name in names), strict=False)
+    return ".".join(parts[0] for parts in takewhile(lambda parts: len(set(parts)) == 1, columns))
 
 
 def block_numbers(additions: Sequence[Sequence[str]], writers: Sequence[Sequence[str]]) -> list[int]:

@@ -17,7 +17,7 @@ import torch
 from .branches import MatrixUse
 from .discovery import Discovery, Site, replayed
 from .flow import Vertex
-from .measured import Missing, Reader
+from .measured import Missing, Reader, difference
 from .names import numbered
 from .operations import VIEWS
 from .recorder import Address, Replay
@@ -203,18 +203,14 @@ def _gap(discovery: Discovery, site: Site, values: dict[Vertex, torch.Tensor]) -
     kept = torch.from_numpy(discovery.inputs.valid)
     reader = Reader(discovery.chain, discovery.layout, kept, values)
     addition = site.addition
+    terms = (addition.shortcut, *addition.carried)
     try:
-        total = reader.value(addition.sum, site.label)[kept].double()
-        stream = sum(
-            reader.term(term, addition.sum, site.label)[kept].double()
-            for term in (addition.shortcut, *addition.carried)
-        )
+        total = reader.value(addition.sum, site.label)
+        stream = sum(reader.term(term, addition.sum, site.label).double() for term in terms)
     except Missing:
-        return float("nan")
+        return math.nan
     assert isinstance(stream, torch.Tensor)
-    largest = float(stream.abs().max())
-    gap = float((total - stream).abs().max())
-    return gap / largest if largest > 0 else gap
+    return difference(total, stream, kept)
 
 
 def _sentence(problems: Sequence[str]) -> str:

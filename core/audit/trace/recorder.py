@@ -32,13 +32,16 @@ DEFAULT_BYTES = 4 * 2**30
 
 @dataclass(slots=True)
 class Call:
-    """One operation: its position in the run, its arguments, and autograd's counter just after its node was made."""
+    """One operation: its position in the run, its arguments, and autograd's counter just after its node was made.
+
+    `edges` are the vertices that it read; `view_base` is what a view that it wrote to belongs to.
+    """
 
     index: int
     name: str
     arguments: tuple[Any, ...]
     keywords: Mapping[str, Any]
-    edges: list[Edge | None]
+    edges: list[Edge]
     sequence: int
     view_base: Edge | None = None
 
@@ -53,9 +56,13 @@ class Sight:
 
 @dataclass
 class Recording:
-    """What a forward left behind."""
+    """What a forward left behind: values by vertex, and calls by the number that autograd gave the node they made.
 
-    calls: list[Call] = field(default_factory=list)
+    `slices` are the calls that wrote through a view, by that of the node that put the slice into its base.
+    """
+
+    calls: dict[int, Call] = field(default_factory=dict)
+    slices: dict[int, Call] = field(default_factory=dict)
     sights: dict[Edge, Sight] = field(default_factory=dict)
     held_bytes: int = 0
 
@@ -81,8 +88,10 @@ class Recorder(Watch):  # type: ignore[no-untyped-call]
         self._features = {id(tensor): (edge.node, edge.output_nr) for tensor, edge in edges}
         self.recording = Recording()
         self._max_bytes = max_bytes
+        self._index = 0
+        self._writing: Call | None = None
         self._sights: dict[int | None, list[Sight]] = {}
-        self._counted: set[int | None] = {None}
+        self._counted: set[int | None] = set()
 
     def see(self, func: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Record one operation."""
@@ -95,26 +104,30 @@ class Recorder(Watch):  # type: ignore[no-untyped-call]
         name = func.overloadpacket.__name__
         kept = name in ARGUMENTS_KEPT
         call = Call(
-            index=len(self.recording.calls),
+            index=self._index,
             name=name,
             arguments=args if kept else (),
             keywords=keywords if kept else {},
-            edges=edges if differentiable else [None] * len(tensors),
-            sequence=torch._C._autograd._get_sequence_nr() if differentiable else -1,
+            edges=[edge for edge in edges if edge is not None],
+            sequence=torch._C._autograd._get_sequence_nr(),
         )
         for place, (tensor, edge) in enumerate(zip(tensors, edges, strict=True)):
             if edge is not None and edge not in self.recording.sights:
                 self.recording.sights[edge] = self._sight(tensor, (call.index, place))
                 self._count(tensor)
-        self.recording.calls.append(call)
+        self._writing = call if differentiable else None
+        if differentiable:
+            self.recording.calls.setdefault(call.sequence - 1, call)
+        self._index += 1
         return args, keywords
 
     def before_write(self, target: torch.Tensor) -> None:
         """Copy what is about to be overwritten, so that every recorded value stays what it was when it was read."""
         super().before_write(target)
-        call = self.recording.calls[-1]
-        if call.sequence >= 0 and target._is_view() and target._base is not None:
+        call = self._writing
+        if call is not None and target._is_view() and target._base is not None:
             call.view_base = edge_of(target._base)
+            self.recording.slices[call.sequence] = call
         storage = storage_of(target)
         self._counted.discard(storage)
         for sight in self._sights.pop(storage, ()):
@@ -127,7 +140,7 @@ class Recorder(Watch):  # type: ignore[no-untyped-call]
 
     def _count(self, tensor: torch.Tensor) -> None:
         storage = storage_of(tensor)
-        if storage in self._counted:
+        if storage is None or storage in self._counted:
             return
         self._counted.add(storage)
         self.recording.held_bytes += tensor.untyped_storage().nbytes()
