@@ -25,6 +25,7 @@ __getattr__, __dir__, __all__ = public(
         ".document": ("arm_document",),
         ".seeds": ("SeedArm", "observe_seeds"),
         ".verdict": ("Verdict", "verdict_of"),
+        ".twins": ("TwinDrift", "TwinRatios", "twin_drift"),
         ".report": ("observe_document", "built_run", "restored_document"),
         "..audit": ("observe_module",),
     },

@@ -1,0 +1,173 @@
+"""The reduced twin: a narrower decoder whose ratios are those of a wide one, for an answer at once.
+
+A residual branch reads a normalized state, so that what it adds depends on a matrix by sigma * sqrt(fan_in) alone. A
+narrower decoder with that product kept, and with the embeddings' RMS kept, has the same RMS at every site up to
+fluctuations of order 1 / sqrt(width). With sigma itself kept it would be another model: at a fourth of the width every
+matrix gives half as much.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+from ..errors import ConfigError, shown
+from .config import SIZE_FIELDS, DecoderConfig, TrueSizes
+from .parameters import layout
+
+if TYPE_CHECKING:
+    # Sizes and twins wait for no array library.
+    from .batch import Batch
+
+LEAST_HEAD_DIM = 16
+# A bound on the search alone: no twin for an answer at once has as many.
+MOST_HEADS = 4096
+LEAST_VOCABULARY = 1000
+LEAST_POSITIONS = 64
+
+
+def reduced_twin(
+    config: DecoderConfig, width: int, *, vocabulary: int | None = None, positions: int | None = None
+) -> DecoderConfig:
+    """The twin of `config` at `width`; give it the same base draw (`Distribution`), seeds, recipe and rows.
+
+    The result carries `true_sizes`, and every law of draw, recipe and graph is read at them: each matrix has
+    sigma * sqrt(fan_in) of the true one, embeddings have the true RMS, multipliers and recipe coefficients are the true
+    ones. `blocks`, norms, positions' kind, tying and biases stay. `ff_width` keeps its ratio to the width, rounded.
+    As many heads stay as leave an even head_dim of at least 16 (or the true one, where that is smaller), and
+    heads / kv_heads stays where it divides them.
+
+    `vocabulary` may shrink the vocabulary to 1,000 or more, `positions` (of the longest row) the capacity, of which at
+    least 64 stay; None keeps them, as does a number that is not smaller. A twin of a twin is one of the true decoder;
+    at the true sizes it is `config` itself. Source of the law: independent weights of variance sigma^2 give a sum of
+    fan_in terms the variance fan_in * sigma^2 times the inputs' mean square. Raises `ConfigError`.
+    """
+    true = config.true_config
+    _check_width(true, width)
+    inner = in_proportion(true.heads * true.head_width, width, true.width)
+    exact = true.heads * true.head_width == true.width
+    found = twin_heads(inner, true.heads, true.key_value_heads, true.head_width, exact=exact)
+    if found is None:
+        raise ConfigError(_no_head(true, width))
+    heads, kv_heads, head_dim = found
+    twin = replace(
+        true,
+        width=width,
+        heads=heads,
+        kv_heads=kv_heads,
+        head_dim=head_dim,
+        ff_width=in_proportion(true.ff_width, width, true.width),
+        vocabulary=_vocabulary(true, vocabulary),
+        positions=true.positions if positions is None else min(true.positions, max(LEAST_POSITIONS, positions)),
+    )
+    return true if twin == true else replace(twin, true_sizes=_sizes(true))
+
+
+def twin_for_rows(config: DecoderConfig, width: int, batch: Batch) -> DecoderConfig:
+    """The twin at `width` that has room for the rows of `batch` and their ids, and little more.
+
+    Raises `BatchError` where the rows do not fit the decoder itself, `ConfigError` as `reduced_twin`.
+    """
+    batch.check(config.true_config)
+    largest = int(max(batch.inputs.max(), batch.targets.max()))
+    return reduced_twin(
+        config, width, vocabulary=max(LEAST_VOCABULARY, largest + 1), positions=int(batch.positions.max()) + 1
+    )
+
+
+def twin_document(config: DecoderConfig) -> dict[str, Any] | None:
+    """The `twin` block of a document, None where `config` is no reduced twin.
+
+    `true` and `twin` are both sizes with their exact parameter counts. `spreads` says for each role of matrix the
+    fan_in of both, the twin's standard deviation over the true one, and which product stayed.
+    """
+    if config.true_sizes is None:
+        return None
+    true, sizes = config.true_config, layout(config)
+    drawn = [spec for spec in sizes.stem + sizes.block_template + sizes.tail if spec.draws]
+    return {
+        "true": _described(true),
+        "twin": _described(config),
+        "spreads": [
+            {
+                "role": spec.role,
+                "true_fan_in": spec.true_shape[0],
+                "fan_in": spec.shape[0],
+                "std_over_true_std": spec.twin_gain,
+                "kept": "std" if spec.role.endswith("embedding") else "std * sqrt(fan_in)",
+            }
+            for spec in drawn
+        ],
+        "kept": {
+            "depth": config.blocks,
+            "ff_ratio": true.ff_width * config.width == config.ff_width * true.width,
+            "heads": true.heads == config.heads,
+            "head_dim": true.head_width == config.head_width,
+            "grouping": true.heads * config.key_value_heads == config.heads * true.key_value_heads,
+            "vocabulary": true.vocabulary == config.vocabulary,
+            "positions": true.positions == config.positions,
+        },
+    }
+
+
+def _described(config: DecoderConfig) -> dict[str, int]:
+    return {
+        "blocks": config.blocks, **asdict(_sizes(config)), "parameters": layout(config).parameters,
+    }  # fmt: skip
+
+
+def _sizes(config: DecoderConfig) -> TrueSizes:
+    names = (*(name for name in SIZE_FIELDS if name != "blocks"), "head_dim")
+    return TrueSizes(**{name: getattr(config, name) for name in names})
+
+
+def _check_width(true: DecoderConfig, width: int) -> None:
+    if isinstance(width, bool) or not isinstance(width, int) or not 0 < width <= true.width:
+        raise ConfigError(
+            f"The twin's width is {shown(width)}; it must be a whole number from 1 to the decoder's own {true.width}."
+        )
+
+
+def _no_head(true: DecoderConfig, width: int) -> str:
+    least, kind = min(LEAST_HEAD_DIM, true.head_width), "a head_dim" if true.head_width % 2 else "an even head_dim"
+    enough = -(-least * true.width // (true.heads * true.head_width))
+    return (
+        f"A twin of width {width} has no head with {kind} of at least {least}; choose an even width of at least "
+        f"{enough}, such as a power of two."
+    )
+
+
+def twin_heads(inner: int, heads: int, kv_heads: int, head_dim: int, *, exact: bool) -> tuple[int, int, int] | None:
+    """(heads, kv_heads, head_dim) of a twin with `inner` features over all query heads; None where none are even.
+
+    `heads`, `kv_heads` and `head_dim` are the true ones. The most heads with their grouping, else the most heads.
+    Where the features over all heads need not be the width, not `exact`, the nearest number that can be shared is.
+    """
+    least, step = min(LEAST_HEAD_DIM, head_dim), 1 if head_dim % 2 else 2
+    possible: list[int] = []
+    for features in [inner] if exact else [inner, inner - 1, inner + 1]:
+        count = range(1, min(heads, features // least, MOST_HEADS) + 1)
+        possible = [n for n in count if features % n == 0 and features // n % step == 0]
+        if possible:
+            inner = features
+            break
+    if not possible:
+        return None
+    grouping = heads // kv_heads
+    chosen = max((n for n in possible if n % grouping == 0), default=max(possible))
+    shared = max(group for group in range(1, min(grouping, chosen) + 1) if chosen % group == 0)
+    return chosen, chosen // shared, inner // chosen
+
+
+def in_proportion(size: int, width: int, true_width: int) -> int:
+    """`size` of a decoder of `true_width` at `width`, rounded to the nearest whole number, at least 1; exact."""
+    return max(1, (2 * size * width + true_width) // (2 * true_width))
+
+
+def _vocabulary(true: DecoderConfig, wanted: int | None) -> int:
+    if wanted is None:
+        return true.vocabulary
+    least = min(LEAST_VOCABULARY, true.vocabulary)
+    if isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < least:
+        raise ConfigError(f"The twin's vocabulary is {shown(wanted)}; it must be a whole number of at least {least:,}.")
+    return min(true.vocabulary, wanted)
