@@ -48,7 +48,7 @@ def audit_contents(document: Mapping[str, Any]) -> Contents:
 def repair_files(document: Mapping[str, Any]) -> dict[str, bytes]:
     """The repairs as files, one per form of Python code; none where nothing is to be mended."""
     found: dict[str, list[str]] = {}
-    for repair in document["repairs"]:
+    for repair in document.get("repairs", ()):
         if repair["language"] == PYTHON:
             found.setdefault(f"repair.{repair['form']}.py", []).append(repair["code"])
     return {name: "\n\n".join(codes).encode() for name, codes in found.items()}

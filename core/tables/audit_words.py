@@ -139,7 +139,8 @@ def reduction_sentence(document: Document) -> str:
 def audit_paragraphs(document: Document) -> list[str]:
     """The whole audit as paragraphs for a report."""
     found = [
-        " ".join(document["headline"]["sentences"]),
+        # A stream that was only measured has no answer.
+        *([" ".join(document["headline"]["sentences"])] if "headline" in document else []),
         model_sentence(document),
         f"{IDENTITY_TITLES[document['identity']['verdict']]}. {identity_sentence(document)}",
         f"{conformance_title(document)}. {conformance_sentence(document)} {base_sentence(document)}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import json
+import math
 import struct
 import sys
 import tempfile
@@ -21,11 +22,13 @@ from streamlit.testing.v1 import AppTest
 
 from core.audit.initialization.judge import judged_document
 from core.audit.initialization.rebuild import rebuilder_of
+from core.audit.intake.several import Given
 from core.audit.intake.target import family_task
+from core.audit.report import headline_words
 from core.audit.run import audit
 from core.audit.sandbox.tasks import build_target
-from core.errors import AuditError
-from pages.common import allowance
+from core.errors import AuditError, Remedy
+from pages.common import allowance, panels
 from pages.model_audit import audits, controls, uploads
 from tests.audit.families import GPT2
 from tests.pages.conftest import Open
@@ -137,9 +140,12 @@ def test_a_link_opens_the_family_and_shows_the_cores_numbers(
     (task,) = child.tasks
     wanted = {"kind": "family", "family": "gpt2", "blocks": 6, "width": 64, "rule": "gpt2", "sigma": 0.03, "seed": 7}
     assert {key: task[key] for key in wanted} == wanted
-    proved, applied = sentences(app, "success")
-    assert proved.startswith("**Residual stream proved**")
-    assert applied.startswith("**applied: The declared rule is met**")
+    (headline,) = sentences(app, "success")
+    assert headline.startswith("**Your 4 layers start healthy: ratios ")
+    assert "The rule gpt2, (2L)^(-1/2), is met." in headline.replace("\\", "")
+    captions = [str(caption.value).replace("\\", "") for caption in app.caption]
+    assert any(f"{healthy['model']['parameters']:,} parameters, 4 blocks and 8 additions" in text for text in captions)
+    assert any("Residual stream proved: " in text for text in captions)
     (figure,) = figures(app)
     for row in healthy["conformance"]["profile"]:
         (line,) = [trace for trace in figure["data"] if trace.get("name") == row["group"]]
@@ -147,9 +153,9 @@ def test_a_link_opens_the_family_and_shows_the_cores_numbers(
     assert figure["layout"]["yaxis"]["type"] == "log"
     words = " ".join(str(element.value).replace("\\", "") for element in app.markdown)
     assert all(finding["sentence"] in words for finding in healthy["conformance"]["findings"])
-    numbers = {metric.label: metric.value for metric in app.metric}
-    assert numbers["Parameters"] == f"{healthy['model']['parameters']:,}"
-    assert numbers["Additions"] == "8"
+    assert not app.metric
+    assert not [code for code in app.code if "named_parameters" in code.value]
+    assert not [text for text in words.split() if text.strip("*:") in ("applied", "no-rule-declared")]
 
 
 def test_every_view_is_the_document(open_app: Open, child: type[Answering], faulty: Document) -> None:
@@ -162,7 +168,9 @@ def test_every_view_is_the_document(open_app: Open, child: type[Answering], faul
     assert writers["name"].tolist() == [row["name"] for row in faulty["writers"]]
     additions = table(views["Additions"], "contribution / stream")
     assert additions["contribution / stream"].tolist() == [a["contribution_to_stream"] for a in faulty["additions"]]
-    assert table(views["Additions"], "passed")["passed"].all()
+    trials = table(views["Additions"], "states before it")
+    assert trials.columns.tolist() == ["zeroed writers of", "states before it", "states behind it"]
+    assert set(trials["states behind it"]) == {"changed as they should"}
     activation, adjoint = figures(views["Health"])
     for place, arm in enumerate((faulty["health"], faulty["twin"])):
         assert activation["data"][place]["y"] == [site["activation_ratio"] for site in arm["sites"]]
@@ -183,7 +191,14 @@ def test_a_fault_is_named_with_its_tensors_and_its_shape(
 ) -> None:
     child.document = faulty
     app = opened(open_app, family="nanochat", rule="gpt2")
-    assert sentences(app)[0].startswith("**partial: Some writers are scaled as declared and others are not**")
+    (headline,) = sentences(app, "warning")
+    assert headline.startswith("**The feed-forward writers (matrices that end a branch) of all 4 blocks are not")
+    assert "At this depth that matters little" in headline
+    codes = {repair["form"]: repair["code"] for repair in faulty["repairs"]}
+    assert set(codes) == {"loop", "init_weights"}
+    assert {code.strip() for code in codes.values()} <= {code.value.strip() for code in app.code}
+    (steps,) = [code.value for code in app.code if code.value.startswith("# Steps")]
+    assert "audit config.json" in steps
     names = [f"model.layers.{block}.mlp.fc2.weight" for block in range(4)]
     assert "\n".join(names) in [code.value for code in app.code]
     words = [str(element.value).replace("\\", "") for element in app.markdown]
@@ -210,8 +225,10 @@ def test_trained_weights_claim_nothing(open_app: Open, child: type[Answering], h
             "sentence": "The weights are trained, so they say nothing of their initialization.",
         }
     ]  # fmt: skip
+    headline = child.document["headline"]
+    headline["sentences"] = headline_words.sentences(child.document, headline)
     app = opened(open_app, family="gpt2")
-    assert any("nothing is claimed about their initialization" in sentence for sentence in sentences(app, "info"))
+    assert any("nothing is said of their initialization" in sentence for sentence in sentences(app, "info"))
     assert not figures(app)
 
 
@@ -399,23 +416,82 @@ def test_a_model_past_the_budget_is_refused_before_a_child_is_started(open_app: 
         "num_key_value_heads": 8, "intermediate_size": 53248, "vocab_size": 128256,
     }  # fmt: skip
     app = uploaded(opened(open_app, model="uploaded"), "config.json", json.dumps(large).encode())
-    app.button(key="audit-run").click().run()
-    (sentence,) = sentences(app)
-    assert "405,853,388,800" in sentence
-    assert sentence.endswith("switch on Small widths.")
-    assert child.tasks == []
-    app.toggle(key="shrink").set_value(True).run()
+    (sentence,) = [text for text in sentences(app, "info") if "405,853,388,800" in text]
+    assert sentence.endswith("its depth can be audited with small widths.")
+    assert app.button(key="audit-run").disabled
+    app.button(key="audit-shrink").click().run()
+    assert app.toggle(key="shrink").value is True
+    assert not [button for button in app.button if button.key == "audit-shrink"]
     app.button(key="audit-run").click().run()
     assert child.tasks[0]["shrink"] is True
 
 
+def given(name: str, data: bytes) -> Given:
+    return Given(name, io.BytesIO(data), len(data))
+
+
+def weights(**tensors: list[int]) -> bytes:
+    """A safetensors file of zeros."""
+    header, start = {}, 0
+    for name, shape in tensors.items():
+        size = 4 * math.prod(shape)
+        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [start, start + size]}
+        start += size
+    text = json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + bytes(start)
+
+
+def emptied(open_app: Open) -> AppTest:
+    """The page without the upload that an earlier test left in the session's room."""
+    app = opened(open_app, model="uploaded")
+    for button in app.button:
+        if button.key == "audit-remove":
+            button.click().run()
+    return app
+
+
+def test_a_config_and_its_weights_are_dropped_together(open_app: Open, child: type[Answering]) -> None:
+    app = emptied(open_app)
+    files = [("model.safetensors", weights(w=[2, 3]), "x"), ("config.json", CONFIG, "application/json")]
+    uploader(app).set_value(files).run()
+    assert_no_trace(app)
+    app.button(key="audit-run").click().run()
+    (task,) = child.tasks
+    assert (task["kind"], task["family"], task["source"]) == ("folder", "gpt2", "model.safetensors and 1 more file")
+    assert sorted(path.name for path in Path(task["folder"]).iterdir()) == ["config.json", "model.safetensors"]
+
+
+def test_a_refused_file_stays_in_sight_until_it_is_removed(open_app: Open, child: type[Answering]) -> None:
+    app = uploaded(emptied(open_app), "mine.safetensors", weights(w=[2]))
+    (sentence,) = sentences(app)
+    assert "'mine.safetensors' holds weights alone; give its config.json" in sentence.replace("\\", "")
+    assert any("mine" in str(text.value) for text in app.markdown)
+    app.button(key="audit-remove").click().run()
+    assert sentences(app) == []
+    app = uploaded(app, "mine.json", b"{broken")
+    (sentence,) = sentences(app)
+    assert "'mine.json'" in sentence.replace("\\", "")
+    assert tempfile.gettempdir() not in sentence
+
+
+def test_a_family_is_not_told_of_a_control_that_is_not_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: Any) -> Document:
+        raise AuditError("The model used up its time", "make it smaller", Remedy.SMALL_WIDTHS)
+
+    monkeypatch.setattr(audits.ChildProcess, "__init__", lambda self, task, **limits: None)
+    monkeypatch.setattr(audits.ChildProcess, "result", refuse)
+    with pytest.raises(AuditError) as caught:
+        audits.Child(family_task("gpt2", 4, 32)).result()
+    assert panels.told(caught.value) == "The model used up its time; choose fewer blocks or a smaller width."
+
+
 def test_a_room_deletes_its_upload(tmp_path: Path) -> None:
     room = uploads.Room()
-    room.take("config.json", io.BytesIO(CONFIG), len(CONFIG))
+    room.take([given("config.json", CONFIG)], audits.BUDGET)
     assert room.upload is not None
     first = room.upload.path
     assert first.read_bytes() == CONFIG
-    room.take("config.json", io.BytesIO(config(n_layer=3)), 1)
+    room.take([given("config.json", config(n_layer=3))], audits.BUDGET)
     assert not first.parent.exists()
     second = room.upload.path
     room.clear()

@@ -142,8 +142,10 @@ def _cause(verdict: Mapping[str, Any]) -> list[str]:
     depth = verdict["depth_factor"]
     if verdict["cause"] != "input" or depth["activation"] is None:
         return []
+    more = "" if verdict["depth_state"] == "inside" else "more than "
+    cause = f"The cause is the scale of the input {more or 'and not '}the depth"
     return [
-        f"The cause is the scale of the input, not the depth: from the end of the first block on they change by "
+        f"{cause}: from the end of the first block on the ratios change by "
         f"{number(depth['activation'])} and {number(depth['adjoint'])}. Draw the embeddings larger, or scale their "
         "output; the writers may stay."
     ]
