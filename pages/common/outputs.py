@@ -127,7 +127,7 @@ class Sheet:
         with st.container(horizontal=True, gap="small", key="exports"):
             for file, mime, data in (
                 (f"{self._prefix}.zip", "application/zip", lambda: bundle(collect(), export)),
-                ("report.html", "text/html", lambda: report_text(collect()).encode()),
+                ("report.html", "text/html", lambda: report_text(collect(), export).encode()),
                 ("manifest.json", "application/json", lambda: manifest_text(export, {}).encode()),
             ):
                 self._download(file, mime, data, kind="secondary")
