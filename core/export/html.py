@@ -18,11 +18,12 @@ from plotly.offline import get_plotlyjs
 
 from .json import plain_figure, plain_value
 
-# Plotly's own "Share chart" would send the figure to a server outside; nothing here does anything with a selection.
+# Plotly's own "Share chart" would send the figure to a server outside; nothing here does anything with a selection; and
+# an image that a browser makes has the fonts of its machine, where the exported ones look the same everywhere.
 MODEBAR = {
     "displaylogo": False,
     "responsive": True,
-    "modeBarButtonsToRemove": ["sendChartToCloud", "select2d", "lasso2d"],
+    "modeBarButtonsToRemove": ["sendChartToCloud", "select2d", "lasso2d", "toImage"],
 }
 # A narrow screen breaks a legend into more rows than have room below the axes; the figure grows by what is missing.
 GROW = """plot=>{const legend=plot.querySelector('.legend'),{height,margin}=plot.layout;if(!legend)return;
@@ -36,11 +37,6 @@ table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:.85re
 th,td{padding:.2rem .6rem;border-bottom:1px solid #e3e6eb;text-align:right;white-space:nowrap}
 th{text-align:left;background:#f3f5f8}td.text{text-align:left}p{max-width:60rem}
 """
-
-
-def figure_html(title: str, figure: go.Figure) -> str:
-    """One figure as a separate page that loads nothing."""
-    return html_report(title, {}, {title: figure})
 
 
 def html_report(

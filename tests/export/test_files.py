@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from core.errors import StorageError
 from core.export.csv import csv_text, defused, write_tables
-from core.export.html import figure_html, html_report
+from core.export.html import html_report
 from core.export.json import figure_json, json_text
 from core.export.manifest import Export, SavedSetting
 from core.export.observe import observe_contents, observe_report
@@ -98,7 +98,7 @@ def scripts_and_policy(page: str) -> tuple[list[str], str]:
 
 
 def test_a_page_with_a_figure_allows_exactly_its_own_scripts_and_no_request(document: dict[str, Any]) -> None:
-    scripts, policy = scripts_and_policy(figure_html("Activation ratio", ratio_figure(site_table(document))))
+    scripts, policy = scripts_and_policy(html_report("Ratio", {}, {"Ratio": ratio_figure(site_table(document))}))
     digests = {f"'sha256-{b64encode(sha256(script.encode()).digest()).decode()}'" for script in scripts}
     assert len(scripts) == 2
     assert policy.startswith("default-src 'none'; ")
@@ -175,4 +175,4 @@ def test_figure_files_hold_plain_numbers(document: dict[str, Any]) -> None:
     found = json.loads(figure_json(figure))
     assert found["data"][0]["y"] == table.loc[table["arm"] == "initialized", "activation_ratio"].tolist()
     assert "bdata" not in figure_json(figure)
-    assert figure_html("Activation ratio", figure) == figure_html("Activation ratio", ratio_figure(table))
+    assert html_report("Ratio", {}, {"ratio": figure}) == html_report("Ratio", {}, {"ratio": ratio_figure(table)})
