@@ -268,7 +268,7 @@ def test_the_batch_document_is_accepted() -> None:
 @pytest.mark.parametrize(
     ("batch", "words"),
     [
-        ([[1, 2, 3], [1, 2]], "Row 1 has 2 ids and row 0 has 3; rows of different lengths are a core.decoder.Batch"),
+        ([[1, 2, 3], [1, 2]], "Row 1 has 2 ids and row 0 has 3; rows of different lengths are a decoder.Batch"),
         ([], "give a LongTensor of ids [rows, positions]"),
         (torch.tensor(3), "give a LongTensor of ids [rows, positions]"),
         ([[2**70, 1]], "which no vocabulary reaches"),

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core.audit import tasks, worker
+from core.audit.sandbox import tasks, worker
 from core.errors import AuditError, shown
 from pages.common import jobs
 from pages.model_audit import audits

@@ -91,7 +91,7 @@ def _from_lists(rows: Sequence[Any], device: torch.device) -> torch.Tensor | Non
         if len(row) != len(rows[0]):
             raise BatchError(
                 f"Row {index} has {len(row)} ids and row 0 has {len(rows[0])}; rows of different lengths are a "
-                "Batch of the decoder, `Batch.from_rows(inputs, targets)`, which pads them."
+                "decoder.Batch, `Batch.from_rows(inputs, targets)`, which pads them."
             )
     return torch.tensor([_checked(row) for row in rows], dtype=torch.int64, device=device)
 
