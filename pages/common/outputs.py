@@ -28,7 +28,6 @@ SIX_DECIMALS = "%.6f"
 # there, and a person who moves a slider, and looks at the figures, waits a third longer.
 FIGURE_ALONE = 0.1
 ICON = ":material/download:"
-IMAGE_HELP = "The figure as a file: PNG, SVG, PDF, or its numbers."
 
 
 @dataclass
@@ -154,7 +153,7 @@ class Sheet:
         """Before anything stands below the figures, a moment in which a browser has nothing to do but draw them."""
         time.sleep(FIGURE_ALONE * self._changed)
         for place, name, picture in self._without_files:
-            with place, st.popover("Export", icon=ICON, type="tertiary", key=f"export-{name}", help=IMAGE_HELP):
+            with place, st.popover("Export", icon=ICON, type="tertiary", key=f"export-{name}"):
                 for kind, mime in IMAGES.items():
                     self._download(f"{name}.{kind}", mime, partial(figure_file, picture, kind), label=kind.upper())
                 self._download(f"{name}.figure.json", "application/json", partial(_json, picture), label="Data as JSON")
