@@ -24,6 +24,7 @@ from ..health.diagnosis import diagnose_arm
 from ..strict_json import JsonValue, read_json
 from . import options as opt
 from .audit_ci import with_snippet
+from .exports import figures_option, write_pictures
 from .progress import progress
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ class GateCommand(click.Command):
 @click.option("--golden", type=opt.PATH, metavar="FILE", help="Write FILE, or show what changed against it.")
 @click.option("--csv", "csv_folder", type=opt.PATH, metavar="DIR", help="Write the page's tables.")
 @click.option("--html", "html_file", type=opt.PATH, metavar="FILE", help="Write the page's report.")
+@figures_option
 @opt.json_option
 def command(**options: Any) -> int:
     """Find the residual stream of MODEL, prove it, judge its initialization, and show its health.
@@ -118,7 +120,7 @@ def _check_outputs(options: dict[str, Any]) -> None:
     """Refuse an output that cannot be written, before the model is built."""
     check_outputs(
         {"--html": options["html_file"], **{f"--{name}": options[name] for name in REPORTS}},
-        {"--csv": options["csv_folder"]},
+        {"--csv": options["csv_folder"], "--figures": options["figures_folder"]},
         {"MODEL": options["model"], "--batch": options["batch_file"]},
     )
     if options["golden"] is not None:
@@ -132,23 +134,25 @@ def _check_outputs(options: dict[str, Any]) -> None:
 
 def _export(document: dict[str, Any], options: dict[str, Any]) -> None:
     """Write what the page would and the gate's reports, where they are asked for."""
-    _export_page(document, options["csv_folder"], options["html_file"])
+    _export_page(document, options["csv_folder"], options["html_file"], options["figures_folder"])
     write_outputs(document, gate=options["gate"], **{name: options[name] for name in REPORTS})
 
 
-def _export_page(document: dict[str, Any], csv_folder: str | None, html_file: str | None) -> None:
-    if csv_folder is None and html_file is None:
+def _export_page(
+    document: dict[str, Any], csv_folder: str | None, html_file: str | None, figures_folder: str | None
+) -> None:
+    if csv_folder is None and html_file is None and figures_folder is None:
         return
     # Pandas and Plotly are kept out of the module, so that inputs are refused before they are imported.
-    from ..export.audit import audit_contents
-    from ..export.bundle import report_text
+    from ..export.audit import audit_contents, audit_report
     from ..export.csv import write_tables
 
     contents = audit_contents(document)
     if csv_folder is not None:
         write_tables(csv_folder, contents.tables)
     if html_file is not None:
-        write_text(html_file, report_text(contents))
+        write_text(html_file, audit_report(document))
+    write_pictures(figures_folder, lambda: contents.figures)
 
 
 def _batch(path: str | None) -> JsonValue:

@@ -1,4 +1,4 @@
-"""`--csv DIR` and `--html FILE`: the tables of a document, as a page would export them."""
+"""`--csv DIR`, `--html FILE` and `--figures DIR`: a document's tables and figures, as a page would export them."""
 
 from __future__ import annotations
 
@@ -12,16 +12,22 @@ from .options import PATH, combined, emit
 
 if TYPE_CHECKING:
     import pandas as pd
+    import plotly.graph_objects as go
 
+FIGURES = "Write every figure as PNG, SVG and PDF."
+figures_option = click.option("--figures", "figures_folder", type=PATH, metavar="DIR", help=FIGURES)
 export_options = combined(
     click.option("--csv", "csv_folder", type=PATH, metavar="DIR", help="Write every table as CSV."),
     click.option("--html", "html_file", type=PATH, metavar="FILE", help="Write the tables as one page."),
+    figures_option,
 )
 
 
 def check_exports(options: Mapping[str, Any]) -> None:
     """Refuse an output that cannot be written, before any work; raises `StorageError`."""
-    check_outputs({"--html": options["html_file"]}, {"--csv": options["csv_folder"]})
+    check_outputs(
+        {"--html": options["html_file"]}, {"--csv": options["csv_folder"], "--figures": options["figures_folder"]}
+    )
 
 
 def emit_with_tables(
@@ -29,19 +35,22 @@ def emit_with_tables(
     readable: Callable[[Any], str],
     title: str,
     tables: Callable[[], dict[str, pd.DataFrame]],
+    figures: Callable[[], dict[str, go.Figure]],
     options: dict[str, Any],
 ) -> None:
-    """Print the document, then write `tables` where the options say; raises `StorageError`."""
-    emit(document, options["as_json"], readable, exports=lambda: write_exports(title, tables, options))
+    """Print the document, then write `tables` and `figures` where the options say; raises `StorageError`."""
+    emit(document, options["as_json"], readable, exports=lambda: write_exports(title, tables, figures, options))
 
 
 def write_exports(
     title: str,
     tables: Callable[[], Mapping[str, pd.DataFrame]],
+    figures: Callable[[], Mapping[str, go.Figure]],
     options: Mapping[str, Any],
     notes: Sequence[str] = (),
 ) -> None:
-    """Write `tables` where the options say, on a page led by `notes`; raises `StorageError`."""
+    """Write `tables`, on a page led by `notes`, and `figures` where the options say; raises `StorageError`."""
+    write_pictures(options["figures_folder"], figures)
     if options["csv_folder"] is None and options["html_file"] is None:
         return
     # Pandas and Plotly are kept out of the module, so that help and refusals do not wait for them.
@@ -53,6 +62,14 @@ def write_exports(
         write_tables(options["csv_folder"], found)
     if options["html_file"] is not None:
         write_text(options["html_file"], html_report(title, found, {}, notes))
+
+
+def write_pictures(folder: str | None, figures: Callable[[], Mapping[str, go.Figure]]) -> None:
+    """Write `figures` into the folder of `--figures`, where there is one; raises `StorageError`."""
+    if folder is not None:
+        from ..export.pictures import write_figures
+
+        write_figures(folder, figures())
 
 
 def plan_tables(document: dict[str, Any]) -> dict[str, pd.DataFrame]:

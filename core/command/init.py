@@ -8,6 +8,7 @@ import click
 
 from . import options as opt
 from .exports import check_exports, emit_with_tables, export_options, init_tables
+from .pictures import init_figures
 
 
 @click.command(name="init")
@@ -23,7 +24,9 @@ def command(fan_in: int, fan_out: int, seed: str, weights: bool, **options: Any)
     from ..lab.initializer import init_document
 
     document = init_document(fan_in, fan_out, opt.seed(seed), include_weights=weights)
-    emit_with_tables(document, readable, "One Xavier matrix", lambda: init_tables(document), options)
+    emit_with_tables(
+        document, readable, "One Xavier matrix", lambda: init_tables(document), lambda: init_figures(document), options
+    )
 
 
 def readable(document: dict[str, Any]) -> str:

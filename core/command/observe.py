@@ -16,11 +16,14 @@ from ..errors import ConfigError
 from ..files import check_outputs, write_text
 from ..health.band import parse_band
 from . import options as opt
+from .exports import figures_option, write_pictures
 from .observe_text import readable
 from .progress import progress
 from .seeds import GATES, check_gate, checked_seeds, gate_failure
 
 if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
     from ..health.estimate import Estimate
     from ..health.request import ObserveRequest
     from ..plan.observed_config import ObservedModel
@@ -70,6 +73,7 @@ SECONDS_FOR_WARNINGS = 5.0
 @click.option("--restore", type=opt.PATH, metavar="DIR", help="Observe stored weights exactly, without draws.")
 @click.option("--csv", "csv_folder", type=opt.PATH, metavar="DIR", help="Write the page's tables.")
 @click.option("--html", "html_file", type=opt.PATH, metavar="FILE", help="Write the page's report.")
+@figures_option
 @opt.budget_options
 @opt.json_option
 @click.pass_context
@@ -139,7 +143,7 @@ def _check_outputs(options: dict[str, Any]) -> None:
     """Refuse an output that cannot be written, before anything is drawn."""
     check_outputs(
         {"--html": options["html_file"]},
-        {"--save": options["save"], "--csv": options["csv_folder"]},
+        {"--save": options["save"], "--csv": options["csv_folder"], "--figures": options["figures_folder"]},
         {"--batch": options["batch_file"]},
     )
     if options["save"] is not None:
@@ -243,3 +247,10 @@ def _export(document: dict[str, Any], options: dict[str, Any], request: ObserveR
         from ..export.observe import observe_report
 
         write_text(options["html_file"], observe_report(document))
+    write_pictures(options["figures_folder"], lambda: _figures(document))
+
+
+def _figures(document: dict[str, Any]) -> dict[str, go.Figure]:
+    from ..export.observe import observe_contents
+
+    return dict(observe_contents(document).figures)

@@ -13,6 +13,7 @@ from ..plan.presets import LAPTOP, PRESETS
 from ..plan.request import PlanRequest
 from . import options as opt
 from .exports import check_exports, emit_with_tables, export_options, plan_tables
+from .pictures import plan_figures
 
 PLAN = PRESETS[LAPTOP].request.config
 SIZE_NAMES = (
@@ -46,7 +47,7 @@ def command(context: click.Context, /, config_file: str | None, **options: Any) 
         raise ConfigError(f"--config brings its own sizes; leave {beside[0]} out.")
     request = read_model_config(config_file) if config_file is not None else _request(options, bool(beside))
     document = plan_document(request)
-    emit_with_tables(document, readable, "Plan", lambda: plan_tables(document), options)
+    emit_with_tables(document, readable, "Plan", lambda: plan_tables(document), lambda: plan_figures(document), options)
 
 
 def _request(options: dict[str, Any], sizes_given: bool) -> PlanRequest:

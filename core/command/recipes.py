@@ -11,6 +11,7 @@ from ..errors import ConfigError
 from ..recipes.catalogue import recipe
 from . import options as opt
 from .exports import check_exports, emit_with_tables, export_options, recipe_tables
+from .pictures import recipe_figures
 
 if TYPE_CHECKING:
     from ..health.request import ObserveRequest
@@ -55,7 +56,14 @@ def command(name: str | None, against: str | None, drift: bool, seed: str, **opt
         document["difference"] = difference_rows(request.recipe, against, request.config, request.distribution)
     if drift:
         document["drift"] = _drift(request)
-    emit_with_tables(document, readable, "Recipes", lambda: recipe_tables(document), options)
+    emit_with_tables(
+        document,
+        readable,
+        "Recipes",
+        lambda: recipe_tables(document),
+        lambda: recipe_figures(document, request),
+        options,
+    )
 
 
 def _drift(request: ObserveRequest) -> list[dict[str, Any]]:

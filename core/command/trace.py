@@ -9,6 +9,7 @@ import click
 from .. import __version__
 from . import options as opt
 from .exports import check_exports, emit_with_tables, export_options, trace_tables
+from .pictures import trace_figures
 
 SCHEMA = "depthscope.trace/1"
 
@@ -21,7 +22,9 @@ def command(**options: Any) -> None:
     check_exports(options)
     opt.use_threads(0)
     document = trace_document()
-    emit_with_tables(document, readable, "Trace", lambda: trace_tables(document), options)
+    emit_with_tables(
+        document, readable, "Trace", lambda: trace_tables(document), lambda: trace_figures(document), options
+    )
 
 
 def trace_document() -> dict[str, Any]:

@@ -9,14 +9,15 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
+from ..audit.report.gate import findings_of
 from ..audit.report.junit import junit_report
 from ..audit.report.repair_forms import PYTHON
 from ..audit.report.sarif import sarif_report
 from ..figures.audit import writer_profile_figure
 from ..tables.audit import audit_tables
-from ..tables.audit_words import audit_paragraphs
-from .bundle import Contents
-from .manifest import package_version
+from ..tables.audit_words import audit_paragraphs, conformance_title, health_title
+from .bundle import Contents, report_text
+from .manifest import Export, SavedSetting, package_version
 from .observe import site_figures
 
 TITLE = "Audit a model"
@@ -38,7 +39,8 @@ def audit_contents(document: Mapping[str, Any]) -> Contents:
     tables = audit_tables(document)
     return Contents(
         title=TITLE,
-        paragraphs=audit_paragraphs(document),
+        lead=conformance_title(document) if document["health"] is None else f"{health_title(document)}.",
+        paragraphs=[*audit_paragraphs(document), *(found["sentence"] for found in findings_of(document)[1:])],
         tables=tables,
         figures=_figures(document, tables),
         files={name: gate_file(document, name) for name in FILES} | repair_files(document),
@@ -52,6 +54,12 @@ def repair_files(document: Mapping[str, Any]) -> dict[str, bytes]:
         if repair["language"] == PYTHON:
             found.setdefault(f"repair.{repair['form']}.py", []).append(repair["code"])
     return {name: "\n\n".join(codes).encode() for name, codes in found.items()}
+
+
+def audit_report(document: Mapping[str, Any]) -> str:
+    """The report of an audit document; the same document gives the same bytes."""
+    export = Export(page="model_audit", saved=SavedSetting(setting={}), record=audit_record(document))
+    return report_text(audit_contents(document), export)
 
 
 def audit_record(document: Mapping[str, Any]) -> dict[str, Any]:

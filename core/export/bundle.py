@@ -15,6 +15,8 @@ from .csv import csv_text
 from .html import html_report
 from .json import figure_json, json_text
 from .manifest import Export, manifest_text
+from .pictures import image
+from .report import report_html
 
 LIBRARY = "plotly.min.js"
 MANIFEST = "manifest.json"
@@ -25,23 +27,24 @@ STAMP = (1980, 1, 1, 0, 0, 0)
 
 @dataclass(frozen=True, kw_only=True)
 class Contents:
-    """What a page shows: a title, paragraphs, and tables, figures and further files by their names."""
+    """What a page shows: a title, the verdict, paragraphs, and tables, figures and further files by their names."""
 
     title: str
+    lead: str = ""
     paragraphs: Sequence[str] = ()
     tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     figures: Mapping[str, go.Figure] = field(default_factory=dict)
     files: Mapping[str, bytes] = field(default_factory=dict)
 
 
-def report_text(contents: Contents) -> str:
-    """The self-contained HTML report of a page."""
-    return html_report(contents.title, contents.tables, contents.figures, contents.paragraphs)
+def report_text(contents: Contents, export: Export) -> str:
+    """The report of a page."""
+    return report_html(contents.title, contents.lead, contents.paragraphs, contents.figures, export)
 
 
 def bundle_files(contents: Contents, export: Export) -> dict[str, bytes]:
     """Every file of the zip by its path; the manifest, last, has the others' digests."""
-    files: dict[str, bytes] = {REPORT: report_text(contents).encode()}
+    files: dict[str, bytes] = {REPORT: report_text(contents, export).encode()}
     for name, table in contents.tables.items():
         files[f"tables/{name}.csv"] = csv_text(table).encode()
         files[f"tables/{name}.json"] = json_text(table).encode()
@@ -49,6 +52,7 @@ def bundle_files(contents: Contents, export: Export) -> dict[str, bytes]:
         title = name.replace("-", " ")
         files[f"figures/{name}.html"] = html_report(title, {}, {title: figure}, script=f"../{LIBRARY}").encode()
         files[f"figures/{name}.json"] = figure_json(figure).encode()
+        files[f"figures/{name}.svg"] = image(figure, "svg")
     files |= contents.files
     if contents.figures:
         files[LIBRARY] = get_plotlyjs().encode()

@@ -10,6 +10,7 @@ import hashlib
 import html
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -18,17 +19,15 @@ from plotly.offline import get_plotlyjs
 
 from .json import plain_figure, plain_value
 
-# Plotly's own "Share chart" would send the figure to a server outside; nothing here does anything with a selection.
+# Plotly's own "Share chart" would send the figure to a server outside; nothing here does anything with a selection; and
+# an image that a browser makes has the fonts of its machine, where the exported ones look the same everywhere.
 MODEBAR = {
     "displaylogo": False,
     "responsive": True,
-    "modeBarButtonsToRemove": ["sendChartToCloud", "select2d", "lasso2d"],
+    "modeBarButtonsToRemove": ["sendChartToCloud", "select2d", "lasso2d", "toImage"],
 }
-# A narrow screen breaks a legend into more rows than have room below the axes; the figure grows by what is missing.
-GROW = """plot=>{const legend=plot.querySelector('.legend'),{height,margin}=plot.layout;if(!legend)return;
-const missing=Math.ceil(legend.getBoundingClientRect().bottom-plot.getBoundingClientRect().bottom),all=height+missing;
-if(missing>0)Plotly.relayout(plot,{height:all,'margin.b':margin.b+missing,
-'legend.y':(plot.layout.legend.y*height+missing)/all});}"""
+# What each figure does once it stands: it makes room for a wider font and for a narrow screen's legend.
+SETTLE = Path(__file__).with_name("settle.js").read_text(encoding="utf-8").strip()
 STYLE = """
 :root{color-scheme:light}body{font:16px/1.5 system-ui,sans-serif;color:#1a1a1a;margin:2rem auto;max-width:70rem;
 padding:0 1rem}h1{font-size:1.6rem}h2{font-size:1.2rem;margin-top:2rem}.scroll{overflow-x:auto}
@@ -36,11 +35,6 @@ table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:.85re
 th,td{padding:.2rem .6rem;border-bottom:1px solid #e3e6eb;text-align:right;white-space:nowrap}
 th{text-align:left;background:#f3f5f8}td.text{text-align:left}p{max-width:60rem}
 """
-
-
-def figure_html(title: str, figure: go.Figure) -> str:
-    """One figure as a separate page that loads nothing."""
-    return html_report(title, {}, {title: figure})
 
 
 def html_report(
@@ -102,7 +96,7 @@ def _scripts(figures: list[go.Figure], file: str | None) -> tuple[str, str]:
     # A `</script>` inside a name would end the element; JSON allows the escaped slash.
     data = data.replace("</", "<\\/").replace("<!--", "<\\u0021--")
     options = json.dumps(MODEBAR, separators=(",", ":"))
-    drawing = f"{data}.forEach((f,i)=>Plotly.newPlot('figure-'+i,f.data,f.layout,{options}).then({GROW}));"
+    drawing = f"{data}.forEach((f,i)=>Plotly.newPlot('figure-'+i,f.data,f.layout,{options}).then({SETTLE}));"
     inner = f"<script>{drawing}</script>\n"
     if file is not None:
         return f'<script src="{html.escape(file)}"></script>\n{inner}', f"'self' file: {_digest(drawing)}"

@@ -16,7 +16,7 @@ from ..strict_json import JsonValue, parse_json
 SCHEMA = "depthscope.manifest/1"
 KEYS = ("schema", "version", "page", "query", "setting", "batch", "pins", "record", "versions", "files")
 PIN_KEYS = ("name", "setting", "batch")
-PACKAGES = ("numpy", "pandas", "plotly", "streamlit", "torch")
+PACKAGES = ("matplotlib", "numpy", "pandas", "plotly", "streamlit", "torch")
 MAX_PINS = 4
 # Of an observe document, what says how its decoders came to be.
 RECORD_KEYS = (

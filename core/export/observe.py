@@ -10,9 +10,11 @@ import plotly.graph_objects as go
 
 from ..figures.sites import RATIO_TITLES, contribution_figure, ratio_figure, token_figure
 from ..health.band import DEFAULT_BAND, Band
+from ..health.diagnosis import diagnose
 from ..tables.observe import observe_tables
 from ..tables.observe_words import observe_paragraphs, outsized_sentence
 from .bundle import Contents, report_text
+from .manifest import Export, SavedSetting, record_of
 
 TITLE = "Residual health"
 
@@ -30,6 +32,7 @@ def observe_contents(document: Mapping[str, Any]) -> Contents:
     outsized = outsized_sentence(tables["tokens"])
     return Contents(
         title=TITLE,
+        lead=diagnose(document).headline,
         paragraphs=[*observe_paragraphs(document), *([] if outsized is None else [outsized])],
         tables=tables,
         figures=site_figures(tables, Band(*document["band"])),
@@ -37,5 +40,6 @@ def observe_contents(document: Mapping[str, Any]) -> Contents:
 
 
 def observe_report(document: Mapping[str, Any]) -> str:
-    """The self-contained HTML report of an observe document; the same document gives the same bytes."""
-    return report_text(observe_contents(document))
+    """The report of an observe document; the same document gives the same bytes."""
+    export = Export(page="residual_health", saved=SavedSetting(setting={}), record=record_of(document))
+    return report_text(observe_contents(document), export)

@@ -142,6 +142,10 @@ class Experiment(Generic[O]):
             for key, picture in self.draw(result).items()
         }
 
+    def figures(self, options: O, result: Result) -> dict[str, Any]:
+        """Every picture drawn, by the name of its file."""
+        return {name: picture() for name, picture in self.pictures(result, self.subject(options)).items()}
+
     def published_table(self, options: O, result: Result) -> pd.DataFrame | None:
         """The published figures beside the result's, or None where none is published for the options."""
         found = [(figure, float(figure.find(result))) for figure in self.published if figure.belongs(options)]

@@ -108,7 +108,6 @@ def draw_tables(sheet: Sheet, experiment: Experiment[Any], options: Options, res
 
 
 def _table(sheet: Sheet, name: str, alt: str, table: pd.DataFrame, view: pd.DataFrame) -> None:
-    st.markdown(f"**{alt}**")
     sheet.table(name, table, view=view, alt=alt, formats=formats(view))
 
 

@@ -14,22 +14,20 @@ from streamlit.delta_generator import DeltaGenerator
 
 from core.export.bundle import Contents, bundle, report_text
 from core.export.csv import csv_text
-from core.export.html import MODEBAR, figure_html
+from core.export.html import MODEBAR
 from core.export.json import figure_json, json_text
 from core.export.manifest import Export, manifest_text
+from core.export.pictures import IMAGES, image
 from core.figures.chart import Picture
 from pages.common import navigation, settings
 from pages.common.chart import chart
 from pages.common.panels import escaped, theme
-from pages.common.widgets import Control
 
 SIX_DECIMALS = "%.6f"
 # Seconds in which a browser has a changed figure alone to draw. Tables and buttons that reach it meanwhile go first
 # there, and a person who moves a slider, and looks at the figures, waits a third longer.
 FIGURE_ALONE = 0.1
-IMAGE = Control(
-    name="image", label="Image format of the camera button", kind="segments", default="png", options=("png", "svg")
-)
+ICON = ":material/download:"
 
 
 @dataclass
@@ -52,11 +50,9 @@ class Sheet:
         `select` is called with the `customdata` of a point that was clicked.
         """
         self.pictures[name] = picture
-        options = {"format": IMAGE.value, "filename": f"{self._prefix}-{name}", "scale": 2}
         self._changed += chart(
-            picture(theme=theme()), key=f"figure-{name}", alt=picture.alt, select=select,
-            config={**MODEBAR, "toImageButtonOptions": options},
-        )  # fmt: skip
+            picture(theme=theme()), key=f"figure-{name}", alt=picture.alt, select=select, config=MODEBAR
+        )
         if undrawn := picture.undrawn:
             more = f"; and {len(undrawn) - 8} more" if len(undrawn) > 8 else ""
             st.caption(escaped(f"Not drawn on this axis: {'; '.join(undrawn[:8])}{more}."))
@@ -73,13 +69,30 @@ class Sheet:
         formats: Mapping[str, str] | None = None,
         height: int | None = None,
         select: Callable[[], None] | None = None,
+        folded: bool = True,
     ) -> None:
-        """Show a table (`view` of it where given) with its files, which hold the whole table exactly.
+        """Show a table (`view` of it where given), folded, with its files, which hold the whole table exactly.
 
-        `select` is called after a row was chosen, which then stands in the session's entry `table-{name}`.
+        `select` is called after a row was chosen, which then stands in the session's entry `table-{name}`; such a table
+        is a control and stands open, as does one that is not `folded`.
         """
         self._let_figures_be_drawn()
-        shown = table if view is None else view
+        if not folded or select is not None:
+            self._rows(name, table, table if view is None else view, alt, formats, height, select)
+            return
+        with st.expander(f"Numbers: {escaped(alt.rstrip('.'))}", key=f"numbers-{name}", icon=":material/table:"):
+            self._rows(name, table, table if view is None else view, alt, formats, height, None)
+
+    def _rows(
+        self,
+        name: str,
+        table: pd.DataFrame,
+        shown: pd.DataFrame,
+        alt: str,
+        formats: Mapping[str, str] | None,
+        height: int | None,
+        select: Callable[[], None] | None,
+    ) -> None:
         st.dataframe(
             shown, hide_index=True, width="stretch", alt=alt, column_config=columns(shown, formats),
             key=f"table-{name}", height=height or "auto", placeholder="", on_select=select or "ignore",
@@ -123,27 +136,27 @@ class Sheet:
             record=record or {},
         )
         collect = contents or (lambda: self._contents(paragraphs))
-        st.subheader("Export")
-        with st.container(horizontal=True, gap="small", key="exports"):
-            for file, mime, data in (
-                (f"{self._prefix}.zip", "application/zip", lambda: bundle(collect(), export)),
-                ("report.html", "text/html", lambda: report_text(collect()).encode()),
-                ("manifest.json", "application/json", lambda: manifest_text(export, {}).encode()),
+        with st.popover("Export this page", icon=ICON, key="export-page"):
+            for label, file, mime, data in (
+                ("Everything, as a zip", f"{self._prefix}.zip", "application/zip", lambda: bundle(collect(), export)),
+                ("Report to print", "report.html", "text/html", lambda: report_text(collect(), export).encode()),
+                ("Manifest", "manifest.json", "application/json", lambda: manifest_text(export, {}).encode()),
             ):
-                self._download(file, mime, data, kind="secondary")
-        st.caption(
-            "The zip holds the report, every table as CSV and JSON, every figure as HTML and JSON, and the manifest. "
-            "Upload a manifest in the sidebar to have this page again exactly; two exports of one setting are the same "
-            "bytes."
-        )
+                self._download(file, mime, data, label=label)
+            st.caption(
+                "The zip holds the report, every table as CSV and JSON, every figure as SVG, HTML and JSON, and the "
+                "manifest. Upload a manifest in the sidebar to have this page again exactly; two exports of one "
+                "setting are the same bytes."
+            )
 
     def _let_figures_be_drawn(self) -> None:
         """Before anything stands below the figures, a moment in which a browser has nothing to do but draw them."""
         time.sleep(FIGURE_ALONE * self._changed)
         for place, name, picture in self._without_files:
-            with place:
-                self._download(f"{name}.html", "text/html", partial(_html, name, picture))
-                self._download(f"{name}.figure.json", "application/json", partial(_json, picture))
+            with place, st.popover("Export", icon=ICON, type="tertiary", key=f"export-{name}"):
+                for kind, mime in IMAGES.items():
+                    self._download(f"{name}.{kind}", mime, partial(figure_file, picture, kind), label=kind.upper())
+                self._download(f"{name}.figure.json", "application/json", partial(_json, picture), label="Data as JSON")
         self._changed, self._without_files = 0, []
 
     @property
@@ -154,17 +167,21 @@ class Sheet:
         figures = {name: picture(theme="light") for name, picture in self.pictures.items()}
         return Contents(title=self.title, paragraphs=paragraphs, tables=self.tables, figures=figures)
 
-    def _download(self, file: str, mime: str, data: Callable[[], bytes], kind: Any = "tertiary") -> None:
-        # The file's name is the label: no two buttons of a page read the same, and the bytes are made at a click only.
+    def _download(
+        self, file: str, mime: str, data: Callable[[], bytes], *, kind: Any = "tertiary", label: str = ""
+    ) -> None:
+        # Outside a menu the file's name is the label, so that no two buttons read the same. The bytes are made at a
+        # click, on a thread beside the page.
         name = file if file.startswith(self._prefix) else f"{self._prefix}-{file}"
         st.download_button(
-            file, data=data, file_name=name, mime=mime, on_click="ignore", key=f"download-{file}",
-            icon=":material/download:", type=kind,
+            label or file, data=data, file_name=name, mime=mime, on_click="ignore", key=f"download-{file}", icon=ICON,
+            type=kind,
         )  # fmt: skip
 
 
-def _html(name: str, picture: Picture) -> bytes:
-    return figure_html(name.replace("-", " "), picture(theme="light")).encode()
+def figure_file(picture: Picture, kind: str) -> bytes:
+    """The picture as PNG, SVG or PDF, in the light theme."""
+    return image(picture(theme="light"), kind)
 
 
 def _json(picture: Picture) -> bytes:

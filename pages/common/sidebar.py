@@ -7,7 +7,6 @@ import streamlit as st
 from core.export.manifest import MAX_PINS
 from pages.common import decoder_controls, settings
 from pages.common.navigation import Entry
-from pages.common.outputs import IMAGE
 
 
 def draw(entry: Entry) -> None:
@@ -29,7 +28,6 @@ def draw(entry: Entry) -> None:
         if entry.decoder:
             decoder_controls.draw(one_recipe=entry.one_recipe)
         with st.expander("Files"):
-            IMAGE.draw()
             st.file_uploader(
                 "Restore from a manifest", type=["json"], key="manifest_file", max_upload_size=1,
                 on_change=settings.restore_upload,

@@ -28,9 +28,9 @@ for number, question in enumerate(PRACTICE, start=1):
         query_params=dict(question.query),
     )  # fmt: skip
 st.subheader("Glossary")
-sheet.table("glossary", glossary_table(GLOSSARY), alt="Words and their meaning.", height=420)
+sheet.table("glossary", glossary_table(GLOSSARY), alt="Words and their meaning.", height=420, folded=False)
 st.subheader("Names in links")
 st.markdown("A link carries every control that is not at its default, under these names.")
 links = control_table({entry.title: entry.all_controls for entry in navigation.ENTRIES.values()})
-sheet.table("links", links, alt="Every control's name, meaning, default and what it takes.", height=420)
+sheet.table("links", links, alt="Every control's name, meaning, default and what it takes.", height=420, folded=False)
 sheet.exports()

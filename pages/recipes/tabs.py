@@ -70,7 +70,9 @@ def profiles(shown: Shown) -> None:
     every = st.expander("Every seed", on_change="rerun", key="every-seed")
     if every.open:
         with every:
-            shown.sheet.table("sites", tables["sites"], alt="Every site of every recipe and seed.", height=320)
+            shown.sheet.table(
+                "sites", tables["sites"], alt="Every site of every recipe and seed.", height=320, folded=False
+            )
 
 
 def against_depth(shown: Shown) -> None:

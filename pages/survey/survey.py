@@ -58,7 +58,7 @@ if shown:
 else:
     st.info("No family is left by this filter; choose all, or type less.", icon=":material/view_list:")
 with st.expander("What the columns mean"):
-    sheet.table("columns", column_table(), alt="The columns, their names in the file and their meaning.")
+    sheet.table("columns", column_table(), alt="The columns, their names in the file and their meaning.", folded=False)
 
 st.subheader("What was proved")
 states = state_table(rows)
@@ -68,7 +68,7 @@ st.markdown("**Not proved, and why**")
 unproved = unproved_table(rows)
 st.markdown("\n".join(f"- {panels.escaped(line)}" for line in reason_lines(unproved)))
 with st.expander("The same as a table"):
-    sheet.table("not-proved", unproved, alt="Families that are not proved, with their reasons.")
+    sheet.table("not-proved", unproved, alt="Families that are not proved, with their reasons.", folded=False)
 
 st.subheader("Initialization")
 st.markdown(

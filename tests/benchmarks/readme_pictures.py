@@ -32,7 +32,7 @@ def main() -> None:
         for name, path, query, theme, height in PICTURES:
             with visit(opened, address, viewport={"width": WIDTH, "height": height}, color_scheme=theme) as tab:
                 tab.open(f"{path}?{urlencode(query)}")
-                tab.page.get_by_role("heading", level=3, name="Export").wait_for()
+                tab.page.locator(".st-key-export-page").wait_for()
                 tab.settle(1500)
                 picture = Image.open(io.BytesIO(tab.page.screenshot())).convert("RGB")
             picture.quantize(256).save(folder / f"{name}.png", optimize=True)

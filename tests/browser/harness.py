@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -222,11 +223,21 @@ class Visitor:
         )
 
     def download(self, button_key: str) -> Path:
-        """Click a download button once the page is at rest; the file's path."""
+        """Click a download button once the page is at rest, in its menu or fold if need be; the file's path."""
         self.settle()
+        button = self.page.locator(f".st-key-{button_key} button")
+        if not button.is_visible():
+            self.page.locator(self._cover(button_key)).click()
         with self.page.expect_download() as found:
-            self.page.locator(f".st-key-{button_key} button").click()
+            button.click()
+        self.page.keyboard.press("Escape")
         return Path(found.value.path())
+
+    def _cover(self, button_key: str) -> str:
+        """What opens the menu or fold that a download button stands in."""
+        name = re.sub(r"-(figure-json|png|svg|pdf|csv|json)$", "", button_key.removeprefix("download-"))
+        menu, fold = f".st-key-export-{name} button", f".st-key-numbers-{name} summary"
+        return next((cover for cover in (menu, fold) if self.page.locator(cover).count()), ".st-key-export-page button")
 
 
 @contextmanager

@@ -7,20 +7,31 @@ import io
 import json
 import re
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-from PIL import Image
 
+from core.compare.comparison import compare_recipes
+from core.compare.overlays import site_overlay_table
+from core.compare.request import ComparisonRequest
 from core.decoder.batch import Batch
 from core.decoder.config import DecoderConfig
 from core.export.csv import csv_text
+from core.export.html import html_report
+from core.export.observe import observe_report
+from core.export.pictures import IMAGES, image
+from core.figures.sites import ratio_figure
+from core.figures.theory import overlay_figure
+from core.health.band import DEFAULT_BAND
 from core.health.report import observe_document
 from core.health.request import ObserveRequest
 from core.plan.presets import LAPTOP, PRESETS
 from core.tables.observe import site_table
+from core.tables.recipes import overlay_summary
 from core.tables.studies import plan_run_rows
 from pages.common import navigation
 from tests.browser.conftest import Visit
@@ -31,6 +42,16 @@ NARROW = {"width": 390, "height": 844}
 WHOLE_LEGENDS = """
 [...document.querySelectorAll('.js-plotly-plot')].every(plot => [...plot.querySelectorAll('.legend')].every(
   legend => legend.getBoundingClientRect().bottom <= plot.getBoundingClientRect().bottom))
+"""
+# The vertical title stands left of every number, and no name of the legend ends beyond the figure.
+CLEAR = """
+[...document.querySelectorAll('.js-plotly-plot')].every(plot => {
+  const boxes = selector => [...plot.querySelectorAll(selector)].map(one => one.getBoundingClientRect());
+  const [title] = boxes('.ytitle');
+  const names = boxes('.legendtext');
+  return names.length > 1 && boxes('.ytick text').every(number => title.right < number.left) && title.left >= 0
+    && names.every(name => name.right <= plot.getBoundingClientRect().right);
+})
 """
 pytestmark = pytest.mark.heavy
 
@@ -68,47 +89,54 @@ def test_the_report_and_a_figure_of_the_zip_draw_by_themselves(visitor: Visit, c
     tab.open("/", "Residual health")
     with zipfile.ZipFile(io.BytesIO(tab.download("download-residual-health-zip").read_bytes())) as archive:
         archive.extractall(tmp_path)
+    images = "[...document.images].filter(one => one.complete && one.naturalWidth > 700).length === 2"
+    for file, drawn in (("report.html", images), ("figures/adjoint-ratio.html", WHOLE_LEGENDS)):
+        with opened_file(chromium, tmp_path / file) as page:
+            page.wait_for_function(drawn)
+
+
+@contextmanager
+def opened_file(chromium: Any, path: Path) -> Iterator[Any]:
+    """A file in a narrow window, which loads nothing else and logs no error."""
     room = chromium.new_context(viewport=NARROW)
-    try:
-        for file, figures in (("report.html", 5), ("figures/adjoint-ratio.html", 1)):
-            page = room.new_page()
-            requests: list[str] = []
-            errors: list[str] = []
-            page.on("request", lambda request, kept=requests: kept.append(request.url))
-            page.on(
-                "console", lambda message, kept=errors: kept.append(message.text) if message.type == "error" else None
-            )
-            page.goto((tmp_path / file).as_uri())
-            page.wait_for_function(f"document.querySelectorAll('.gtitle').length === {figures}")
-            page.wait_for_function(WHOLE_LEGENDS)
-            assert errors == []
-            assert all(url.startswith(("file:", "data:", "blob:")) for url in requests)
-            page.close()
-    finally:
-        room.close()
+    page = room.new_page()
+    requests: list[str] = []
+    errors: list[str] = []
+    page.on("request", lambda request: requests.append(request.url))
+    page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+    page.goto(path.as_uri())
+    yield page
+    room.close()
+    assert errors == []
+    assert all(url.startswith(("file:", "data:", "blob:")) for url in requests)
 
 
-@pytest.mark.parametrize("image", ["png", "svg"])
-def test_the_camera_button_saves_a_real_image(visitor: Visit, tmp_path: Path, image: str) -> None:
+def test_a_figure_s_page_has_room_for_a_wide_font(chromium: Any, tmp_path: Path) -> None:
+    comparison = compare_recipes(ComparisonRequest(recipes=("gpt2",), config=DecoderConfig(blocks=3), seeds=(1, 2)))
+    theory = overlay_figure(overlay_summary(site_overlay_table(comparison)), "site")
+    theory.update_layout(font_family="DejaVu Sans", yaxis_tickfont_size=20)
+    (tmp_path / "page.html").write_text(html_report("Theory", {}, {"Theory": theory}), encoding="utf-8")
+    with opened_file(chromium, tmp_path / "page.html") as page:
+        page.wait_for_function(WHOLE_LEGENDS)
+        page.wait_for_function(CLEAR)
+
+
+def test_the_report_of_sixty_four_blocks_prints_on_three_pages(chromium: Any, tmp_path: Path) -> None:
+    document = observe_document(ObserveRequest(config=DecoderConfig(blocks=64), recipe="unscaled"))
+    (tmp_path / "report.html").write_text(observe_report(document), encoding="utf-8")
+    with opened_file(chromium, tmp_path / "report.html") as page:
+        data = page.pdf(prefer_css_page_size=True)
+    assert 1 <= len(re.findall(rb"/Type\s*/Page\b", data)) <= 3
+
+
+def test_a_figure_s_menu_gives_the_file_that_the_core_draws(visitor: Visit) -> None:
     tab = visitor()
-    tab.open(f"/?image={image}", "Residual health")
-    figure = tab.page.locator(".st-key-figure-activation-ratio")
-    figure.hover()
-    with tab.page.expect_download() as found:
-        figure.locator("[data-title^='Download plot']").click()
-    assert found.value.suggested_filename == f"residual-health-activation-ratio.{image}"
-    data = Path(found.value.path()).read_bytes()
-    if image == "png":
-        picture = Image.open(io.BytesIO(data)).convert("RGB")
-        colors = picture.getcolors(2**20)
-        assert colors is not None
-        assert len(colors) > 5
-        assert max(colors)[1] == (255, 255, 255)
-    else:
-        text = data.decode()
-        assert "rgb(0, 114, 178)" in text
-        assert "rgb(213, 94, 0)" in text
-        assert "Activation ratio" in text
+    tab.open("/?blocks=3", "Residual health")
+    assert tab.page.locator("[data-title^='Download plot']").count() == 0
+    sites = site_table(observe_document(ObserveRequest(config=DecoderConfig(blocks=3))))
+    figure = ratio_figure(sites, DEFAULT_BAND, "activation")
+    for kind in IMAGES:
+        assert tab.download(f"download-activation-ratio-{kind}").read_bytes() == image(figure, kind)
 
 
 def test_pins_travel_in_the_manifest_to_a_fresh_session(visitor: Visit) -> None:
@@ -163,7 +191,7 @@ def test_a_long_run_ends_in_the_numbers_of_the_command_line(visitor: Visit) -> N
     tab = visitor()
     tab.open("/laptop_plan?run_tokens=256", "Laptop plan")
     tab.page.locator(".st-key-run-it button").click()
-    tab.page.locator(".st-key-download-run-sites-csv").wait_for(timeout=120_000)
+    tab.page.locator(".st-key-numbers-run-sites").wait_for(timeout=120_000)
     tab.settle()
     config = PRESETS[LAPTOP].request.config
     batch = Batch.from_rows(*plan_run_rows(config, 256))

@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import re
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,12 @@ from hypothesis import strategies as st
 
 from core.errors import StorageError
 from core.export.csv import csv_text, defused, write_tables
-from core.export.html import figure_html, html_report
+from core.export.html import html_report
 from core.export.json import figure_json, json_text
-from core.export.observe import observe_report
+from core.export.manifest import Export, SavedSetting
+from core.export.observe import observe_contents, observe_report
+from core.export.pictures import IMAGES, image, write_figures
+from core.export.report import report_html
 from core.figures.sites import ratio_figure
 from core.tables.observe import observe_tables, site_table
 
@@ -94,8 +97,8 @@ def scripts_and_policy(page: str) -> tuple[list[str], str]:
     return re.findall(r"<script>(.*?)</script>", page, re.DOTALL), policy.group(1)
 
 
-def test_the_report_allows_exactly_its_own_scripts_and_no_request(document: dict[str, Any]) -> None:
-    scripts, policy = scripts_and_policy(observe_report(document))
+def test_a_page_with_a_figure_allows_exactly_its_own_scripts_and_no_request(document: dict[str, Any]) -> None:
+    scripts, policy = scripts_and_policy(html_report("Ratio", {}, {"Ratio": ratio_figure(site_table(document))}))
     digests = {f"'sha256-{b64encode(sha256(script.encode()).digest()).decode()}'" for script in scripts}
     assert len(scripts) == 2
     assert policy.startswith("default-src 'none'; ")
@@ -106,12 +109,47 @@ def test_the_report_allows_exactly_its_own_scripts_and_no_request(document: dict
     assert "'unsafe-eval'" not in policy
 
 
-def test_the_report_holds_the_exact_numbers_and_is_the_same_each_time(document: dict[str, Any]) -> None:
-    page = observe_report(document)
-    assert page == observe_report(document)
+def test_a_page_of_tables_holds_the_exact_numbers(document: dict[str, Any]) -> None:
+    page = html_report("Sites", {"sites": site_table(document)}, {})
     for site in document["initialized"]["sites"]:
         assert f"<td>{site['adjoint_ratio']!r}</td>" in page
-    assert "Every ratio of the depth-scaled arm lies within the band" in page
+
+
+def test_the_report_has_verdict_two_figures_and_setting_and_runs_nothing(document: dict[str, Any]) -> None:
+    page = observe_report(document)
+    assert page == observe_report(document)
+    scripts, policy = scripts_and_policy(page)
+    assert scripts == []
+    assert policy.startswith("default-src 'none'; ")
+    assert "script-src" not in policy
+    assert '<p class="lead">Every ratio of the depth-scaled arm lies within the band' in page
+    assert "<table" not in page
+    assert "<dt>blocks</dt><dd>8</dd>" in page
+    drawn = [b64decode(data) for data in re.findall(r"data:image/svg\+xml;base64,([^\"]*)", page)]
+    figures = observe_contents(document).figures
+    assert drawn == [image(figures[f"{quantity}-ratio"], "svg") for quantity in ("activation", "adjoint")]
+
+
+def test_a_report_of_much_stays_short() -> None:
+    name = "<script>alert(1)</script>"
+    export = Export(page=name, saved=SavedSetting(setting={name: name, "base": 10000.0}), query=name)
+    page = report_html(name, name, [name * 100] * 40, {}, export)
+    assert "<script" not in page
+    assert page.count("<p>") == 12 + 1 + 1
+    assert "28 more paragraphs" in page
+    assert "<dd>10,000</dd>" in page
+
+
+def test_figures_are_written_as_three_files_each_or_not_at_all(document: dict[str, Any], tmp_path: Path) -> None:
+    figures = {"ratio": ratio_figure(site_table(document))}
+    written = write_figures(tmp_path / "out", figures)
+    assert [path.name for path in written] == ["ratio.png", "ratio.svg", "ratio.pdf"]
+    assert [path.read_bytes() for path in written] == [image(figures["ratio"], kind) for kind in IMAGES]
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "ratio.pdf").mkdir()
+    with pytest.raises(StorageError, match="it is a folder"):
+        write_figures(tmp_path / "other", figures)
+    assert [path.name for path in (tmp_path / "other").iterdir()] == ["ratio.pdf"]
 
 
 def test_hostile_names_stay_text_in_a_report(document: dict[str, Any]) -> None:
@@ -137,4 +175,4 @@ def test_figure_files_hold_plain_numbers(document: dict[str, Any]) -> None:
     found = json.loads(figure_json(figure))
     assert found["data"][0]["y"] == table.loc[table["arm"] == "initialized", "activation_ratio"].tolist()
     assert "bdata" not in figure_json(figure)
-    assert figure_html("Activation ratio", figure) == figure_html("Activation ratio", ratio_figure(table))
+    assert html_report("Ratio", {}, {"ratio": figure}) == html_report("Ratio", {}, {"ratio": ratio_figure(table)})

@@ -16,6 +16,7 @@ from core.export.csv import csv_text
 from core.export.json import json_text
 from core.export.manifest import Export, SavedSetting, manifest_text, read_manifest, record_of
 from core.export.observe import observe_contents
+from core.export.pictures import image
 
 SETTING = SavedSetting(setting={"blocks": 8, "recipe": "depth-scaled"})
 EXPORT = Export(page="residual_health", saved=SETTING, query="blocks=8", pins=(SETTING,))
@@ -41,9 +42,10 @@ def test_the_zip_is_complete_exact_and_the_same_bytes(document: dict[str, Any]) 
     for table in contents.tables:
         wanted |= {f"tables/{table}.csv", f"tables/{table}.json"}
     for figure in contents.figures:
-        wanted |= {f"figures/{figure}.html", f"figures/{figure}.json"}
+        wanted |= {f"figures/{figure}.{kind}" for kind in ("html", "json", "svg")}
     assert set(names) == wanted
     assert files["tables/sites.csv"].decode() == csv_text(contents.tables["sites"])
+    assert all(files[f"figures/{name}.svg"] == image(one, "svg") for name, one in contents.figures.items())
     assert files["tables/sites.json"].decode() == json_text(contents.tables["sites"])
     manifest = json.loads(files["manifest.json"])
     assert manifest["record"]["initial_rng_state"] == "4701"

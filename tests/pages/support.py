@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from typing import Any
 
 from streamlit.testing.v1 import AppTest
@@ -19,6 +20,11 @@ def sentences(app: AppTest, kind: str = "error") -> list[str]:
 def figures(app: AppTest) -> list[dict[str, Any]]:
     """Every figure as the browser gets it."""
     return [json.loads(json.loads(element.proto.json)["figure"]) for element in app.get("bidi_component")]
+
+
+def downloads(app: AppTest) -> Counter[str]:
+    """How many download buttons of each label there are, in menus too."""
+    return Counter(str(element.proto.label) for element in app.get("download_button"))
 
 
 def assert_no_trace(app: AppTest) -> None:

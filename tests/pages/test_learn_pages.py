@@ -10,7 +10,7 @@ from core.tables.studies import moment_table
 from pages.bands.controls import edited_text
 from pages.common import navigation
 from tests.pages.conftest import Open
-from tests.pages.support import assert_no_trace, figures, sentences
+from tests.pages.support import assert_no_trace, downloads, figures, sentences
 
 LEARN = ("published_fixtures", "initialization", "laptop_plan", "bands", "method_and_limits")
 
@@ -31,7 +31,7 @@ def test_every_page_opens_with_its_title_and_exports(open_app: Open, name: str) 
     entry = navigation.ENTRIES[name]
     assert [title.value for title in app.title] == [entry.title]
     assert not app.error
-    assert "Export" in [header.value for header in app.subheader]
+    assert downloads(app)["Everything, as a zip"] == 1
 
 
 def test_all_published_values_agree_on_the_page(open_app: Open) -> None:

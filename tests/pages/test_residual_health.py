@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import pytest
 
 from core.decoder.config import DecoderConfig
-from core.export.manifest import SavedSetting
+from core.export.bundle import bundle_files
+from core.export.manifest import Export, SavedSetting
+from core.export.observe import observe_contents
+from core.export.pictures import IMAGES
+from core.figures.sites import ratio_figure
+from core.health.band import DEFAULT_BAND
 from core.health.report import observe_document
 from core.health.request import ObserveRequest
 from core.tables.observe import site_table, site_view
 from pages.common import jobs, settings
+from pages.common.outputs import figure_file
 from tests.pages.conftest import Open
-from tests.pages.support import assert_no_trace, figures, sentences
+from tests.pages.support import assert_no_trace, downloads, figures, sentences
+from tests.support import run_cli
 
 
 def test_the_page_opens_on_the_narrow_eight_block_fixture(open_app: Open) -> None:
@@ -195,3 +203,18 @@ def test_a_recipe_that_belongs_elsewhere_is_refused_with_its_reason(open_app: Op
     (sentence,) = sentences(app)
     assert "T-Fixup sets encoder-decoder weights, and this is a decoder-only stack" in sentence
     assert not figures(app)
+
+
+def test_a_figure_s_menu_the_zip_and_the_command_line_give_the_same_files(open_app: Open, tmp_path: Path) -> None:
+    app = open_app(blocks="3", view="Ratios")
+    labels = downloads(app)
+    assert labels["PNG"] == labels["SVG"] == labels["PDF"] == labels["Data as JSON"] == 2
+    document = observe_document(ObserveRequest(config=DecoderConfig(blocks=3)))
+    outcome = run_cli("observe", "--blocks", 3, "--figures", tmp_path)
+    assert (outcome.status, outcome.err) == (0, "")
+    picture = ratio_figure.chart(site_table(document), DEFAULT_BAND, "adjoint")
+    export = Export(page="residual_health", saved=SavedSetting(setting={}))
+    for kind in IMAGES:
+        assert figure_file(picture, kind) == (tmp_path / f"adjoint-ratio.{kind}").read_bytes()
+    zipped = bundle_files(observe_contents(document), export)["figures/adjoint-ratio.svg"]
+    assert zipped == (tmp_path / "adjoint-ratio.svg").read_bytes()

@@ -15,7 +15,7 @@ from pages.common import navigation
 from pages.common.widgets import Control
 from pages.survey import rows as survey_rows
 from tests.pages.conftest import ROOT, Open
-from tests.pages.support import assert_no_trace, figures, sentences
+from tests.pages.support import assert_no_trace, downloads, figures, sentences
 
 PAGE = str(ROOT / "pages" / "survey" / "survey.py")
 ROWS, MANIFEST = shipped_survey()
@@ -66,7 +66,7 @@ def test_the_page_shows_every_family_and_the_headline(open_app: Open) -> None:
     captions = " ".join(str(caption.value) for caption in app.caption).replace("\\", "")
     for name, version in MANIFEST["versions"].items():
         assert f"{name} {version}" in captions
-    assert "Export" in [header.value for header in app.subheader]
+    assert downloads(app)["Everything, as a zip"] == 1
 
 
 def test_every_family_that_is_not_proved_stands_there_with_its_reason(open_app: Open) -> None:

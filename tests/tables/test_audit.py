@@ -9,8 +9,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from core.export.audit import FILES, audit_contents, gate_file
-from core.export.bundle import report_text
+from core.export.audit import FILES, audit_contents, audit_report, gate_file
 from core.figures.audit import writer_profile_figure
 from core.health.columns import TOKEN_STATISTICS
 from core.tables.audit import audit_tables, matrix_view
@@ -160,7 +159,7 @@ def test_the_report_and_the_files_hold_everything_escaped(document: dict[str, An
     assert set(contents.files) == set(FILES)
     assert json.loads(gate_file(document, "audit.json")) == document
     assert len(contents.figures) == 6
-    assert "<b>down" not in report_text(contents)
+    assert "<b>down" not in audit_report(document)
 
 
 def test_a_document_that_was_not_judged_has_empty_tables(document: dict[str, Any]) -> None:

@@ -1,0 +1,195 @@
+"""Texts of a figure as lines for Matplotlib: Plotly's markup read, broken to a width, and measured.
+
+A text is a list of lines and a line a tuple of runs. Lengths are in pixels of 1/96 inch.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from html.parser import HTMLParser
+from typing import Any, Literal
+
+from matplotlib.backends.backend_agg import RendererAgg
+from matplotlib.font_manager import FontProperties, findfont
+from matplotlib.ft2font import FT2Font
+
+FAMILY = "DejaVu Sans"
+PIXELS_PER_INCH = 96
+POINTS = 72 / PIXELS_PER_INCH
+# Stands for a character that the font does not have.
+UNKNOWN = "\ufffd"
+LEVELS: dict[str, Literal["sub", "sup"]] = {"sub": "sub", "sup": "sup"}
+SIGNS = {"sub": "_", "sup": "^"}
+
+
+@dataclass(frozen=True)
+class Run:
+    """Letters of one kind; `size` in pixels where the markup gives one."""
+
+    text: str
+    bold: bool = False
+    level: Literal["", "sub", "sup"] = ""
+    size: float | None = None
+
+
+Line = tuple[Run, ...]
+
+
+class _Reader(HTMLParser):
+    """Reads `<b>`, `<sub>`, `<sup>`, `<br>` and `<span style='font-size:..px'>`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[list[Run]] = [[]]
+        self.open: list[tuple[str, Run]] = []
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        if tag == "br":
+            self.lines.append([])
+            return
+        size = re.search(r"font-size:\s*([\d.]+)px", dict(attrs).get("style") or "")
+        own = self.open[-1][1] if self.open else Run("")
+        pixels = float(size.group(1)) if size else own.size
+        self.open.append((tag, Run("", own.bold or tag == "b", LEVELS.get(tag, own.level), pixels)))
+
+    def handle_endtag(self, tag: str) -> None:
+        while self.open and self.open.pop()[0] != tag:
+            pass
+
+    def handle_data(self, data: str) -> None:
+        self.lines[-1].append(replace(self.open[-1][1] if self.open else Run(""), text=printable(data)))
+
+
+def lines_of(markup: object) -> list[Line]:
+    """The lines of a text with markup; none of an empty one."""
+    if not markup:
+        return []
+    reader = _Reader()
+    reader.feed(str(markup))
+    reader.close()
+    return [tuple(line) for line in reader.lines]
+
+
+@cache
+def _known() -> frozenset[int]:
+    return frozenset(FT2Font(findfont(FontProperties(family=[FAMILY]))).get_charmap())
+
+
+def printable(text: str) -> str:
+    """The text with a sign in the place of each character that the font lacks, and a space for each that moves."""
+    spaced = re.sub(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]", " ", text)
+    return "".join(sign if ord(sign) in _known() else UNKNOWN for sign in spaced)
+
+
+def written(line: Line) -> str:
+    """The line as Matplotlib reads it: dollar signs mean themselves, raised and lowered runs are mathematics."""
+    parts = []
+    for run in line:
+        if run.level:
+            inner = re.sub(r"([\\{}_^$#%&~])", r"\\\1", run.text).replace(" ", r"\ ")
+            parts.append(rf"${SIGNS[run.level]}{{\mathrm{{{inner}}}}}$")
+        else:
+            parts.append(run.text.replace("$", r"\$"))
+    return "".join(parts)
+
+
+def is_bold(line: Line) -> bool:
+    """Whether every letter of the line is bold; a line has one weight."""
+    return bool(line) and all(run.bold for run in line)
+
+
+def size_of(line: Line, default: float) -> float:
+    """The line's size in pixels."""
+    return max((run.size or default for run in line), default=default)
+
+
+def font(size: float, bold: bool = False) -> FontProperties:
+    """The one font, at a size in pixels."""
+    return FontProperties(family=[FAMILY], size=size * POINTS, weight="bold" if bold else "normal")
+
+
+def line_extent(line: Line, size: float) -> tuple[float, float]:
+    """Width and height of a line in pixels."""
+    text = written(line)
+    mathematics = any(run.level for run in line)
+    plain = text if mathematics else text.replace(r"\$", "$")
+    if not plain.strip():
+        return 0.0, size
+    own = font(size_of(line, size), is_bold(line))
+    width, height, _ = _renderer().get_text_width_height_descent(plain, own, mathematics)  # type: ignore[no-untyped-call]
+    return float(width), max(float(height), size_of(line, size))
+
+
+@cache
+def _renderer() -> RendererAgg:
+    return RendererAgg(1, 1, PIXELS_PER_INCH)  # type: ignore[no-untyped-call]
+
+
+def extent(lines: Sequence[Line], size: float) -> tuple[float, float]:
+    """Width and height of lines under each other."""
+    return max((line_extent(line, size)[0] for line in lines), default=0.0), sum(leading(line, size) for line in lines)
+
+
+def leading(line: Line, size: float) -> float:
+    """From a line to the next in pixels; room for what is lowered below it."""
+    return 1.35 * size_of(line, size)
+
+
+def wrapped(lines: Sequence[Line], width: float, size: float) -> list[Line]:
+    """The lines broken at spaces, and within a word where it alone is wider."""
+    return [part for line in lines for part in _broken(line, width, size)]
+
+
+def _broken(line: Line, width: float, size: float) -> list[Line]:
+    if line_extent(line, size)[0] <= width:
+        return [line]
+    found: list[Line] = [()]
+    for word in _words(line):
+        longer = (*found[-1], *word)
+        if found[-1] and line_extent(_trimmed(longer), size)[0] > width:
+            found.append(())
+            longer = word
+        while line_extent(_trimmed(longer), size)[0] > width and sum(len(run.text) for run in longer) > 1:
+            head, longer = _cut(longer, width, size)
+            found[-1] = head
+            found.append(())
+        found[-1] = longer
+    return [_trimmed(part) for part in found]
+
+
+def _words(line: Line) -> list[Line]:
+    """Pieces that end in a space; a raised run stays with the word before it."""
+    found: list[Line] = [()]
+    for run in line:
+        pieces = re.findall(r"\S*\s+|\S+", run.text)
+        for piece in pieces:
+            found[-1] = (*found[-1], replace(run, text=piece))
+            if piece[-1].isspace():
+                found.append(())
+    return [word for word in found if word]
+
+
+def _cut(word: Line, width: float, size: float) -> tuple[Line, Line]:
+    """As many letters of a word as the width holds, at least one, and the rest."""
+    letters = [replace(run, text=letter) for run in word for letter in run.text]
+    count = 1
+    while count < len(letters) - 1 and line_extent(_joined(letters[: count + 1]), size)[0] <= width:
+        count += 1
+    return _joined(letters[:count]), _joined(letters[count:])
+
+
+def _joined(letters: Sequence[Run]) -> Line:
+    found: list[Run] = []
+    for one in letters:
+        if found and replace(found[-1], text="") == replace(one, text=""):
+            found[-1] = replace(one, text=found[-1].text + one.text)
+        else:
+            found.append(one)
+    return tuple(found)
+
+
+def _trimmed(line: Line) -> Line:
+    return (*line[:-1], replace(line[-1], text=line[-1].text.rstrip())) if line else line

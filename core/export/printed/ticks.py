@@ -1,0 +1,96 @@
+"""Which ticks of an axis have room for their texts, turned or not, and how much room the texts take beside the axis."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .axes import Axis, Tick
+from .text import extent, wrapped
+
+SIZE = 12.0
+# Pixels between the texts of neighbours, and from the axis to its texts.
+APART, TO_TEXT = 8.0, 8.0
+WIDEST, WIDEST_SLANTED = 260.0, 150.0
+SLANT = 45.0
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The ticks that are written, the angle of their texts, and pixels across the axis and beyond its two ends."""
+
+    ticks: tuple[Tick, ...]
+    angle: float = 0.0
+    across: float = 0.0
+    before: float = 0.0
+    after: float = 0.0
+
+
+def beside(axis: Axis, length: float) -> Labels:
+    """The texts at the left of a vertical axis, one above the other."""
+    ticks = [Tick(tick.at, tuple(wrapped(tick.lines, WIDEST, SIZE))) for tick in axis.ticks]
+    sizes = {tick: extent(tick.lines, SIZE) for tick in ticks}
+    kept = _few(axis, ticks)
+    kept = _clear(axis, kept, {tick: height for tick, (_, height) in sizes.items()}, length)
+    widest = max((sizes[tick][0] for tick in kept), default=0.0)
+    return Labels(tuple(kept), across=widest + TO_TEXT if kept else 0.0)
+
+
+def below(axis: Axis, length: float) -> Labels:
+    """The texts under a horizontal axis: side by side, slanted where names would not stand clear, else fewer."""
+    ticks = _few(axis, axis.ticks)
+    if not ticks:
+        return Labels(())
+    slanted, flat = axis.settings.get("tickangle") == -45, axis.settings.get("tickangle") == 0
+    widths = {tick: extent(tick.lines, SIZE)[0] for tick in ticks}
+    named = axis.kind == "category" and not flat and "nticks" not in axis.settings
+    clear = _clear(axis, ticks, widths, length)
+    if slanted or (named and len(clear) < len(ticks)):
+        return _slanted(axis, ticks, length)
+    across = max(extent(tick.lines, SIZE)[1] for tick in clear) + TO_TEXT
+    before = max(widths[tick] / 2 - axis.part(tick.at) * length for tick in clear)
+    after = max(widths[tick] / 2 - (1 - axis.part(tick.at)) * length for tick in clear)
+    return Labels(tuple(clear), across=across, before=before, after=after)
+
+
+def _slanted(axis: Axis, ticks: Sequence[Tick], length: float) -> Labels:
+    """Texts that end at their tick, from lower left."""
+    short = [Tick(tick.at, tuple(wrapped(tick.lines, WIDEST_SLANTED, SIZE))) for tick in ticks]
+    sizes = {tick: extent(tick.lines, SIZE) for tick in short}
+    turned = math.sin(math.radians(SLANT))
+    kept = _clear(axis, short, {tick: sizes[tick][1] / turned for tick in short}, length, gap=2.0)
+    reach = {tick: (sizes[tick][0] + sizes[tick][1]) * turned for tick in kept}
+    before = max(reach[tick] - axis.part(tick.at) * length for tick in kept)
+    return Labels(tuple(kept), SLANT, max(reach.values()) + TO_TEXT, before, 0.0)
+
+
+def _few(axis: Axis, ticks: Sequence[Tick]) -> list[Tick]:
+    """At most as many ticks as the axis asks for, evenly."""
+    most = axis.settings.get("nticks")
+    return list(ticks[:: math.ceil(len(ticks) / most)]) if most and ticks else list(ticks)
+
+
+def _clear(
+    axis: Axis, ticks: Sequence[Tick], sizes: dict[Tick, float], length: float, gap: float = APART
+) -> list[Tick]:
+    """Ticks whose texts stand clear of each other: every second, every third, ... of names, else one after another."""
+    if axis.kind == "category":
+        for step in range(1, len(ticks) + 1):
+            chosen = list(ticks[::step])
+            if _stand_clear(axis, chosen, sizes, length, gap):
+                return chosen
+    kept: list[Tick] = []
+    for tick in sorted(ticks, key=lambda one: axis.part(one.at)):
+        if not kept or _stand_clear(axis, [kept[-1], tick], sizes, length, gap):
+            kept.append(tick)
+    return kept
+
+
+def _stand_clear(axis: Axis, ticks: Sequence[Tick], sizes: dict[Tick, float], length: float, gap: float) -> bool:
+    pairs = itertools.pairwise(ticks)
+    return all(
+        abs(axis.part(one.at) - axis.part(other.at)) * length >= (sizes[one] + sizes[other]) / 2 + gap
+        for one, other in pairs
+    )
