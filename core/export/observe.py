@@ -9,6 +9,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from ..figures.sites import RATIO_TITLES, contribution_figure, ratio_figure, token_figure
+from ..figures.tower import tower_figure
 from ..health.band import DEFAULT_BAND, Band
 from ..health.diagnosis import diagnose
 from ..tables.observe import observe_tables
@@ -20,8 +21,9 @@ TITLE = "Residual health"
 
 
 def site_figures(tables: Mapping[str, pd.DataFrame], band: Band = DEFAULT_BAND) -> dict[str, go.Figure]:
-    """Ratios, absolute RMS and contributions, by the names of their files."""
-    found = {f"{quantity}-ratio": ratio_figure(tables["sites"], band, quantity) for quantity in RATIO_TITLES}
+    """The tower, ratios, absolute RMS and contributions, by the names of their files."""
+    found = {"tower": tower_figure(tables["sites"], band)}
+    found |= {f"{quantity}-ratio": ratio_figure(tables["sites"], band, quantity) for quantity in RATIO_TITLES}
     found |= {f"{quantity}-rms": token_figure(tables["tokens"], quantity) for quantity in RATIO_TITLES}
     return found | {"contribution-to-stream": contribution_figure(tables["contributions"])}
 

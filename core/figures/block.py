@@ -13,11 +13,14 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from .chart import Drawn
-from .style import PALETTES, Theme, layout, plain
+from .style import LINK, PALETTES, Theme, layout, plain
 from .style import figure as assembled
 
-ROW_PIXELS = 54
+# A row with and without observed numbers.
+ROW_PIXELS, NUMBERS_PIXELS = 54, 66
 TITLE_PIXELS = 44
+# Signs of the ratios and their columns.
+SIGNS = {"A": "activation", "G": "adjoint"}
 STREAM, BRANCH = "stream", "branch"
 # The matrix that ends a branch, by the branch's label.
 WRITER_OF = {"attention": "attention.output", "feed-forward": "ffn.down"}
@@ -28,29 +31,59 @@ PATHS = {STREAM: (0, 4), BRANCH: (1, 2)}
 
 
 @dataclass(frozen=True)
+class Observed:
+    """What one arm of an observation has: its rows of the site table and of the contribution table."""
+
+    sites: pd.DataFrame
+    contributions: pd.DataFrame
+
+    def at_state(self, site: int) -> list[str]:
+        """The state's RMS and both ratios, in lines."""
+        rows = self.sites[self.sites["site"] == site]
+        if rows.empty:
+            return []
+        ratios = [f"{sign} {rows[f'{name}_ratio'].iloc[0]:.4g}" for sign, name in SIGNS.items()]
+        return [f"RMS {rows['activation_rms'].iloc[0]:.4g}", ", ".join(ratios)]
+
+    def of_branch(self, site: int, branch: str) -> list[str]:
+        """The raw output of the branch that is added before a site, and what it is beside the stream, in lines."""
+        known = self.contributions[["site", "branch"]]
+        rows = self.contributions[(known["site"] == site) & (known["branch"] == branch)]
+        if rows.empty:
+            return []
+        raw, ratio, cosine = (rows[name].iloc[0] for name in ("raw_rms", "contribution_to_stream", "cosine"))
+        angle = "cosine undefined" if pd.isna(cosine) else f"cosine {cosine:.4g}"
+        share = "no stream to compare with" if pd.isna(ratio) else f"{ratio:.4g} of the stream"
+        return [f"output RMS {raw:.4g}", f"{share}, {angle}"]
+
+
+@dataclass(frozen=True)
 class Block:
     """One block: states have their site's number, norms, coefficients and branches are boxes, lines lead to readers.
 
-    A branch names its writer and the factor on that matrix's base draw; `writers` is a `writer_table`.
+    A branch names its writer and the factor on that matrix's base draw; `writers` is a `writer_table`. What was
+    `observed` stands on states and branches.
     """
 
     nodes: pd.DataFrame
     edges: pd.DataFrame
     writers: pd.DataFrame
     title: str
+    observed: Observed | None = None
 
     def __call__(self, *, theme: Theme = "light") -> go.Figure:
         """The figure."""
         deepest, left = int(self.nodes["column"].max()), int(self.nodes["row"].min())
-        height = TITLE_PIXELS + ROW_PIXELS * (deepest + 1)
+        row = ROW_PIXELS if self.observed is None else NUMBERS_PIXELS
+        height = TITLE_PIXELS + row * (deepest + 1)
         chart = layout(plain(self.title), "", "", theme=theme, height=height)
         hidden = {"visible": False, "fixedrange": True}
         chart["xaxis"] = {**hidden, "range": [left - 0.75 if left else -1.15, 1.75]}
         chart["yaxis"] = {**hidden, "range": [-deepest - 0.6, 0.6]}
         chart["margin"] |= {"l": 4, "r": 4, "t": TITLE_PIXELS, "b": 4}
-        chart |= {"showlegend": False, "hovermode": False}
+        chart |= {"showlegend": False, "hovermode": "closest", "meta": {LINK: "point"}}
         rows = self.nodes.to_dict("records")
-        chart["annotations"] = [_label(row, _writer(row, self.writers), bool(left), theme) for row in rows]
+        chart["annotations"] = [_label(row, self._lines(row), bool(left), theme) for row in rows]
         paths = [_path(self._ways(path), path, theme) for path in PATHS]
         dots = [_dots(self.nodes[self.nodes["kind"] == kind], kind, theme) for kind in DOTS]
         return assembled([*paths, _arrows([way for path in PATHS for way in self._ways(path)], theme), *dots], chart)
@@ -58,14 +91,28 @@ class Block:
     @property
     def alt(self) -> str:
         """The title, then every step in order, those of branches in brackets."""
-        places = zip(self.nodes["label"], self.nodes["row"], strict=True)
-        steps = ", ".join(f"[{label}]" if row else str(label) for label, row in places)
+        steps = ", ".join(map(self._told, self.nodes.to_dict("records")))
         return f"{self.title}. One block from top to bottom, branch steps in brackets: {steps}."
+
+    def _told(self, node: dict[Any, Any]) -> str:
+        name = str(node["label"])
+        if self.observed is not None and (lines := self._lines(node)):
+            name += f" ({', '.join(lines)})"
+        return f"[{name}]" if node["row"] else name
 
     @property
     def undrawn(self) -> list[str]:
         """Everything has a place."""
         return []
+
+    def _lines(self, node: dict[Any, Any]) -> list[str]:
+        """What stands under a node's name: a branch's writer and output, the size of a state."""
+        if node["kind"] == "branch":
+            states = self.nodes[(self.nodes["kind"] == "state") & (self.nodes["column"] > node["column"])]
+            branch = str(node["label"]).replace("-", "_")
+            seen = [] if self.observed is None else self.observed.of_branch(int(states["site"].iloc[0]), branch)
+            return [line for line in (_writer(node, self.writers), *seen) if line]
+        return self.observed.at_state(int(node["site"])) if node["kind"] == "state" and self.observed else []
 
     def _ways(self, path: str) -> list[Way]:
         """From where to where each edge of a path leads."""
@@ -129,6 +176,7 @@ def _dots(nodes: pd.DataFrame, kind: str, theme: Theme) -> dict[str, Any]:
     return {
         "type": "scatter", "mode": "markers", "x": nodes["row"].tolist(), "y": (-nodes["column"]).tolist(),
         "marker": marker, "hoverinfo": "skip",
+        **({"hoverinfo": "none", "customdata": nodes["site"].tolist()} if kind == "state" else {}),
     }  # fmt: skip
 
 
@@ -139,22 +187,22 @@ def _writer(node: dict[Any, Any], writers: pd.DataFrame) -> str:
     return "" if end is None or rows.empty else f"{end}, factor {float(rows['factor'].iloc[0]):.4g}"
 
 
-def _label(node: dict[Any, Any], writer: str, two_sided: bool, theme: Theme) -> dict[str, Any]:
+def _label(node: dict[Any, Any], lines: list[str], two_sided: bool, theme: Theme) -> dict[str, Any]:
     colors, kind = PALETTES[theme], node["kind"]
     place = {"x": node["row"], "y": -node["column"], "showarrow": False, "text": plain(node["label"])}
+    small = "".join(f"<br><span style='font-size:11px'>{plain(line)}</span>" for line in lines)
     if kind == "state":
         # Beside the dot, and above the line that leaves it on the same side.
         beside = {"xanchor": "right", "xshift": -14, "align": "right"}
         beside |= {"yanchor": "bottom", "yshift": 2} if two_sided else {}
         name = "" if node["label"] == "x" else f"<br>{place['text']}"
-        text = f"<b>site {node['site']}</b>{name}"
+        text = f"<b>site {node['site']}</b>{name}{small}"
         return {**place, **beside, "text": text, "font": {"color": colors.muted, "size": 13}}
     if kind == "sum":
         return {**place, "text": "<b>+</b>", "bgcolor": colors.paper, "borderpad": 0, "font": {"size": 15}}
     edge = colors.series[1] if kind == "branch" else colors.series[3] if kind == "coefficient" else colors.muted
     text = f"<b>{place['text']}</b>" if kind == "branch" else place["text"]
-    text += f"<br><span style='font-size:11px'>{writer}</span>" if writer else ""
     return {
-        **place, "text": text, "bgcolor": colors.paper, "bordercolor": edge, "borderpad": 5,
+        **place, "text": text + small, "bgcolor": colors.paper, "bordercolor": edge, "borderpad": 5,
         "borderwidth": 2 if kind == "branch" else 1, "font": {"color": colors.ink, "size": 13},
     }  # fmt: skip

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, Protocol, Ty
 
 from .axes import log_axis, point_ticks, whole_ticks
 from .marks import Line, Look, Ribbon, Strip
-from .style import HEIGHT, PALETTES, Palette, Theme, heading, layout, legend_entry, level, plain, strip
+from .style import HEIGHT, LINK, PALETTES, Palette, Theme, heading, layout, legend_entry, level, plain, strip
 from .style import figure as assembled
 from .style import upright as turned
 from .traces import line_trace, ribbon_trace
@@ -48,7 +48,8 @@ class Chart:
 
     `x_range` and `y_range`, where given, are those of linear axes, `y_ticks` texts by place, `y_format` a tick format,
     and the vertical axis spans `y_spans` too. `rows` are names, each above the points at minus its index. `plot` is the
-    height between the axes in pixels.
+    height between the axes in pixels. `places_are` titles what a pointer shows of all lines at one place, where the
+    horizontal axis is that of residual sites, at which all figures of a page point together.
     """
 
     title: str
@@ -74,6 +75,7 @@ class Chart:
     rows: Sequence[str] = ()
     legend: bool = True
     plot: int = PLOT
+    places_are: str = ""
 
     def __call__(self, *, theme: Theme = "light") -> go.Figure:
         """The figure."""
@@ -82,6 +84,9 @@ class Chart:
         self._make_room(chart)
         chart["xaxis"] |= self._x_axis()
         chart["yaxis"] |= self._y_axis()
+        if self.places_are:
+            chart |= {"meta": {LINK: "x"}, "hovermode": "x unified"}
+            chart["xaxis"] |= {"unifiedhovertitle": {"text": self.places_are}}
         chart["shapes"] = self._shapes(colors)
         chart["annotations"] = [_row_name(name, index, colors) for index, name in enumerate(self.rows)]
         traces = [ribbon_trace(ribbon, self.log_y, theme) for ribbon in self.ribbons]

@@ -31,16 +31,27 @@ CONTRIBUTION_TITLES = {
     "cosine": ("Contribution and stream", "cosine, all valid features pooled"),
 }
 SITE_AXIS = "residual site s (0 is the input)"
-SITE_HOVER = "site %{x}: %{customdata}<br>%{y:.6g}"
+# What stands above the values of all lines at one site, the value of each, and that of a line that names the site too.
+AT_SITE, SITE_HOVER, NAMED_HOVER = "site %{x}", "%{y:.6g}", "%{y:.6g}, %{customdata}"
 
 
 def _site_chart(table: pd.DataFrame, column: str, *, title: str, y_title: str, log: bool = True) -> Chart:
     """One line per series of `column` over the sites, without band or reference."""
+    lines = [Line.labelled(rows, "site", column, name, style, hover=SITE_HOVER) for name, rows, style in styled(table)]
+    # Series of one graph have the same sites, which are named once.
     lines = [
-        Line.labelled(rows, "site", column, name, style, hover=SITE_HOVER) for name, rows, style in styled(table)
-    ]  # fmt: skip
+        line if place and line.labels == lines[0].labels else replace(line, hover=NAMED_HOVER)
+        for place, line in enumerate(lines)
+    ]
     return Chart(
-        title=title, subject=subject(table), x_title=SITE_AXIS, y_title=y_title, lines=lines, whole_x=True, log_y=log
+        title=title,
+        subject=subject(table),
+        x_title=SITE_AXIS,
+        y_title=y_title,
+        lines=lines,
+        whole_x=True,
+        log_y=log,
+        places_are=AT_SITE,
     )
 
 
@@ -75,16 +86,16 @@ def token_figure(tokens: pd.DataFrame, quantity: Quantity = "activation", *, log
     for index, (name, found, style) in enumerate(styled(rows)):
         # An arm's three entries stand together in the legend.
         rank, other = 3 * index + 1, "solid" if style.dash == "dot" else "dot"
-        thin: dict[str, Any] = {"look": "thin", "width": 1.5, "rank": rank + 1}
+        thin: dict[str, Any] = {"look": "thin", "width": 1.5, "rank": rank + 1, "hover": SITE_HOVER}
         lines += [
-            Line.labelled(found, "site", "rms", f"{name}, RMS", style, rank=rank),
+            Line.labelled(found, "site", "rms", f"{name}, RMS", style, rank=rank, hover=SITE_HOVER),
             Line.labelled(found, "site", "median", f"{name}, median token", replace(style, dash=other), **thin),
         ]
         words = f"{name}, 5 to 95 % of tokens"
         ribbons.append(Ribbon.of(found, "site", "q05", "q95", style, name=words, rank=rank + 2))
     return Chart(
         title=RMS_TITLES[quantity], subject=subject(rows), x_title=SITE_AXIS, y_title=RMS_AXES[quantity],
-        ribbons=ribbons, lines=lines, whole_x=True, log_y=log,
+        ribbons=ribbons, lines=lines, whole_x=True, log_y=log, places_are=AT_SITE,
     )  # fmt: skip
 
 

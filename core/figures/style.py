@@ -24,6 +24,9 @@ MARKERS = (
     "star", "hexagon-open", "triangle-down", "pentagon-open", "hourglass", "bowtie-open",
 )  # fmt: skip
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+# Entry of a layout's `meta`, for figures of one page that point at the same residual site: which of a figure's numbers
+# are sites, horizontal places ("x") or its points' `customdata` ("point").
+LINK = "link"
 # Colours of series in each palette.
 COLORS = 6
 # Markers a series at most, spread evenly: enough to tell it by, and a browser draws each with a tenth of a millisecond.

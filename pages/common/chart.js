@@ -78,6 +78,62 @@ function kept(data, axes, layout) {
   return JSON.stringify([axes.map((name) => [layout[name].type, layout[name].title?.text]), data.map((one) => one.name)]);
 }
 
+// Where a figure has a residual site, in pixels of the plot: a column of its axes, or one of its points; null where it
+// is out of the range.
+function siteAt(plot, site) {
+  const { xaxis, yaxis, meta } = plot._fullLayout;
+  if (site === null) return null;
+  if (meta.link === "x") {
+    const x = xaxis.l2p(site);
+    return x >= 0 && x <= xaxis._length ? { left: xaxis._offset + x, top: yaxis._offset, height: yaxis._length } : null;
+  }
+  for (const { customdata, x, y } of plot._fullData) {
+    const place = customdata?.indexOf(site) ?? -1;
+    if (place >= 0) return { left: xaxis._offset + xaxis.d2p(x[place]), top: yaxis._offset + yaxis.d2p(y[place]) };
+  }
+  return null;
+}
+
+function put(plot, kind, site) {
+  const found = siteAt(plot, site);
+  let mark = plot.querySelector(`:scope > .depthscope-${kind}`);
+  if (!mark) {
+    mark = document.createElement("div");
+    mark.className = `depthscope-mark depthscope-${kind}`;
+    plot.append(mark);
+  }
+  mark.hidden = !found;
+  if (!found) return;
+  const ring = found.height === undefined;
+  mark.classList.toggle("ring", ring);
+  mark.style.transform = `translate(${found.left}px, ${found.top}px)`;
+  mark.style.height = ring ? "" : `${found.height}px`;
+}
+
+// Show the site that the page points at, with the values of all lines there, and the one that is chosen.
+function show(plot) {
+  const layout = plot._fullLayout;
+  if (!layout?.meta?.link || !plot.isConnected) return;
+  put(plot, "chosen", sites.chosen);
+  put(plot, "at", sites.at);
+  // The figure under the pointer says its values itself.
+  if (layout.meta.link !== "x" || plot.matches(":hover")) return;
+  if (sites.at === null || !inSight(plot)) { if (plot.told) window.Plotly.Fx.unhover(plot); plot.told = false; return; }
+  plot.told = true;
+  window.Plotly.Fx.hover(plot, { xval: sites.at }, "xy");
+}
+
+function listen(plot) {
+  const site = ({ points }) => (plot._fullLayout.meta.link === "x" ? points[0].x : points[0].customdata);
+  plot.on("plotly_hover", (event) => plot.matches(":hover") && Number.isInteger(site(event)) && pointAt(site(event)));
+  plot.on("plotly_unhover", () => plot.matches(":hover") && pointAt(null));
+  plot.on("plotly_click", (event) => choose(site(event)));
+  plot.on("plotly_afterplot", () => show(plot));
+  plot.addEventListener("pointerleave", () => pointAt(null));
+  plot.shown = () => { cancelAnimationFrame(plot.frame); plot.frame = requestAnimationFrame(() => show(plot)); };
+  sites.addEventListener("change", plot.shown);
+}
+
 // Milliseconds after which a figure out of sight is drawn: one in sight need not wait for it.
 const LATER = 200;
 
@@ -113,7 +169,9 @@ export default function ({ data, parentElement, setTriggerValue }) {
       const axis = plot._fullLayout[name];
       if (axis && given[name]) [axis._rangeInitial0, axis._rangeInitial1] = given[name];
     }
-    plot.removeAllListeners?.("plotly_click");
+    if (layout.meta?.link && !plot.shown) listen(plot);
+    show(plot);
+    if (data.selects) plot.removeAllListeners?.("plotly_click");
     if (data.selects) plot.on("plotly_click", ({ points }) => setTriggerValue("point", points[0].customdata));
   };
   plot.redraw = () => draw(window.Plotly);
@@ -122,6 +180,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   else library().then(inTurn, () => { plot.textContent = data.alt; });
   return () => {
     plot.watcher.disconnect();
+    if (plot.shown) sites.removeEventListener("change", plot.shown);
     window.Plotly?.purge(plot);
     plot.remove();
   };

@@ -24,15 +24,16 @@ SCRIPT = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
 # The version makes a copy good for ever; a fixed encoding keeps the server from compressing it for every visitor.
 ADDRESS = f"/plotly-{plotly.__version__}.min.js"
 HEADERS = {"Cache-Control": "public, max-age=31536000, immutable", "Content-Encoding": "identity"}
-# Printed on paper narrower than the screen, a figure shrinks with its column.
-PRINTED = "@media print{.depthscope-figure :is(.svg-container,.main-svg){max-width:100%}}"
+LINKING = Path(__file__).with_name("link.js").read_text(encoding="utf-8")
 # Session entry: what every figure showed last.
 DRAWN = "figures drawn"
 
 _mount = st.components.v2.component(
     "depthscope.figure",
-    css=PRINTED,
-    js=Path(__file__).with_suffix(".js").read_text(encoding="utf-8").replace("LIBRARY", ADDRESS.removeprefix("/")),
+    css=Path(__file__).with_suffix(".css").read_text(encoding="utf-8"),
+    js=(LINKING + Path(__file__).with_suffix(".js").read_text(encoding="utf-8")).replace(
+        "LIBRARY", ADDRESS.removeprefix("/")
+    ),
     isolate_styles=False,
 )
 

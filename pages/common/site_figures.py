@@ -10,7 +10,7 @@ import streamlit as st
 from core.compare.drawing import drawing
 from core.decoder.base_draw import Distribution
 from core.decoder.config import DecoderConfig
-from core.figures.block import block_figure
+from core.figures.block import Observed, block_figure
 from core.figures.rows import GROWTH_TITLES, growth_figure
 from core.figures.sites import RATIO_TITLES, RMS_TITLES, contribution_figure, ratio_figure, token_figure
 from core.health.band import DEFAULT_BAND, Band
@@ -25,10 +25,16 @@ from pages.common.widgets import beside
 
 
 def draw_ratios(
-    sheet: Sheet, sites: pd.DataFrame, band: Band = DEFAULT_BAND, *, log: bool = True, prefix: str = ""
+    sheet: Sheet,
+    sites: pd.DataFrame,
+    band: Band = DEFAULT_BAND,
+    *,
+    log: bool = True,
+    prefix: str = "",
+    stacked: bool = False,
 ) -> None:
-    """Both ratios beside the band; `prefix` leads their files' names."""
-    for quantity in beside(RATIO_TITLES):
+    """Both ratios beside the band, `stacked` one above the other; `prefix` leads their files' names."""
+    for quantity in RATIO_TITLES if stacked else beside(RATIO_TITLES):
         sheet.figure(f"{prefix}{quantity}-ratio", ratio_figure.chart(sites, band, quantity, log=log))
 
 
@@ -45,12 +51,19 @@ def draw_contributions(sheet: Sheet, table: pd.DataFrame, *, log: bool = True) -
 
 
 def draw_block(
-    sheet: Sheet, file: str, config: DecoderConfig, name: str, block: int, distribution: Distribution, title: str
+    sheet: Sheet,
+    file: str,
+    config: DecoderConfig,
+    name: str,
+    block: int,
+    distribution: Distribution,
+    title: str,
+    observed: Observed | None = None,
 ) -> pd.DataFrame:
-    """One block of a recipe as a diagram; the table of its writers."""
+    """One block of a recipe as a diagram, with what was `observed` there; the table of its writers."""
     nodes, edges = drawing(recipe(name).graph(config), block)
     writers = writer_table(config, name, block, distribution)
-    sheet.figure(file, block_figure.chart(nodes, edges, writers, title))
+    sheet.figure(file, block_figure.chart(nodes, edges, writers, title, observed))
     return writers
 
 

@@ -20,5 +20,10 @@ REFERENCE = Control(
 BLOCK = Control(
     name="block", label="Block, counted from 0", kind="whole", default=0, lower=0, upper=4095, step=1, width=240,
 )  # fmt: skip
+SITE = Control(
+    name="site", label="Chosen site", kind="text", default="", placeholder="none", width=140,
+    takes="the number of a residual site",
+    help="Click on a site in the tower or a curve, or type its number: its block opens with its numbers.",
+)  # fmt: skip
 
-CONTROLS = (ARMS, SCALE, REFERENCE, BLOCK)
+CONTROLS = (ARMS, SCALE, REFERENCE, BLOCK, SITE)

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any
 
 import pandas as pd
 import streamlit as st
 
+from core.errors import DepthscopeError
+from core.figures.block import Observed
 from core.figures.sites import RATIO_TITLES, site_figure
+from core.health.columns import INITIALIZED, SAME_BASE_CONTROL
 from core.health.request import ObserveRequest
+from core.recipes.catalogue import CONTROL
 from core.tables.observe import (
     arm_table,
     arm_view,
@@ -28,8 +33,10 @@ from core.tables.pins import overlay_table, quotient_table
 from core.tables.references import reference_table, reference_view
 from core.tables.writers import writer_view
 from pages.common import cached, jobs, panels, settings
+from pages.common.decoder_controls import BLOCKS
 from pages.common.outputs import Sheet
 from pages.common.site_figures import draw_block, draw_contributions, draw_ratios, draw_tokens
+from pages.common.tower import tower
 from pages.common.widgets import assign, beside, draw_row
 from pages.residual_health import controls
 
@@ -47,6 +54,26 @@ class Shown:
         """The site table of both arms."""
         return site_table(self.document)
 
+    @cached_property
+    def contributions(self) -> pd.DataFrame:
+        """What every branch of the arm that blocks are drawn of adds."""
+        table = contribution_table(self.document)
+        return table[table["arm"] == self.arm]
+
+    @property
+    def arm(self) -> str:
+        """The arm that blocks are drawn of."""
+        return SAME_BASE_CONTROL if controls.ARMS.value == controls.CONTROL_ONLY else INITIALIZED
+
+    @property
+    def site(self) -> int | None:
+        """The chosen site, if the arm has it."""
+        wanted = str(controls.SITE.value).strip()
+        known = wanted.isascii() and wanted.isdigit() and len(wanted) < 6
+        return (
+            int(wanted) if known and int(wanted) in set(self.sites.loc[self.sites["arm"] == self.arm, "site"]) else None
+        )
+
     @property
     def log(self) -> bool:
         """Whether figures have a logarithmic axis."""
@@ -61,8 +88,18 @@ def chosen_arms(table: pd.DataFrame) -> pd.DataFrame:
 
 def ratios(shown: Shown) -> None:
     """Both ratios beside the band, the arms and every site."""
-    _figure_options()
-    draw_ratios(shown.sheet, chosen_arms(shown.sites), shown.request.band, log=shown.log)
+    draw_row(controls.ARMS, controls.SCALE, controls.SITE, key="figure-options")
+    table = chosen_arms(shown.sites)
+    left, right = st.columns([2, 3], gap="medium")
+    with left:
+        tower(
+            shown.sheet, table, shown.request.band, site=shown.site, select=_choose, follow=BLOCKS.name,
+            preview=partial(_at_depth, shown.request),
+        )  # fmt: skip
+    with right:
+        draw_ratios(shown.sheet, table, shown.request.band, log=shown.log, stacked=True)
+    if shown.site is not None:
+        _opened(shown, shown.site)
     st.subheader("Sites")
     shown.sheet.table(
         "sites", shown.sites, view=site_view(shown.sites), alt="Ratios and band of every site, both arms."
@@ -71,6 +108,49 @@ def ratios(shown: Shown) -> None:
     arms = arm_table(shown.document)
     shown.sheet.table("arms", arms, view=arm_view(arms), alt="Loss, normalizers and largest ratios, one row per arm.")
     st.caption(panels.escaped(f"{setting_sentence(shown.document)} {reduction_sentence(shown.document)}"))
+
+
+def _choose(site: int | None) -> None:
+    assign({controls.SITE.name: "" if site is None else str(site)})
+
+
+def _at_depth(request: ObserveRequest, blocks: int) -> pd.DataFrame | None:
+    """The site table at another depth; None where that cannot be had at once."""
+    other = replace(request, config=replace(request.config, blocks=blocks))
+    with suppress(DepthscopeError):
+        other.check()
+        return None if jobs.is_long(other) else chosen_arms(site_table(cached.observation(other)))
+    return None
+
+
+def _opened(shown: Shown, site: int) -> None:
+    """The block that adds at the chosen site, with its numbers; the input's is the first."""
+    table = shown.contributions
+    added = table.loc[table["site"] == site, "block"]
+    number = int(added.iloc[0]) if len(added) else 0
+    st.subheader(f"Block {number}")
+    st.button("Close the block", key="close-block", icon=":material/close:", on_click=_choose, args=(None,))
+    _drawn_block(shown, "chosen-block", number)
+
+
+def _drawn_block(shown: Shown, file: str, number: int) -> None:
+    """One block of the arm that is shown as it is wired and observed, beside its writers."""
+    config, name = shown.request.config, CONTROL if shown.arm == SAME_BASE_CONTROL else shown.request.recipe
+    title = f"Block {number} of {config.blocks}, {name}"
+    observed = Observed(shown.sites[shown.sites["arm"] == shown.arm], shown.contributions)
+    picture, words = st.columns(2)
+    with picture:
+        writers = draw_block(shown.sheet, file, config, name, number, shown.request.distribution, title, observed)
+    with words:
+        st.markdown(
+            "The thick line is the residual stream, read from top to bottom. Each branch reads it, and its writer, the "
+            "matrix that ends the branch, puts the contribution back at the sum. A factor acts once, on the stored "
+            "weights. A is a state's ratio to the input, G its adjoint's to the last site."
+        )
+        shown.sheet.table(
+            f"{file}-writers" if file != "block" else "writers", writers, view=writer_view(writers),
+            alt="The matrices of this block that write into the stream.",
+        )  # fmt: skip
 
 
 def absolute(shown: Shown) -> None:
@@ -125,22 +205,7 @@ def reference_site(shown: Shown) -> None:
 
 def block(shown: Shown) -> None:
     """One block as it is wired, with its sites, writers and factors."""
-    config = shown.request.config
-    wanted = min(int(controls.BLOCK.draw()), config.blocks - 1)
-    name = shown.request.recipe
-    title = f"Block {wanted} of {config.blocks}, {name}"
-    picture, words = st.columns(2)
-    with picture:
-        writers = draw_block(shown.sheet, "block", config, name, wanted, shown.request.distribution, title)
-    with words:
-        st.markdown(
-            "The thick line is the residual stream, read from top to bottom. Each branch reads it, and its writer, the "
-            "matrix that ends the branch, puts the contribution back at the sum. A factor acts once, on the stored "
-            "weights."
-        )
-        shown.sheet.table(
-            "writers", writers, view=writer_view(writers), alt="The matrices of this block that write into the stream."
-        )
+    _drawn_block(shown, "block", min(int(controls.BLOCK.draw()), shown.request.config.blocks - 1))
 
 
 def mend_it(shown: Shown) -> None:

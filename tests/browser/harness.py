@@ -28,7 +28,7 @@ SETTLED = """
   const app = document.querySelector('[data-testid="stApp"]');
   const unfinished = document.querySelector('[data-stale="true"], [data-testid="stSkeleton"]');
   const undrawn = [...document.querySelectorAll('[data-testid=stBidiComponentRegular]')]
-    .some(place => place.offsetParent && !place.querySelector('.main-svg'));
+    .some(place => place.offsetParent && !place.querySelector('.main-svg, .depthscope-tower .at'));
   const busy = !app || app.dataset.testScriptState !== 'notRunning' || unfinished || undrawn;
   if (busy || !window.quietSince) window.quietSince = performance.now();
   return !busy && performance.now() - window.quietSince >= quiet;

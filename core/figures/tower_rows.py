@@ -1,0 +1,168 @@
+"""What a tower is drawn from: medians over seeds at each site, bundles of blocks, widths and shades of ratios.
+
+A width is dimensionless, 0 to 1, linear in log10 of a ratio and so monotone in the RMS of its site; a shade is a whole
+number, 0 in the middle of the band, beyond `OUTSIDE` on either side of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from ..decoder.splitmix64 import FloatArray
+from ..health.band import Band
+from .sites import Quantity, styled
+from .style import Style
+
+QUANTITIES: tuple[Quantity, ...] = ("activation", "adjoint")
+LEVELS = (0.05, 0.5, 0.95)
+# Rows that are told apart in the height of a screen: every site of 64 blocks with two additions, else 128 bundles.
+MOST_ROWS, MOST_BUNDLES = 129, 128
+# The gap between two blocks, and the room beyond the band on either side, as parts of a row and of the band's width.
+BLOCK_GAP, ROOM = 0.5, 0.125
+# The first shade outside the band, the last one, and how many half widths of the band beyond its middle that begins.
+OUTSIDE, FARTHEST, FAR = 4, 5, 1.5
+
+
+@dataclass(frozen=True)
+class Profile:
+    """One series at each of S sites: `ratios[quantity]` is `[3, S]`, 5 %, median and 95 % over `seeds` seeds."""
+
+    name: str
+    style: Style
+    labels: tuple[str, ...]
+    ratios: dict[Quantity, FloatArray]
+    seeds: int
+
+    @property
+    def sites(self) -> int:
+        """S."""
+        return len(self.labels)
+
+
+def profiles(table: pd.DataFrame) -> list[Profile]:
+    """Every series of a site table, in order of appearance.
+
+    Rows of several seeds at one site give linear quantiles over them. A table with one row per site may bring its own,
+    in `activation_ratio_q05`, `activation_ratio_q95` and the same of `adjoint`, beside the medians, and their `seeds`.
+    Rows without a site are refused cells.
+    """
+    return [_profile(name, rows[rows["site"].notna()], style) for name, rows, style in styled(table)]
+
+
+def _profile(name: str, rows: pd.DataFrame, style: Style) -> Profile:
+    by_site = rows.groupby(rows["site"].astype(int), sort=True)
+    labels = tuple(map(str, by_site["label"].first()))
+    told = int(rows["seeds"].max()) if "seeds" in rows and len(rows) else int(by_site.size().max() if len(rows) else 0)
+    return Profile(name, style, labels, {one: _levels(rows, f"{one}_ratio") for one in QUANTITIES}, told)
+
+
+def _levels(rows: pd.DataFrame, column: str) -> FloatArray:
+    """`[3, S]` quantiles of a column by site."""
+    own = [f"{column}_q05", column, f"{column}_q95"]
+    ordered = rows.sort_values("site", kind="stable")
+    if set(own) <= set(rows):
+        return ordered[own].to_numpy(dtype=float).T
+    values = ordered[column].to_numpy(dtype=float)
+    sites, counts = np.unique(ordered["site"].to_numpy(dtype=int), return_counts=True)
+    if len(values) == len(sites):
+        return np.tile(values, (3, 1))
+    with np.errstate(invalid="ignore"):
+        if len(set(counts.tolist())) == 1:
+            return np.quantile(values.reshape(len(sites), -1), LEVELS, axis=1)
+        return np.stack([np.quantile(one, LEVELS) for one in np.split(values, counts.cumsum()[:-1])], axis=1)
+
+
+def per_block(sites: int, blocks: int) -> int:
+    """Additions per block where all blocks have as many, else 1."""
+    each, rest = divmod(sites - 1, max(1, blocks))
+    return each if each and not rest else 1
+
+
+def bundles(sites: int, blocks: int) -> list[tuple[int, int]]:
+    """First and last site of every row: the input alone, then single sites or, of a deep model, whole blocks."""
+    each = per_block(sites, blocks)
+    step = 1 if sites <= MOST_ROWS else each * math.ceil((sites - 1) / each / MOST_BUNDLES)
+    return [(0, 0), *((first, min(first + step, sites) - 1) for first in range(1, sites, step))]
+
+
+def places(rows: Sequence[tuple[int, int]], each: int) -> list[tuple[float, float]]:
+    """Where every row begins and ends between 0, the input's end, and 1, with a gap before every block of `each`."""
+    alone = each > 1 and all(first == last for first, last in rows)
+    gaps = [BLOCK_GAP * (alone and first % each == 1) for first, _ in rows]
+    ends = np.cumsum([1.0 + gap for gap in gaps])
+    return [(float((end - 1) / ends[-1]), float(end / ends[-1])) for end in ends]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Widths from log10 ratios: `low` is width 0, `high` width 1."""
+
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, ratios: Iterable[FloatArray], band: Band) -> Scale:
+        """The scale that shows a band, 1 and all finite ratios; its ends go by half decades, so few changes move it."""
+        limits = [0.0, math.log10(band.lower), math.log10(band.upper)]
+        seen = np.concatenate([np.ravel(one) for one in ratios] or [np.empty(0)])
+        inner = np.log10(seen[np.isfinite(seen) & (seen > 0)])
+        room = max(0.25, ROOM * (max(limits) - min(limits)))
+        low, high = min(limits) - room, max(limits) + room
+        if inner.size:
+            low = min(low, math.floor(2 * inner.min()) / 2)
+            high = max(high, math.ceil(2 * inner.max()) / 2)
+        return cls(low, high)
+
+    def __call__(self, ratios: FloatArray) -> FloatArray:
+        """Widths: 0 for a ratio of 0, 1 for an infinite one, NaN for an undefined one."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            widths = (np.log10(ratios) - self.low) / (self.high - self.low)
+        return np.clip(widths, 0.0, 1.0)
+
+
+def margins(ratios: FloatArray, band: Band) -> FloatArray:
+    """The lesser of log2(r / lower) and log2(upper / r), negative outside the band; -inf where undefined."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = np.minimum(np.log2(ratios / band.lower), np.log2(band.upper / ratios))
+    return np.where(np.isnan(found), -np.inf, found)
+
+
+def shades(ratios: FloatArray, band: Band) -> list[int]:
+    """A shade per ratio, negative below the middle of the band; outside by the band's own verdict."""
+    middle = (math.log10(band.lower) + math.log10(band.upper)) / 2
+    half = max((math.log10(band.upper) - math.log10(band.lower)) / 2, np.finfo(float).tiny)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        turned = np.nan_to_num(np.clip((np.log10(ratios) - middle) / half, -2 * FAR, 2 * FAR))
+    verdicts, size = band.judge(ratios), np.abs(turned)
+    inner = np.minimum(np.floor(size * OUTSIDE), OUTSIDE - 1) * np.sign(turned)
+    outer = np.where(size > FAR, FARTHEST, OUTSIDE) * np.where(verdicts == "below", -1, 1)
+    return [int(one) for one in np.where((verdicts == "within") | (verdicts == ""), inner, outer)]
+
+
+@dataclass(frozen=True)
+class Bars:
+    """One series and quantity in rows: the `site` that stands for each row and its `ratio`, and the row's spread.
+
+    The site that stands for a bundle is the one with the least margin; `low` and `high` are over its sites and seeds.
+    """
+
+    site: list[int]
+    ratio: FloatArray
+    low: FloatArray
+    high: FloatArray
+
+    @classmethod
+    def of(cls, profile: Profile, quantity: Quantity, rows: Sequence[tuple[int, int]], band: Band) -> Bars:
+        """The bars of the rows that the series reaches."""
+        below, median, above = profile.ratios[quantity]
+        margin = margins(median, band)
+        reached = [(first, min(last, len(median) - 1)) for first, last in rows if first < len(median)]
+        worst = [first + int(margin[first : last + 1].argmin()) for first, last in reached]
+        low = [np.min(np.minimum(below, median)[first : last + 1]) for first, last in reached]
+        high = [np.max(np.maximum(above, median)[first : last + 1]) for first, last in reached]
+        return cls(worst, median[worst], np.array(low), np.array(high))
