@@ -10,6 +10,7 @@ import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
 
+from ..decoder.tape import Tape
 from ..errors import (
     AuditError,
     DepthscopeError,
@@ -52,9 +53,7 @@ def audit(
         inputs = model_inputs(model, batch, seed)
         discovery = discover(guard, inputs, max_bytes=max_bytes)
         identity = prove(discovery)
-        readable = bool(discovery.states) and len(discovery.states) == len(discovery.sites) + 1
-        same_width = len({state.shape for state in discovery.states}) == 1
-        tape = tape_of(discovery) if readable and same_width else None
+        tape = readable_tape(discovery)
         observation, refusal = observed(discovery, tape)
         if identity.verdict != "proved":
             identity = _explained(identity, discovery)
@@ -89,6 +88,13 @@ def observe_module(model: nn.Module, batch: object = None, *, seed: int = 0) -> 
         cause = _nonfinite(result.discovery)
         raise ObservationError(cause) if cause else refusal
     return result.observation
+
+
+def readable_tape(discovery: Discovery) -> Tape | None:
+    """The tape of a chain whose every state was read and has one shape, None of any other."""
+    whole = bool(discovery.states) and len(discovery.states) == len(discovery.sites) + 1
+    same_width = len({state.shape for state in discovery.states}) == 1
+    return tape_of(discovery) if whole and same_width else None
 
 
 def _whole_module(model: object) -> nn.Module:

@@ -44,7 +44,7 @@ class GateCommand(click.Command):
 
 @click.command(name="audit", cls=GateCommand)
 @click.argument("model", type=opt.PATH)
-@click.option("--shrink", is_flag=True, help="Keep the depth and make the widths small.")
+@click.option("--shrink", is_flag=True, help="Keep the depth, make the widths small; health is a twin's.")
 @click.option("--seed", type=str, default="0", show_default=True, help="Seed of the initialization.")
 @click.option("--dtype", type=opt.DTYPE, default="float32", show_default=True, help="Floating type.")
 @click.option("--batch", "batch_file", type=opt.PATH, metavar="FILE.json", help="Rows with targets and validity.")

@@ -8,6 +8,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "observe": (
         "observe --blocks 32 --recipe gpt2 --seeds 0:32 --gate close",
         "observe --config config.json --recipe gpt2 --text 'Hello'",
+        "observe --config config.json --twin 256 --dtype float32",
         "observe --blocks 12 --save run --json",
     ),
     "trace": ("trace", "trace --json"),

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from .batch import Batch
 
 LEAST_HEAD_DIM = 16
+# A bound on the search alone: no twin for an answer at once has as many.
+MOST_HEADS = 4096
 LEAST_VOCABULARY = 1000
 LEAST_POSITIONS = 64
 
@@ -42,14 +44,19 @@ def reduced_twin(
     """
     true = config.true_config
     _check_width(true, width)
-    heads, kv_heads, head_dim = _heads(true, width)
+    inner = in_proportion(true.heads * true.head_width, width, true.width)
+    exact = true.heads * true.head_width == true.width
+    found = twin_heads(inner, true.heads, true.key_value_heads, true.head_width, exact=exact)
+    if found is None:
+        raise ConfigError(_no_head(true, width))
+    heads, kv_heads, head_dim = found
     twin = replace(
         true,
         width=width,
         heads=heads,
         kv_heads=kv_heads,
         head_dim=head_dim,
-        ff_width=max(1, _in_proportion(true.ff_width, true, width)),
+        ff_width=in_proportion(true.ff_width, width, true.width),
         vocabulary=_vocabulary(true, vocabulary),
         positions=true.positions if positions is None else min(true.positions, max(LEAST_POSITIONS, positions)),
     )
@@ -121,30 +128,40 @@ def _check_width(true: DecoderConfig, width: int) -> None:
         )
 
 
-def _heads(true: DecoderConfig, width: int) -> tuple[int, int, int]:
-    """(heads, kv_heads, head_dim) of a twin: the most heads with the true grouping, else the most heads."""
-    inner = _in_proportion(true.heads * true.head_width, true, width)
-    least, step = min(LEAST_HEAD_DIM, true.head_width), 1 if true.head_width % 2 else 2
-    possible = [
-        heads
-        for heads in range(1, min(true.heads, inner // least) + 1)
-        if inner % heads == 0 and inner // heads % step == 0
-    ]
+def _no_head(true: DecoderConfig, width: int) -> str:
+    least, kind = min(LEAST_HEAD_DIM, true.head_width), "a head_dim" if true.head_width % 2 else "an even head_dim"
+    enough = -(-least * true.width // (true.heads * true.head_width))
+    return (
+        f"A twin of width {width} has no head with {kind} of at least {least}; choose an even width of at least "
+        f"{enough}, such as a power of two."
+    )
+
+
+def twin_heads(inner: int, heads: int, kv_heads: int, head_dim: int, *, exact: bool) -> tuple[int, int, int] | None:
+    """(heads, kv_heads, head_dim) of a twin with `inner` features over all query heads; None where none are even.
+
+    `heads`, `kv_heads` and `head_dim` are the true ones. The most heads with their grouping, else the most heads.
+    Where the features over all heads need not be the width, not `exact`, the nearest number that can be shared is.
+    """
+    least, step = min(LEAST_HEAD_DIM, head_dim), 1 if head_dim % 2 else 2
+    possible: list[int] = []
+    for features in [inner] if exact else [inner, inner - 1, inner + 1]:
+        count = range(1, min(heads, features // least, MOST_HEADS) + 1)
+        possible = [n for n in count if features % n == 0 and features // n % step == 0]
+        if possible:
+            inner = features
+            break
     if not possible:
-        kind = "an even head_dim" if step == 2 else "a head_dim"
-        raise ConfigError(
-            f"A twin of width {width} has no head with {kind} of at least {least}; choose an even width of at least "
-            f"{-(-least * true.width // (true.heads * true.head_width))}, such as a power of two."
-        )
-    grouping = true.heads // true.key_value_heads
-    heads = max((heads for heads in possible if heads % grouping == 0), default=max(possible))
-    shared = max(group for group in range(1, min(grouping, heads) + 1) if heads % group == 0)
-    return heads, heads // shared, inner // heads
+        return None
+    grouping = heads // kv_heads
+    chosen = max((n for n in possible if n % grouping == 0), default=max(possible))
+    shared = max(group for group in range(1, min(grouping, chosen) + 1) if chosen % group == 0)
+    return chosen, chosen // shared, inner // chosen
 
 
-def _in_proportion(size: int, true: DecoderConfig, width: int) -> int:
-    """`size` at the twin's width, rounded to the nearest whole number in exact arithmetic."""
-    return (2 * size * width + true.width) // (2 * true.width)
+def in_proportion(size: int, width: int, true_width: int) -> int:
+    """`size` of a decoder of `true_width` at `width`, rounded to the nearest whole number, at least 1; exact."""
+    return max(1, (2 * size * width + true_width) // (2 * true_width))
 
 
 def _vocabulary(true: DecoderConfig, wanted: int | None) -> int:

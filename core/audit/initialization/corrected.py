@@ -20,6 +20,10 @@ from .resolution import Resolution
 from .sign_hash import SharedDraws, compare_digests, sign_hashes
 from .slices import slices_of
 
+OF_THE_WIDTH = (
+    "The rule sets the standard deviation by the width, and the model was judged at small widths; audit it at its own."
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Corrected:
@@ -58,17 +62,21 @@ def correct(result: AuditResult, found: Resolution) -> Corrected | None:
     """Observe the model as its rule would have it; None where nothing is to be multiplied.
 
     The weights are multiplied in place and put back to the bit. A pure multiplication keeps every sign, so the hashes
-    of the base draws must agree; that is checked, not assumed.
+    of the base draws must agree; that is checked, not assumed. Where health is a reduced twin's, so is this one's: a
+    relative factor is the same at every width, and a rule that sets the standard deviation by the width is refused.
     """
     factors = corrections(found)
     if not factors:
         return None
-    model, parameters = result.discovery.guard.model, result.discovery.names.parameters
+    if result.reduced is not None and found.rule is not None and found.rule.absolute:
+        return Corrected(observation=None, refusal=OF_THE_WIDTH, factors={}, draws=compare_digests({}, {}))
+    subject = result.measured
+    model, parameters = subject.guard.model, subject.names.parameters
     before = sign_hashes(parameters)
     with _multiplied(parameters, factors):
         draws = compare_digests(before, sign_hashes(parameters))
         with undisturbed(model) as guard:
-            again = discover(guard, result.discovery.inputs, max_bytes=DEFAULT_BYTES)
+            again = discover(guard, subject.inputs, max_bytes=DEFAULT_BYTES)
             observation, refusal = observed(again, tape_of(again) if again.states else None)
     return Corrected(
         observation=observation,

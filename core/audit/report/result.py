@@ -40,11 +40,20 @@ class ModelFacts:
 
 
 @dataclass(frozen=True)
+class ReducedHealth:
+    """A reduced twin of a model of the library: its flow, and what the document says of it."""
+
+    discovery: Discovery
+    document: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
 class AuditResult:
     """A discovered, proved and measured model.
 
     `tape` is None where no chain could be read; `observation` is None where it could not be measured, and
-    `health_refusal` says why. `discovery` holds the flow, for whoever looks further.
+    `health_refusal` says why. `discovery` holds the flow, for whoever looks further. `reduced` is what health was
+    measured on in place of a model made narrow, whose ratios are not those of the true widths.
     """
 
     facts: ModelFacts
@@ -53,6 +62,12 @@ class AuditResult:
     tape: Tape | None
     observation: Observation | None
     health_refusal: str | None
+    reduced: ReducedHealth | None = None
+
+    @property
+    def measured(self) -> Discovery:
+        """What health is measured on: the reduced twin where there is one, else the model."""
+        return self.discovery if self.reduced is None else self.reduced.discovery
 
     def document(
         self,
@@ -67,10 +82,10 @@ class AuditResult:
         if self.observation is not None:
             try:
                 health = arm_document(self.observation, 0, band)
-                health["loss_reduction"] = self.discovery.reduction
+                health["loss_reduction"] = self.measured.reduction
             except DepthscopeError as error:
                 refusal = str(error)
-        sites = self.discovery.sites
+        measured = self.measured
         writers, readers = matrices or (
             _matrix_rows(self.discovery, "writers"),
             _matrix_rows(self.discovery, "readers"),
@@ -80,12 +95,13 @@ class AuditResult:
             "version": __version__,
             "model": self._model(),
             "identity": _identity(self.identity),
-            "additions": [_addition(self.discovery, place, site) for place, site in enumerate(sites)],
+            "additions": [_addition(measured, place, site) for place, site in enumerate(measured.sites)],
             "writers": writers,
             "readers": readers,
             "conformance": conformance,
             "health": health,
             "health_refusal": refusal,
+            **({} if self.reduced is None else {"reduced_twin": dict(self.reduced.document)}),
             **twin,
         }
 

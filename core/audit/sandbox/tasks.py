@@ -29,11 +29,12 @@ from ..intake.loading import loaded_model
 from ..intake.shrink import small_settings
 from ..intake.target import called
 from ..intake.weight_files import CONFIG, screen_folder
-from ..report.result import ModelFacts
+from ..report.result import AuditResult, ModelFacts
 from ..request import checked_family
 from ..run import audit
 from ..trace.inputs import model_inputs, random_batch
 from .confine import confine
+from .health_twin import with_reduced_health
 
 SMALL = 2**20
 # Models up to here are run to find the setting with which they fail, for at most this many seconds or this share of
@@ -46,13 +47,17 @@ Task = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Target:
-    """A model to audit, what is known of it and of its source, its batch, and the trial of its settings."""
+    """A model to audit, what is known of it and of its source, its batch, and the trial of its settings.
+
+    `true` are its class and the settings of its true sizes where it was made narrow, None where it was not.
+    """
 
     model: nn.Module
     facts: ModelFacts
     batch: Any
     source: Rebuilder
     trial: Trial = NO_TRIAL
+    true: tuple[Any, Mapping[str, Any]] | None = None
 
 
 def run_task(
@@ -71,9 +76,17 @@ def run_task(
     target = own_target(task) if task["kind"] == "callable" else build_target(task, PROBING_SHARE * seconds)
     stage("stream")
     with target.trial.blaming():
-        result = audit(target.model, target.batch, facts=target.facts)
+        result = run_audit(target, task)
     stage("conformance")
     return judged_document(result, rule=task.get("rule", AUTO), sigma=task.get("sigma"), source=target.source)
+
+
+def run_audit(target: Target, task: Task) -> AuditResult:
+    """Discovery, proof and health of a target; a model made narrow has the health of a reduced twin."""
+    result = audit(target.model, target.batch, facts=target.facts)
+    if target.true is None:
+        return result
+    return with_reduced_health(result, *target.true, target.batch, task["seed"])
 
 
 def own_target(task: Task) -> Target:
@@ -99,7 +112,7 @@ def build_target(task: Task, seconds: float = MOST_PROBING) -> Target:
 
     Where the library refuses a setting or fails with it, up to `seconds` are spent on finding which.
     """
-    family, settings, others = _described(task)
+    family, settings, others = _described(task, shrink=task["shrink"])
     model_class = model_class_of(family)
     own = {} if task["kind"] == "family" else settings
     trial = Trial(own, (_builds(model_class), _runs(model_class, task)), min(seconds, MOST_PROBING))
@@ -119,17 +132,18 @@ def build_target(task: Task, seconds: float = MOST_PROBING) -> Target:
         shrunk=task["shrink"],
         notes=(*notes, *findings),
     )
-    return Target(model, facts, batch, replace(rebuilder_of(model), missing=tuple(missing)), trial)
+    true = (model_class, _described(task, shrink=False)[1]) if task["shrink"] and task["kind"] != "family" else None
+    return Target(model, facts, batch, replace(rebuilder_of(model), missing=tuple(missing)), trial, true)
 
 
-def _described(task: Task) -> tuple[str, dict[str, Any], list[str]]:
-    """The family of a task, the settings that its configuration declares, and the names of the others."""
+def _described(task: Task, *, shrink: bool) -> tuple[str, dict[str, Any], list[str]]:
+    """The family of a task, the settings that its configuration declares, made small or not, and other names."""
     if task["kind"] == "family":
         return task["family"], family_settings(task["family"], task["blocks"], task["width"]), []
     given = task["settings"] if task["kind"] == "config" else _folder_settings(task)
     family = screen_config(given, Budget(max_parameters=task["max_parameters"]), shrink=task["shrink"])
     checked_family(family)
-    return family, *_declared(family, given, shrink=task["shrink"])
+    return family, *_declared(family, given, shrink=shrink)
 
 
 def _model(task: Task, model_class: Any, config: Any) -> tuple[nn.Module, list[str], list[str], bool]:
