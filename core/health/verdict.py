@@ -90,7 +90,8 @@ class Verdict:
     `share_within`. `state` is inside where `share_within_by_2` >= 0.95, outside where `share_within` < 0.5, refused
     where every seed is, else close. `depth_state` is the same of the depth's ratios, None at one block.
 
-    `cause` is `input` where `state` is worse than `depth_state`; `depth` where it is not and `state` is not inside.
+    `cause` is `input` where `state` is worse than `depth_state`; `depth` where it is not, as at one block, and `state`
+    is not inside.
     `depth_factor` has the medians of each depth ratio's worst factor, `depth_ratio` those of A_last / A_b and
     G_b / G_last, `input_ratio` those of A_b / A_0 and G_0 / G_b. `growth` holds fitted exponents in the depth.
     """
