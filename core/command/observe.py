@@ -219,6 +219,7 @@ def _export(document: dict[str, Any], options: dict[str, Any], request: ObserveR
 def readable(document: dict[str, Any]) -> str:
     """The document for a terminal: the verdict on each arm, then both side by side as a table, six decimals."""
     from ..health.diagnosis import comparison, diagnose, diagnose_control
+    from ..tables.twin_words import twin_sentence
 
     config, arms = document["config"], (document["initialized"], document["same_base_unscaled_control"])
     limits = f"[{', '.join(map(exact_text, document['band']))}]"
@@ -228,7 +229,7 @@ def readable(document: dict[str, Any]) -> str:
         "",
         f"{config['blocks']} blocks, width {config['width']}, seed {document['seed']}, {document['dtype']}, "
         f"recipe {document['recipe']}{factor}, {document['parameters']:,} parameters",
-        *_twin_line(document.get("twin")),
+        *(opt.wrapped([twin_sentence(document["twin"])]) if "twin" in document else ()),
     ]
     for name, arm in zip((document["recipe"], "unscaled control"), arms, strict=True):
         inside = "every ratio within the band" if arm["within_band"] else "a ratio leaves the band"
@@ -241,16 +242,6 @@ def readable(document: dict[str, Any]) -> str:
         named = scaled or control
         lines.append(f"{named['site']:>4}  {named['label']:<28}{_pair(scaled)}   |{_pair(control)}")
     return "\n".join(lines)
-
-
-def _twin_line(twin: dict[str, Any] | None) -> list[str]:
-    if twin is None:
-        return []
-    true = twin["true"]
-    return [
-        f"twin of width {true['width']:,}, {true['heads']} heads, feed-forward width {true['ff_width']:,}, vocabulary "
-        f"{true['vocabulary']:,}: {true['parameters']:,} parameters"
-    ]
 
 
 def _pair(site: dict[str, Any] | None) -> str:

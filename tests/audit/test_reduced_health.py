@@ -149,8 +149,17 @@ def test_a_twin_that_cannot_be_built_is_no_health(monkeypatch: pytest.MonkeyPatc
     result = run_audit(build_target(wanted), wanted)
     assert result.observation is None
     assert result.health_refusal == (
-        "This model is too narrow for a reduced twin, or too large with every narrow width, so its health is not told."
+        "With every narrow width the model is too large to be run at once, so its health is not told."
     )
+
+
+def test_a_narrow_model_is_its_own_twin() -> None:
+    """Only its vocabulary shrinks; no law of the width is asked for."""
+    pytest.importorskip("transformers")
+    settings = {**SMALL, "hidden_size": 24, "intermediate_size": 40}
+    found = health_twin._reduced(model_class_of("llama"), settings, random_batch(500, 0), 0)
+    assert found.document["twin"]["width"] == 24
+    assert set(found.document["std_over_own_std"].values()) == {1.0}
 
 
 SEEDS = range(4)

@@ -233,7 +233,8 @@ class TestDocument:
         again = run_cli("observe", "--restore", tmp_path, "--json").document()
         assert again["twin"] == document["twin"]
         assert again["initialized"] == document["initialized"]
-        assert "twin of width 64, 2 heads" in run_cli("observe", *sizes, "--twin", 32).out
+        told = " ".join(run_cli("observe", *sizes, "--twin", 32).out.split())
+        assert "Observed on a reduced twin of width 32" in told
         refused = run_cli("observe", *sizes, "--twin", 9)
         assert (refused.status, refused.err.split(";")[0]) == (
             2, "A twin of width 9 has no head with an even head_dim of at least 16",

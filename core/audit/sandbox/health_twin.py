@@ -66,11 +66,11 @@ def _reduced(model_class: Any, settings: Mapping[str, Any], batch: Batch, seed: 
         config = _config(model_class, settings, current, width, blocks)
         return built_model(model_class, config, seed=seed, max_parameters=LARGEST)
 
-    probes = [built(width // 4, PROBE_BLOCKS), built(width // 2, PROBE_BLOCKS)]
-    laws = exponents(*probes)
-    multiplied = _embedding_exponent(probes, batch)
+    laws, multiplied, ratio = {}, 0.0, true_width(current) / width
+    if ratio != 1.0:
+        probes = [built(width // 4, PROBE_BLOCKS), built(width // 2, PROBE_BLOCKS)]
+        laws, multiplied = exponents(*probes), _embedding_exponent(probes, batch)
     twin = built(width)
-    ratio = true_width(current) / width
     factors = keep_products(twin, true_model, laws, width_ratio=ratio, embedded=multiplied)
     document = {
         "true": _sizes(true_width(current), current, true_model),
@@ -81,16 +81,15 @@ def _reduced(model_class: Any, settings: Mapping[str, Any], batch: Batch, seed: 
 
 
 def _width(model_class: Any, settings: Mapping[str, Any], current: Mapping[str, Any]) -> int:
-    """The suggested width, halved until the twin is small enough to be run at once."""
-    width = suggested_width(true_width(current), WIDEST)
-    while width >= NARROWEST and width % 8 == 0:
+    """The suggested width, the true one where that is narrow, halved until the twin is small enough to be run."""
+    true = true_width(current)
+    width = suggested_width(true, WIDEST)
+    while width == true or (width >= NARROWEST and width % 8 == 0):
         model = bare_model(model_class, _config(model_class, settings, current, width))
         if sum(parameter.numel() for parameter in model.parameters()) <= LARGEST:
             return width
         width //= 2
-    raise AuditError(
-        "This model is too narrow for a reduced twin, or too large with every narrow width, so its health is not told."
-    )
+    raise AuditError("With every narrow width the model is too large to be run at once, so its health is not told.")
 
 
 def _config(
