@@ -7,8 +7,7 @@ from ..cli import PROGRAM
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "observe": (
         "observe --blocks 64 --recipe gpt2 --gate",
-        "observe --config config.json --recipe gpt2 --text 'Hello'",
-        "observe --config config.json --twin 256 --dtype float32",
+        "observe --config config.json --twin 256 --text 'Hello'",
         "observe --blocks 12 --save run --json",
     ),
     "trace": ("trace", "trace --json"),
