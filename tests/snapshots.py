@@ -200,6 +200,8 @@ VERBS: dict[str, tuple[str, ...]] = {
     "observe-bfloat16": ("observe", "--dtype", "bfloat16", "--blocks", "4", "--learned-positions", "--json"),
     "observe-normal": ("observe", "--base-std", "0.02", "--truncate", "2", "--text", "depth", "--json"),
     "observe-save": ("observe", "--blocks", "2", "--save", "saved", "--json"),
+    "observe-seeds": ("observe", "--seeds", "0:6", "--growth", "--suggest", "--recipe", "gpt2", "--json"),
+    "observe-seeds-text": ("observe", "--blocks", "32", "--seeds", "0:6", "--recipe", "gpt2"),
     "observe-refused": ("observe", "--recipe", "nothing"),
     **{f"observe-{name}": ("observe", "--recipe", name, "--blocks", "4", "--json") for name in (
         "unscaled", "gpt2", "wang", "lns", "completep", "rezero", "fixup", "deepscalelm", "post-norm", "deepnorm",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-Verdict = Literal["below", "within", "above"]
+Place = Literal["below", "within", "above"]
 
 
 @dataclass(frozen=True)
@@ -41,15 +41,26 @@ class Band:
         sides = [values < self.lower, values <= self.upper, values > self.upper]
         return np.select(sides, ["below", "within", "above"], "")
 
+    def margin(self, ratios: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """The lesser of log2(ratio / lower) and log2(upper / ratio), in their shape; NaN where a ratio is NaN.
+
+        Dimensionless, in doublings: 0 at a limit, negative outside, 1 where the ratio could double or halve.
+        """
+        import numpy as np
+
+        values = np.asarray(ratios, dtype=np.float64)
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            return np.minimum(np.log2(values / self.lower), np.log2(self.upper / values))
+
 
 DEFAULT_BAND = Band()
 
 
-def classify(ratio: float, band: Band = DEFAULT_BAND) -> Verdict:
+def classify(ratio: float, band: Band = DEFAULT_BAND) -> Place:
     """Where a ratio stands; refuses one that is not finite."""
     if not abs(ratio) <= sys.float_info.max:
         raise ConfigError(f"The ratio {shown(ratio)} is not finite, so it has no place beside the band.")
-    return cast("Verdict", band.judge(ratio).item())
+    return cast("Place", band.judge(ratio).item())
 
 
 def parse_band(text: str) -> Band:

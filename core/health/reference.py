@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args
 
 from ..errors import ConfigError, shown
+from .sites import first_block_site
 
 Reference = Literal["input", "first block", "previous site"]
 REFERENCES: tuple[Reference, ...] = get_args(Reference)
-FIRST_BLOCK = "block.0."
 
 
 def relative_rms(arm: Mapping[str, Any], quantity: str, reference: Reference) -> list[float | None]:
@@ -28,7 +28,7 @@ def relative_rms(arm: Mapping[str, Any], quantity: str, reference: Reference) ->
     elif reference == "input":
         references = [values[0]] * len(values)
     elif reference == "first block":
-        first = max(index for index, site in enumerate(arm["sites"]) if site["label"].startswith(FIRST_BLOCK))
+        first = first_block_site([site["label"] for site in arm["sites"]])
         references = [values[first]] * len(values)
     else:
         raise ConfigError(f"The reference {shown(reference)} is not one of {', '.join(REFERENCES)}.")

@@ -15,6 +15,15 @@ from .columns import OBSERVED, REFUSED, SITE_TYPES
 Columns = dict[str, list[Any]]
 
 
+def first_block_site(labels: Sequence[str]) -> int:
+    """Index of the last site of the first block; 0 where nothing is added to the input.
+
+    A label is `block.{b}.` and a word. A model's own numbers need not begin at 0.
+    """
+    block = labels[1].rsplit(".", 1)[0] if len(labels) > 1 else ""
+    return max((index for index, label in enumerate(labels) if label.rsplit(".", 1)[0] == block), default=0)
+
+
 def site_ratios(activation: FloatArray, adjoint: FloatArray) -> tuple[FloatArray, FloatArray]:
     """A_s / A_0 and G_s / G_last of RMS `[n, S]`, dimensionless."""
     with np.errstate(all="ignore"):

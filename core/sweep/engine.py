@@ -13,6 +13,7 @@ from ..decoder.base_draw import BaseDraw
 from ..decoder.splitmix64 import FloatArray
 from ..errors import ObservationError, SweepError
 from ..health.arms import Arm, checked_device, observe_arms
+from ..health.seeds import rows_of
 from ..recipes.catalogue import recipe
 from .canonical import engine_version
 from .plan import Chunk
@@ -96,14 +97,5 @@ def _check_process(chunk: Chunk) -> None:
 
 
 def _scalars(arm: Arm, seeds: int) -> tuple[FloatArray, dict[int, str]]:
-    observation = arm.observation
-    members = [arm.member(seed) for seed in range(seeds)]
-    values = np.concatenate(
-        [observation.loss_nats[:, None], observation.activation_rms, observation.adjoint_rms], axis=1
-    )[members]
-    reasons = {}
-    for seed in np.flatnonzero(~observation.sound[members]).tolist():
-        refusal = observation.refusal(members[seed])
-        assert refusal is not None
-        reasons[seed] = str(refusal)
-    return values, reasons
+    rows = rows_of(arm, seeds)
+    return np.concatenate([rows.loss[:, None], rows.activation, rows.adjoint], axis=1), rows.reasons

@@ -10,19 +10,15 @@ from ..decoder.base_draw import Distribution
 from ..decoder.batch import Batch
 from ..decoder.config import DecoderConfig
 from ..errors import DepthscopeError, SweepError
-from ..health.estimate import check_run
+from ..health.chunks import pass_bytes, seed_chunks, seeds_per_chunk
+from ..health.estimate import check_run, draw_seconds
 from ..health.pace import machine_pace
 from ..health.passes import passes
 from ..health.request import ObserveRequest
 from ..recipes.catalogue import recipe
 from .canonical import engine_version
-from .cost import call_seconds, draw_seconds, member_seconds, pass_bytes, pass_seconds
+from .cost import pass_seconds
 from .grid import Setting, SweepGrid
-
-MAX_MEMBERS = 1024
-# On the reference machine, so that a grid is cut in the same places on every machine.
-CHUNK_SECONDS = 0.2
-CHUNK_BYTES = 2**29
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -113,11 +109,14 @@ class SweepPlan:
             return
         found.sort(key=lambda one: -grid.settings[one[0]].config.blocks)
         deepest = grid.settings[found[0][0]].config.blocks
-        step = min(_seeds_per_chunk(grid.settings[index], len(names)) for index, names in found)
-        ordered = sorted(grid.seeds)
-        for start in range(0, len(ordered), step):
-            seeds = tuple(ordered[start : start + step])
+        step = min(self._seeds_per_chunk(index, len(names)) for index, names in found)
+        for part in seed_chunks(sorted(grid.seeds), step):
+            seeds = tuple(part)
             yield ChunkGroup(tuple(self._chunk(index, names, seeds, deepest) for index, names in found))
+
+    def _seeds_per_chunk(self, index: int, arms: int) -> int:
+        setting = self.grid.settings[index]
+        return seeds_per_chunk(setting.config, setting.batch, setting.dtype, arms)
 
     def _passes(self, index: int) -> list[tuple[str, ...]]:
         """The recipes of every pass of a setting, of those that run."""
@@ -155,19 +154,3 @@ def _refusal(grid: SweepGrid, setting: Setting, name: str) -> DepthscopeError | 
     except DepthscopeError as error:
         return error
     return None
-
-
-def _seeds_per_chunk(setting: Setting, arms: int) -> int:
-    """The largest power of two whose pass keeps to the limits of members, time and memory; at least one seed."""
-    seeds = 1
-    while 2 * seeds * arms <= MAX_MEMBERS and _fits(setting, 2 * seeds, arms):
-        seeds *= 2
-    return seeds
-
-
-def _fits(setting: Setting, seeds: int, arms: int) -> bool:
-    config, batch, dtype = setting.config, setting.batch, setting.dtype
-    seconds = seeds * arms * member_seconds(config, batch, dtype) + draw_seconds(config, seeds)
-    # Where calls cost more than that, a pass with few members would waste most of its time on them.
-    allowed = max(CHUNK_SECONDS, call_seconds(config))
-    return seconds <= allowed and pass_bytes(config, batch, dtype, seeds, arms) <= CHUNK_BYTES

@@ -9,6 +9,8 @@ import pandas as pd
 
 from ..health.columns import WITHOUT_LARGEST
 from ..health.diagnosis import comparison, diagnose
+from ..health.verdict import Verdict
+from ..health.verdict_words import verdict_sentences
 from ..lab.view import plural
 
 # Past this factor between a site's RMS and that of all tokens but the largest, one token speaks for the site.
@@ -16,9 +18,14 @@ OUTSIZED = 2.0
 
 
 def observe_paragraphs(document: Mapping[str, Any]) -> list[str]:
-    """What was observed, the verdict, the comparison with the control and the loss reduction, each a paragraph."""
+    """What was observed, the verdict, the comparison with the control and the loss reduction, each a paragraph.
+
+    Verdicts over seeds, where the document has them, come first.
+    """
     verdict = diagnose(document)
+    found = [Verdict.from_document(one) for one in document.get("verdicts", {}).values()]
     return [
+        *(" ".join(verdict_sentences(one)) for one in found),
         setting_sentence(document),
         " ".join([verdict.headline, *verdict.sentences]),
         comparison(document),

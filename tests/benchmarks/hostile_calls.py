@@ -61,7 +61,8 @@ PAIRS: tuple[tuple[str, ...], ...] = (
     ("sweep", "--out", "o", "--token-seed", "2"), ("sweep", "--out", "o", "--width", "4,8", "--heads", "1,2,4"),
     ("sweep", "--blocks", "1"), ("sweep", "--out", "o", "--store", "o"), ("compare", "a.json"), ("lab",),
     ("observe", "--csv", "o", "--html", "o"), ("observe", "--save", "o", "--csv", "o"),
-    ("plan", "--csv", "o", "--html", "o/x"),
+    ("plan", "--csv", "o", "--html", "o/x"), ("observe", "--seeds", "0:3", "--seed", "1"), ("observe", "--growth"),
+    ("observe", "--seeds", "0:3", "--save", "o"), ("observe", "--gate", "close"), ("observe", "--suggest"),
     ("lab", "--list", "chain"), ("compare", "-", "-"), ("init", "--fan-in", "3", "--fan-in", "4"), ("trace", "trace"),
 )  # fmt: skip
 TOP = ("", "--help", "-h", "--version", "--json", "-x", "--", "-", "observ", "OBSERVE", "observe ", "x" * 5000, "\n")

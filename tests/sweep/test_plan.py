@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from core.decoder.config import Budget, DecoderConfig
 from core.decoder.parameters import layout
 from core.errors import SweepError
+from core.health.chunks import MAX_MEMBERS
 from core.sweep.grid import SweepGrid
-from core.sweep.plan import MAX_MEMBERS, SweepPlan
+from core.sweep.plan import SweepPlan
 from core.sweep.run import SweepRun
 from core.sweep.store import Store
 from tests.sweep.support import TWO_ROWS, small_grid

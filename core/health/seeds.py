@@ -1,0 +1,225 @@
+"""Recipes over seeds: every site of every seed, observed in canonical passes, and the verdict on each arm.
+
+Only scalars are kept, and members of one pass at a time are held, so memory does not grow with the seeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from ..decoder.base_draw import BaseDraw
+from ..decoder.parameters import layout
+from ..decoder.progress import Told, silent
+from ..decoder.splitmix64 import FloatArray
+from ..errors import ConfigError, ObservationError
+from ..numerals import checked_seed
+from ..recipes.catalogue import CONTROL, recipe
+from ..recipes.recipe import Recipe
+from .arms import Arm, observe_arms
+from .band import Band
+from .chunks import arms_per_pass, seed_chunks, seeds_per_chunk
+from .estimate import check_run
+from .request import ObserveRequest
+from .sites import first_block_site, site_ratios
+from .verdict import Growth, Subject, Verdict, seed_margins, verdict_of
+
+
+@dataclass(frozen=True, eq=False)
+class SeedArm:
+    """One recipe over seeds: curves and verdict. Rows are seeds in the order given, columns sites (`labels`).
+
+    `activation_rms` and `adjoint_rms` are `[seeds, sites]` in units of the stream, `loss_nats` is `[seeds]`. `reasons`
+    holds the sentence of each refused seed, by its row, whose numbers say nothing.
+    """
+
+    recipe: Recipe
+    seeds: tuple[int, ...]
+    labels: list[str]
+    activation_rms: FloatArray
+    adjoint_rms: FloatArray
+    loss_nats: FloatArray
+    reasons: Mapping[int, str]
+    band: Band
+    subject: Subject
+    growth: Growth | None = None
+
+    @cached_property
+    def ratios(self) -> tuple[FloatArray, FloatArray]:
+        """A_s / A_0 and G_s / G_last, `[seeds, sites]` each, dimensionless; NaN in the rows of refused seeds."""
+        found = site_ratios(self.activation_rms, self.adjoint_rms)
+        for values in found:
+            values[self.refused] = np.nan
+        return found
+
+    @property
+    def activation_ratio(self) -> FloatArray:
+        """A_s / A_0, `[seeds, sites]`."""
+        return self.ratios[0]
+
+    @property
+    def adjoint_ratio(self) -> FloatArray:
+        """G_s / G_last, `[seeds, sites]`."""
+        return self.ratios[1]
+
+    @cached_property
+    def refused(self) -> npt.NDArray[np.bool_]:
+        """Which seeds have no finite ratios, `[seeds]`."""
+        out = np.zeros(len(self.seeds), dtype=np.bool_)
+        out[list(self.reasons)] = True
+        return out
+
+    @property
+    def first_block(self) -> int:
+        """Index of the last site of the first block, from which on the depth alone is told."""
+        return first_block_site(self.labels)
+
+    @cached_property
+    def margins(self) -> FloatArray:
+        """The margin of each seed, `[seeds]`, in doublings; minus infinity where it is refused."""
+        return np.where(self.refused, -np.inf, seed_margins(self.ratios, self.band))
+
+    @property
+    def median_loss(self) -> float:
+        """Over the seeds not refused, in nats; NaN where every seed is."""
+        return float(np.median(self.loss_nats[~self.refused])) if not self.refused.all() else float("nan")
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        """The verdict on this arm over all its seeds."""
+        return verdict_of(
+            *self.ratios,
+            self.first_block,
+            refused=self.refused,
+            band=self.band,
+            growth=self.growth,
+            subject=self.subject,
+        )
+
+    def ribbon(self, quantity: str, levels: Sequence[float] = (0.05, 0.5, 0.95)) -> FloatArray:
+        """Quantiles over the seeds not refused of the ratios of `quantity` (activation or adjoint).
+
+        `[len(levels), sites]`; NaN throughout where every seed is refused.
+        """
+        values = getattr(self, f"{quantity}_ratio")[~self.refused]
+        if not len(values):
+            return np.full((len(levels), len(self.labels)), np.nan)
+        return np.asarray(np.quantile(values, list(levels), axis=0))
+
+
+@dataclass(frozen=True)
+class SeedRows:
+    """One arm of one pass: activation and adjoint RMS `[seeds, sites]`, loss `[seeds]`, and reasons by row."""
+
+    activation: FloatArray
+    adjoint: FloatArray
+    loss: FloatArray
+    reasons: dict[int, str]
+
+
+def rows_of(arm: Arm, seeds: int) -> SeedRows:
+    """The scalars of an arm's `seeds` seeds, in their order; numbers of a refused seed say nothing."""
+    observation, members = arm.observation, [arm.member(seed) for seed in range(seeds)]
+    reasons = {
+        row: str(observation.refusal(members[row])) for row in np.flatnonzero(~observation.sound[members]).tolist()
+    }
+    return SeedRows(
+        observation.activation_rms[members], observation.adjoint_rms[members], observation.loss_nats[members], reasons
+    )
+
+
+def observe_seeds(
+    request: ObserveRequest,
+    seeds: Sequence[int],
+    recipes: Sequence[str] | None = None,
+    *,
+    told: Told = silent,
+) -> list[SeedArm]:
+    """Observe `recipes` on every one of `seeds` (in place of the request's own), in their order, on shared base draws.
+
+    Without `recipes`: the request's own and the unscaled control. `told` hears of every finished seed. A seed without
+    finite ratios is refused by itself, with its reason. Raises the refusals of the request, of a recipe that does not
+    run on its decoder, of no seed and of a seed that stands twice.
+    """
+    asked = [recipe(name) for name in recipes or (request.recipe, CONTROL)]
+    # The control is computed once where it is also the recipe.
+    chosen = list({known.name: known for known in asked}.values())
+    numbers = _checked_seeds(seeds)
+    check_run(request)
+    graphs = [known.graph(request.config) for known in chosen]
+    together = arms_per_pass(request.config, request.batch, request.dtype, len(chosen))
+    groups = [chosen[start : start + together] for start in range(0, len(chosen), together)]
+    each = seeds_per_chunk(request.config, request.batch, request.dtype, min(together, len(chosen)))
+    parts: list[list[SeedRows]] = []
+    done = 0
+    for chunk in seed_chunks(numbers, each):
+        draw = BaseDraw(request.config, chunk, request.distribution)
+        parts.append([part for group in groups for part in _observed(request, draw, group)])
+        done += len(chunk)
+        told("seeds", done, len(numbers))
+    arms = {
+        known.name: _arm(request, numbers, known, graph.site_labels(), [part[index] for part in parts])
+        for index, (known, graph) in enumerate(zip(chosen, graphs, strict=True))
+    }
+    return [arms[known.name] for known in asked]
+
+
+def _checked_seeds(seeds: Sequence[int]) -> tuple[int, ...]:
+    numbers = tuple(checked_seed(seed) for seed in seeds)
+    if not numbers:
+        raise ConfigError("A verdict needs at least one seed.")
+    if len(set(numbers)) != len(numbers):
+        raise ConfigError("A seed stands twice among the seeds of a verdict; give each once.")
+    return numbers
+
+
+def _observed(request: ObserveRequest, draw: BaseDraw, recipes: Sequence[Recipe]) -> list[SeedRows]:
+    seeds = draw.seeds
+    try:
+        arms = observe_arms(
+            draw, recipes, request.batch, dtype=request.dtype, device=request.device, contributions=False
+        )
+    except ObservationError as refusal:
+        # What makes a tape unusable lies in the graph that all members share.
+        return [_nothing(request, len(seeds), known, str(refusal)) for known in recipes]
+    return [rows_of(arm, len(seeds)) for arm in arms]
+
+
+def _nothing(request: ObserveRequest, seeds: int, known: Recipe, reason: str) -> SeedRows:
+    empty = np.full((seeds, len(known.graph(request.config).site_labels())), np.nan)
+    return SeedRows(empty, empty, np.full(seeds, np.nan), dict.fromkeys(range(seeds), reason))
+
+
+def _arm(
+    request: ObserveRequest, seeds: tuple[int, ...], known: Recipe, labels: list[str], parts: Sequence[SeedRows]
+) -> SeedArm:
+    starts = np.cumsum([0, *(len(part.loss) for part in parts)]).tolist()
+    return SeedArm(
+        recipe=known,
+        seeds=seeds,
+        labels=labels,
+        activation_rms=np.concatenate([part.activation for part in parts]),
+        adjoint_rms=np.concatenate([part.adjoint for part in parts]),
+        loss_nats=np.concatenate([part.loss for part in parts]),
+        reasons={
+            start + row: reason
+            for start, part in zip(starts, parts, strict=False)
+            for row, reason in part.reasons.items()
+        },
+        band=request.band,
+        subject=_subject(request, known),
+    )
+
+
+def _subject(request: ObserveRequest, known: Recipe) -> Subject:
+    embedding = layout(request.config).stem[0]
+    base = request.distribution.base_std(embedding)
+    return Subject(
+        name=known.name,
+        blocks=request.config.blocks,
+        embedding_std=base * known.coefficient(embedding, 0, request.config, base),
+    )
