@@ -54,7 +54,11 @@ def _box(document: Mapping[str, Any]) -> str:
     headline = document["headline"]
     if document["model"]["trained"] and not headline["off"]:
         return "note"
-    return MATTER_BOXES[headline["matters"]] if headline["off"] else STATE_BOXES.get(headline["state"], "note")
+    if headline["off"]:
+        return MATTER_BOXES[headline["matters"]]
+    # An input that is small beside the first block is no fault of the depth.
+    by_input = headline["as_it_is"] is not None and headline["as_it_is"]["verdict"]["cause"] == "input"
+    return "careful" if by_input else STATE_BOXES.get(headline["state"], "note")
 
 
 def _repairs(repairs: Sequence[Mapping[str, str]]) -> None:
