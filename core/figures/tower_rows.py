@@ -73,7 +73,8 @@ def _levels(rows: pd.DataFrame, column: str) -> FloatArray:
         return np.tile(values, (3, 1))
     with np.errstate(invalid="ignore"):
         if len(set(counts.tolist())) == 1:
-            return np.quantile(values.reshape(len(sites), -1), LEVELS, axis=1)
+            found: FloatArray = np.quantile(values.reshape(len(sites), -1), LEVELS, axis=1)
+            return found
         return np.stack([np.quantile(one, LEVELS) for one in np.split(values, counts.cumsum()[:-1])], axis=1)
 
 
