@@ -201,7 +201,7 @@ class Tower:
     def _references(self, theme: Theme) -> list[dict[str, Any]]:
         colors = PALETTES[theme]
         low, high, one = (GUTTER + self.width(ratio) for ratio in (self.band.lower, self.band.upper, 1.0))
-        tall = {"yref": "paper", "y0": 0, "y1": 1, "layer": "below"}
+        tall = {"yref": "y", "y0": 0, "y1": 1, "layer": "below"}
         found: list[dict[str, Any]] = []
         for sign in (-1, 1):
             strip = {
