@@ -73,8 +73,8 @@ def _levels(rows: pd.DataFrame, column: str) -> FloatArray:
         return np.tile(values, (3, 1))
     with np.errstate(invalid="ignore"):
         if len(set(counts.tolist())) == 1:
-            by_site: FloatArray = np.quantile(values.reshape(len(sites), -1), LEVELS, axis=1)
-            return by_site
+            found: FloatArray = np.quantile(values.reshape(len(sites), -1), LEVELS, axis=1)
+            return found
         return np.stack([np.quantile(one, LEVELS) for one in np.split(values, counts.cumsum()[:-1])], axis=1)
 
 
