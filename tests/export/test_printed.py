@@ -91,7 +91,8 @@ def assert_same_points(figure: go.Figure, page: Figure) -> None:
             continue
         lines = {str(one.get_gid()).rpartition("-")[2]: one for one in own if isinstance(one, Line2D)}
         if trace.fill == "toself":
-            assert [tuple(corner) for one in own_of(own, Polygon) for corner in one.get_xy()[:-1]] == points
+            outline = points if points[:1] == points[-1:] else [*points, points[0]]
+            assert [tuple(corner) for one in own_of(own, Polygon) for corner in one.get_xy()] == outline
         elif "lines" in trace.mode and trace.line.shape == "hvh":
             path = list(zip(*lines["line"].get_data(), strict=True))
             assert {y for _, y in path} == {y for _, y in points}
