@@ -124,7 +124,7 @@ def _parsed(document: JsonValue, budget: Budget) -> Stored:
         dtype = fields["dtype"]
         if dtype not in HEADER_DTYPES:
             raise StorageError(f"{RECORD} names an unknown dtype; it may be {', '.join(HEADER_DTYPES)}.")
-        config = DecoderConfig(**{name: fields["config"][name] for name in DecoderConfig().document()})
+        config = DecoderConfig.from_document(fields["config"])
         budget.check(config, layout(config).parameters)
         chosen = recipe(fields["recipe"])
         record = ConstructionRecord(

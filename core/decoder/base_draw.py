@@ -19,7 +19,7 @@ import numpy as np
 from ..errors import ConfigError
 from ..numerals import checked_seed, exact_text
 from .config import DecoderConfig
-from .parameters import Layout, ParameterSpec, layout
+from .parameters import EMBEDDINGS, Layout, ParameterSpec, layout
 from .splitmix64 import FloatArray, advanced, scaled_units
 from .xavier import uniform_from_units, xavier_scale
 
@@ -62,14 +62,17 @@ class Distribution:
         return f"{law}{cut}{embedding}-splitmix64"
 
     def normal_std(self, spec: ParameterSpec) -> float | None:
-        """Standard deviation of the normal that one matrix is drawn from, None where it is Xavier's uniform."""
-        is_embedding = spec.role in ("token_embedding", "position_embedding")
-        return self.embedding_std if is_embedding and self.embedding_std is not None else self.std
+        """Standard deviation of the normal that one matrix is drawn from, None where it is Xavier's uniform.
+
+        The law is read at the true shape, and a reduced twin's gain follows.
+        """
+        std = self.embedding_std if spec.role in EMBEDDINGS and self.embedding_std is not None else self.std
+        return None if std is None else std * spec.twin_gain
 
     def base_std(self, spec: ParameterSpec) -> float:
         """Standard deviation of the parent law for one matrix, in weight units."""
         std = self.normal_std(spec)
-        return _xavier_std(spec.shape[0], spec.shape[1]) if std is None else std
+        return _xavier_std(*spec.true_shape) * spec.twin_gain if std is None else std
 
     def finisher(self, specs: Sequence[ParameterSpec], repeats: int = 1) -> Callable[[FloatArray, slice], None]:
         """What turns units of the consecutive draws of `specs`, repeated, into weights, a tile of columns at a time."""
@@ -108,7 +111,9 @@ class Distribution:
 
     def _law(self, spec: ParameterSpec) -> tuple[bool, float]:
         std = self.normal_std(spec)
-        return (False, xavier_scale(spec.shape[0], spec.shape[1]).uniform_limit) if std is None else (True, std)
+        if std is not None:
+            return True, std
+        return False, xavier_scale(*spec.true_shape).uniform_limit * spec.twin_gain
 
     def _normal(self, units: FloatArray, std: float) -> None:
         import torch  # the inverse normal comes with torch; the exact stream itself needs no torch

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
 from ..errors import BudgetError, ConfigError, Remedy, shown
@@ -23,12 +24,25 @@ LARGEST_SIZE = 2**53
 
 
 @dataclass(frozen=True, kw_only=True)
+class TrueSizes:
+    """Sizes of the decoder that a reduced twin stands for; depth, graph and multipliers are the twin's too."""
+
+    width: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    ff_width: int
+    vocabulary: int
+    positions: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class DecoderConfig:
     """A valid decoder-only architecture; an object of this class is valid by construction.
 
     `blocks` counts complete blocks L, each with an attention and a feed-forward addition. `head_dim` is
     `width / heads` unless given. The defaults are the chapter's narrow eight-block fixture. `rms_epsilon` stands
-    inside the root of every norm. Raises `ConfigError`.
+    inside the root of every norm. `true_sizes` are set by `reduced_twin` alone. Raises `ConfigError`.
     """
 
     blocks: int = 8
@@ -46,6 +60,7 @@ class DecoderConfig:
     position_encoding: PositionFamily = "rope"
     tied: bool = True
     bias: bool = False
+    true_sizes: TrueSizes | None = None
 
     def __post_init__(self) -> None:
         if self.kv_heads is None:
@@ -99,9 +114,22 @@ class DecoderConfig:
         """Residual additions 2L of the sequential topology."""
         return 2 * self.blocks
 
+    @property
+    def true_config(self) -> DecoderConfig:
+        """The decoder that a reduced twin stands for; any other decoder stands for itself."""
+        return self if self.true_sizes is None else replace(self, true_sizes=None, **asdict(self.true_sizes))
+
     def document(self) -> dict[str, Any]:
-        """Plain mapping of every field, in declaration order, for JSON."""
-        return asdict(self)
+        """Plain mapping of every field, in declaration order, for JSON; `true_sizes` of a reduced twin alone."""
+        fields = asdict(self)
+        return fields if self.true_sizes else {name: value for name, value in fields.items() if name != "true_sizes"}
+
+    @classmethod
+    def from_document(cls, fields: Mapping[str, Any]) -> DecoderConfig:
+        """The config that `document` wrote; raises `ConfigError`, or `KeyError` or `TypeError` where it is not one."""
+        sizes = fields.get("true_sizes")
+        names = cls().document()
+        return cls(**{name: fields[name] for name in names}, true_sizes=None if sizes is None else TrueSizes(**sizes))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -120,11 +120,13 @@ class Topology:
         return _built(self, config)
 
     def _graph(self, config: DecoderConfig) -> Graph:
+        # A reduced twin keeps the multipliers of the decoder that it stands for.
+        width = config.true_config.width
         return Graph(
             blocks=tuple(self._additions(block, config) for block in range(config.blocks)),
             final_norm=_norm(self.final_norm, config, "final_norm"),
-            embedding_factor=math.sqrt(config.width) if self.embedding_scaled else 1.0,
-            logit_factor=1.0 if self.logit_numerator is None else self.logit_numerator / config.width,
+            embedding_factor=math.sqrt(width) if self.embedding_scaled else 1.0,
+            logit_factor=1.0 if self.logit_numerator is None else self.logit_numerator / width,
         )
 
     def _additions(self, block: int, config: DecoderConfig) -> tuple[Addition, ...]:
@@ -159,12 +161,22 @@ class Topology:
             # A second norm on the same branch owns no stored gain: gains start at one wherever a recipe says norm.
             norm_out=_norm(norm_out, config, None),
             coefficient=self.branch(block, config.blocks) if self.branch else 1.0,
-            score_factor=config.head_width**self.score_exponent if attention else 1.0,
+            score_factor=self._score_factor(config) if attention else 1.0,
             score_sum=self.score_sum and attention,
             query_key_norm=Norm("unit") if self.query_key_unit and attention else None,
+            # Of unit vectors the gate has an RMS of 1 / sqrt(width), in a reduced twin too, which this makes 1.
             gate_factor=math.sqrt(config.width) if self.gate_scaled and not attention else 1.0,
             hidden_norm=_norm("norm", config, None) if self.hidden_norm and not attention else None,
         )
+
+    def _score_factor(self, config: DecoderConfig) -> float:
+        """head_dim^exponent; in a reduced twin times what keeps the scores' RMS.
+
+        A product of `head_dim` independent pairs has an RMS that grows with its root, one of unit vectors falls so.
+        """
+        factor = math.pow(config.true_config.head_width, self.score_exponent)
+        ratio = math.sqrt(config.true_config.head_width / config.head_width)
+        return factor / ratio if self.query_key_unit else factor * ratio
 
 
 PRE_NORM = Topology()

@@ -6,6 +6,7 @@ head reads the token embedding and has no parameter. A matrix is stored `[fan_in
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -19,6 +20,7 @@ Role = Literal[
 ]  # fmt: skip
 Fill = Literal["drawn", "ones", "zeros"]
 
+EMBEDDINGS: tuple[Role, ...] = ("token_embedding", "position_embedding")
 WRITERS: tuple[Role, ...] = ("output", "down")
 BLOCK_MATRICES: tuple[Role, ...] = ("query", "key", "value", "output", "gate", "up", "down")
 
@@ -28,7 +30,8 @@ class ParameterSpec:
     """One parameter: `name`, `shape`, `role`, its `block` (None outside blocks) and how it is filled.
 
     `key` is the name inside its block. `offset` counts the draws that precede it on the decoder's stream; inside
-    `block_template` the name still holds `{b}` and the offset counts from the start of the block.
+    `block_template` the name still holds `{b}` and the offset counts from the start of the block. `twin_of` is the
+    shape in the decoder that a reduced twin stands for.
     """
 
     name: str
@@ -37,6 +40,23 @@ class ParameterSpec:
     block: int | None = None
     fill: Fill = "drawn"
     offset: int = 0
+    twin_of: tuple[int, ...] | None = None
+
+    @property
+    def true_shape(self) -> tuple[int, ...]:
+        """The shape that laws are read at."""
+        return self.shape if self.twin_of is None else self.twin_of
+
+    @cached_property
+    def twin_gain(self) -> float:
+        """Standard deviation here over that at the true shape, 1 outside reduced twins.
+
+        sqrt(true fan_in / fan_in) for a matrix, so that sigma * sqrt(fan_in), and with it the scale of what the matrix
+        gives, is that of the true one. 1 for embeddings, which keep their RMS.
+        """
+        if self.role in EMBEDDINGS:
+            return 1.0
+        return math.sqrt(self.true_shape[0] / self.shape[0])
 
     @cached_property
     def key(self) -> str:
@@ -125,6 +145,12 @@ def layout(config: DecoderConfig) -> Layout:
     if not config.tied:
         tail.append(_matrix("head.weight", config.width, config.vocabulary, "head"))
     template = _block_template(config)
+    if config.true_sizes is not None:
+        true = layout(config.true_config)
+        stem, template, tail = (
+            [replace(spec, twin_of=other.shape) for spec, other in zip(own, others, strict=True)]
+            for own, others in ((stem, true.stem), (template, true.block_template), (tail, true.tail))
+        )
     stem_draws = sum(spec.draws for spec in stem)
     block_draws = sum(spec.draws for spec in template)
     return Layout(

@@ -17,6 +17,7 @@ from ..decoder.parameters import layout
 from ..decoder.progress import Told, silent
 from ..decoder.splitmix64 import SplitMix64
 from ..decoder.tape import recording
+from ..decoder.twin import twin_document
 from ..decoder.weights import StoredWeights
 from ..recipes.catalogue import CONTROL, recipe
 from .arms import checked_device, observe_arms, torch_dtype
@@ -103,11 +104,12 @@ def _observe_stored(
 
 
 def _document(record: ConstructionRecord, dtype: str, arms: list[Document], band: Band) -> dict[str, Any]:
-    sizes = layout(record.config)
+    sizes, twin = layout(record.config), twin_document(record.config)
     return {
         "schema": SCHEMA,
         "version": __version__,
         "config": record.config.document(),
+        **({} if twin is None else {"twin": twin}),
         "seed": str(record.initial_rng_state),
         "dtype": dtype,
         "recipe": record.recipe,

@@ -99,12 +99,16 @@ class Recipe:
         return None
 
     def coefficient(self, spec: ParameterSpec, block: int, config: DecoderConfig, base_std: float) -> float:
-        """The coefficient on one parameter; exactly 1 where no law applies. `base_std` is the draw's own."""
+        """The coefficient on one parameter; exactly 1 where no law applies. `base_std` is the draw's own.
+
+        A reduced twin has the coefficient of the decoder that it stands for.
+        """
         law = self.laws.get(spec.role)
         if law is None:
             return 1.0
-        fan_in, fan_out = spec.shape[0], spec.shape[-1]
-        return law.coefficient(Matrix(block, config.blocks, fan_in, fan_out, config.width, base_std))
+        fan_in, fan_out = spec.true_shape[0], spec.true_shape[-1]
+        true_std, width = base_std / spec.twin_gain, config.true_config.width
+        return law.coefficient(Matrix(block, config.blocks, fan_in, fan_out, width, true_std))
 
     @property
     def changes_graph(self) -> bool:

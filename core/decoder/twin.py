@@ -1,0 +1,140 @@
+"""The reduced twin: a narrower decoder whose ratios are those of a wide one, for an answer at once.
+
+A residual branch reads a normalized state, so that what it adds depends on a matrix by sigma * sqrt(fan_in) alone. A
+narrower decoder with that product kept, and with the embeddings' RMS kept, has the same RMS at every site up to
+fluctuations of order 1 / sqrt(width). With sigma itself kept it would be another model: at a fourth of the width every
+matrix gives half as much.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from typing import Any
+
+from ..errors import ConfigError, shown
+from .config import SIZE_FIELDS, DecoderConfig, TrueSizes
+from .parameters import layout
+
+LEAST_HEAD_DIM = 16
+LEAST_VOCABULARY = 1000
+LEAST_POSITIONS = 64
+
+
+def reduced_twin(
+    config: DecoderConfig, width: int, *, vocabulary: int | None = None, positions: int | None = None
+) -> DecoderConfig:
+    """The twin of `config` at `width`; give it the same base draw (`Distribution`), seeds, recipe and rows.
+
+    The result carries `true_sizes`, and every law of draw, recipe and graph is read at them: each matrix has
+    sigma * sqrt(fan_in) of the true one, embeddings have the true RMS, multipliers and recipe coefficients are the true
+    ones. `blocks`, norms, positions' kind, tying and biases stay. `ff_width` keeps its ratio to the width, rounded.
+    As many heads stay as leave an even head_dim of at least 16 (or the true one, where that is smaller), and
+    heads / kv_heads stays where it divides them.
+
+    `vocabulary` may shrink the vocabulary to 1,000 or more, `positions` (of the longest row) the capacity, of which at
+    least 64 stay; None keeps them, as does a number that is not smaller. A twin of a twin is one of the true decoder;
+    at the true sizes it is `config` itself. Source of the law: independent weights of variance sigma^2 give a sum of
+    fan_in terms the variance fan_in * sigma^2 times the inputs' mean square. Raises `ConfigError`.
+    """
+    true = config.true_config
+    _check_width(true, width)
+    heads, kv_heads, head_dim = _heads(true, width)
+    twin = replace(
+        true,
+        width=width,
+        heads=heads,
+        kv_heads=kv_heads,
+        head_dim=head_dim,
+        ff_width=max(1, _in_proportion(true.ff_width, true, width)),
+        vocabulary=_vocabulary(true, vocabulary),
+        positions=true.positions if positions is None else min(true.positions, max(LEAST_POSITIONS, positions)),
+    )
+    return true if twin == true else replace(twin, true_sizes=_sizes(true))
+
+
+def twin_document(config: DecoderConfig) -> dict[str, Any] | None:
+    """The `twin` block of a document, None where `config` is no reduced twin.
+
+    `true` and `twin` are both sizes with their exact parameter counts. `spreads` says for each role of matrix the
+    fan_in of both, the twin's standard deviation over the true one, and which product stayed.
+    """
+    if config.true_sizes is None:
+        return None
+    true, sizes = config.true_config, layout(config)
+    drawn = [spec for spec in sizes.stem + sizes.block_template + sizes.tail if spec.draws]
+    return {
+        "true": _described(true),
+        "twin": _described(config),
+        "spreads": [
+            {
+                "role": spec.role,
+                "true_fan_in": spec.true_shape[0],
+                "fan_in": spec.shape[0],
+                "std_over_true_std": spec.twin_gain,
+                "kept": "std" if spec.role.endswith("embedding") else "std * sqrt(fan_in)",
+            }
+            for spec in drawn
+        ],
+        "kept": {
+            "depth": config.blocks,
+            "ff_ratio": true.ff_width * config.width == config.ff_width * true.width,
+            "heads": true.heads == config.heads,
+            "head_dim": true.head_width == config.head_width,
+            "grouping": true.heads * config.key_value_heads == config.heads * true.key_value_heads,
+            "vocabulary": true.vocabulary == config.vocabulary,
+            "positions": true.positions == config.positions,
+        },
+    }
+
+
+def _described(config: DecoderConfig) -> dict[str, int]:
+    return {
+        "blocks": config.blocks, **asdict(_sizes(config)), "parameters": layout(config).parameters,
+    }  # fmt: skip
+
+
+def _sizes(config: DecoderConfig) -> TrueSizes:
+    names = (*(name for name in SIZE_FIELDS if name != "blocks"), "head_dim")
+    return TrueSizes(**{name: getattr(config, name) for name in names})
+
+
+def _check_width(true: DecoderConfig, width: int) -> None:
+    if isinstance(width, bool) or not isinstance(width, int) or not 0 < width <= true.width:
+        raise ConfigError(
+            f"The twin's width is {shown(width)}; it must be a whole number from 1 to the decoder's own {true.width}."
+        )
+
+
+def _heads(true: DecoderConfig, width: int) -> tuple[int, int, int]:
+    """(heads, kv_heads, head_dim) of a twin: the most heads with the true grouping, else the most heads."""
+    inner = _in_proportion(true.heads * true.head_width, true, width)
+    least, step = min(LEAST_HEAD_DIM, true.head_width), 1 if true.head_width % 2 else 2
+    possible = [
+        heads
+        for heads in range(1, min(true.heads, inner // least) + 1)
+        if inner % heads == 0 and inner // heads % step == 0
+    ]
+    if not possible:
+        kind = "an even head_dim" if step == 2 else "a head_dim"
+        raise ConfigError(
+            f"A twin of width {width} has no head with {kind} of at least {least}; choose an even width of at least "
+            f"{-(-least * true.width // (true.heads * true.head_width))}, such as a power of two."
+        )
+    grouping = true.heads // true.key_value_heads
+    heads = max((heads for heads in possible if heads % grouping == 0), default=max(possible))
+    shared = max(group for group in range(1, min(grouping, heads) + 1) if heads % group == 0)
+    return heads, heads // shared, inner // heads
+
+
+def _in_proportion(size: int, true: DecoderConfig, width: int) -> int:
+    """`size` at the twin's width, rounded to the nearest whole number in exact arithmetic."""
+    return (2 * size * width + true.width) // (2 * true.width)
+
+
+def _vocabulary(true: DecoderConfig, wanted: int | None) -> int:
+    if wanted is None:
+        return true.vocabulary
+    least = min(LEAST_VOCABULARY, true.vocabulary)
+    if isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < least:
+        raise ConfigError(f"The twin's vocabulary is {shown(wanted)}; it must be a whole number of at least {least:,}.")
+    return min(true.vocabulary, wanted)
