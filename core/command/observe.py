@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import click
 from ..cli import DONE, GATE_FAILED
 from ..decoder.config import Budget
 from ..decoder.parameters import layout
+from ..decoder.twin import twin_for_rows
 from ..errors import ConfigError
 from ..files import check_outputs, write_text
 from ..health.band import parse_band
@@ -20,6 +22,7 @@ from .progress import progress
 if TYPE_CHECKING:
     from ..health.estimate import Estimate
     from ..health.request import ObserveRequest
+    from ..plan.observed_config import ObservedModel
 
 SIZE_NAMES = (
     "blocks", "width", "heads", "kv_heads", "head_dim", "ff_width", "vocabulary", "positions", "norm", "mlp",
@@ -36,10 +39,17 @@ SECONDS_FOR_WARNINGS = 5.0
 @opt.positions_option
 @opt.constant_options
 @click.option("--seed", type=str, default="4701", show_default=True, help="Any unsigned 64-bit seed.")
-@click.option("--recipe", type=str, default="depth-scaled", show_default=True, help="A name of `recipes`.")
+@click.option(
+    "--recipe",
+    type=str,
+    default="depth-scaled",
+    show_default=True,
+    help="A name of `recipes`; a --config's own unless given.",
+)
 @opt.family_options
 @opt.base_options
 @click.option("--config", "config_file", type=opt.PATH, metavar="config.json", help="A model's sizes and spreads.")
+@click.option("--twin", type=opt.WHOLE, metavar="WIDTH", help="Observe a narrower twin with the same ratios.")
 @click.option("--dtype", type=opt.DTYPE, default="float64", show_default=True, help="Floating type.")
 @click.option("--device", type=opt.DEVICE, default="cpu", show_default=True, help="Where it runs.")
 @opt.batch_options
@@ -64,19 +74,21 @@ def command(context: click.Context, /, **options: Any) -> int:
     if options["restore"] is not None:
         document = _restored(context, options, batch, band, budget)
     else:
-        config, distribution = _decoder(context, options, batch.longest)
+        model = _model(context, options, batch.longest)
         request = ObserveRequest(
-            config=config,
+            config=model.config if options["twin"] is None else twin_for_rows(model.config, options["twin"], batch),
             seed=opt.seed(options["seed"]),
-            recipe=options["recipe"],
+            recipe=model.recipe,
             dtype=options["dtype"],
             device=options["device"],
             batch=batch,
             band=band,
             budget=budget,
-            distribution=distribution,
+            distribution=model.distribution,
         )
         document = _observed(request)
+        if model.family is not None:
+            document["model"] = model.document()
     opt.emit(document, options["as_json"], readable, exports=lambda: _export(document, options, request))
     if not options["gate"] or document["initialized"]["within_band"]:
         return DONE
@@ -86,16 +98,21 @@ def command(context: click.Context, /, **options: Any) -> int:
     return GATE_FAILED
 
 
-def _decoder(context: click.Context, options: dict[str, Any], longest: int) -> tuple[Any, Any]:
-    """Sizes and base draw, of the options or of a model's own config.json."""
+def _model(context: click.Context, options: dict[str, Any], longest: int) -> ObservedModel:
+    """Sizes, base draw and recipe of the options, or of a model's own config.json; a recipe typed beside it wins."""
+    from ..plan.observed_config import ObservedModel, read_observed_config
+
     if options["config_file"] is None:
-        return opt.decoder_config(options, longest), opt.distribution(options)
+        return ObservedModel(
+            config=opt.decoder_config(options, longest),
+            distribution=opt.distribution(options),
+            recipe=options["recipe"],
+        )
     beside = opt.given(context, SIZE_NAMES)
     if beside:
         raise ConfigError(f"--config brings its own sizes and spreads; leave {beside[0]} out.")
-    from ..plan.observed_config import read_observed_config
-
-    return read_observed_config(options["config_file"], longest)
+    model = read_observed_config(options["config_file"], longest)
+    return replace(model, recipe=options["recipe"]) if opt.given(context, ("recipe",)) else model
 
 
 def _check_outputs(options: dict[str, Any]) -> None:
@@ -160,7 +177,7 @@ def _warn_of_combination(request: ObserveRequest, cost: Estimate) -> None:
 
 
 def _restored(context: click.Context, options: dict[str, Any], batch: Any, band: Any, budget: Budget) -> dict[str, Any]:
-    beside = opt.given(context, (*SIZE_NAMES, "config_file", "seed", "recipe", "dtype", "save"))
+    beside = opt.given(context, (*SIZE_NAMES, "config_file", "twin", "seed", "recipe", "dtype", "save"))
     if beside:
         raise ConfigError(f"--restore brings its own sizes and weights; leave {beside[0]} out.")
     from ..construction.record import read_record
@@ -211,6 +228,7 @@ def readable(document: dict[str, Any]) -> str:
         "",
         f"{config['blocks']} blocks, width {config['width']}, seed {document['seed']}, {document['dtype']}, "
         f"recipe {document['recipe']}{factor}, {document['parameters']:,} parameters",
+        *_twin_line(document.get("twin")),
     ]
     for name, arm in zip((document["recipe"], "unscaled control"), arms, strict=True):
         inside = "every ratio within the band" if arm["within_band"] else "a ratio leaves the band"
@@ -223,6 +241,16 @@ def readable(document: dict[str, Any]) -> str:
         named = scaled or control
         lines.append(f"{named['site']:>4}  {named['label']:<28}{_pair(scaled)}   |{_pair(control)}")
     return "\n".join(lines)
+
+
+def _twin_line(twin: dict[str, Any] | None) -> list[str]:
+    if twin is None:
+        return []
+    true = twin["true"]
+    return [
+        f"twin of width {true['width']:,}, {true['heads']} heads, feed-forward width {true['ff_width']:,}, vocabulary "
+        f"{true['vocabulary']:,}: {true['parameters']:,} parameters"
+    ]
 
 
 def _pair(site: dict[str, Any] | None) -> str:

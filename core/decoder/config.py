@@ -21,6 +21,8 @@ DEVICES = ("cpu", "cuda")
 
 SIZE_FIELDS = ("blocks", "width", "heads", "kv_heads", "ff_width", "vocabulary", "positions")
 LARGEST_SIZE = 2**53
+# Fields that few decoders set; a document says them only of those.
+RARE = ("query_key_norm", "true_sizes")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +44,8 @@ class DecoderConfig:
 
     `blocks` counts complete blocks L, each with an attention and a feed-forward addition. `head_dim` is
     `width / heads` unless given. The defaults are the chapter's narrow eight-block fixture. `rms_epsilon` stands
-    inside the root of every norm. `true_sizes` are set by `reduced_twin` alone. Raises `ConfigError`.
+    inside the root of every norm. `query_key_norm` puts a norm on each head's query and key. `true_sizes` are set by
+    `reduced_twin` alone. Raises `ConfigError`.
     """
 
     blocks: int = 8
@@ -60,6 +63,7 @@ class DecoderConfig:
     position_encoding: PositionFamily = "rope"
     tied: bool = True
     bias: bool = False
+    query_key_norm: bool = False
     true_sizes: TrueSizes | None = None
 
     def __post_init__(self) -> None:
@@ -83,7 +87,7 @@ class DecoderConfig:
         _require_choice("norm", self.norm, NORMS)
         _require_choice("mlp", self.mlp, MLPS)
         _require_choice("position_encoding", self.position_encoding, get_args(PositionFamily))
-        for flag in ("tied", "bias"):
+        for flag in ("tied", "bias", "query_key_norm"):
             if not isinstance(getattr(self, flag), bool):
                 raise ConfigError(f"{flag} must be true or false, not {shown(getattr(self, flag))}.")
 
@@ -120,16 +124,19 @@ class DecoderConfig:
         return self if self.true_sizes is None else replace(self, true_sizes=None, **asdict(self.true_sizes))
 
     def document(self) -> dict[str, Any]:
-        """Plain mapping of every field, in declaration order, for JSON; `true_sizes` of a reduced twin alone."""
-        fields = asdict(self)
-        return fields if self.true_sizes else {name: value for name, value in fields.items() if name != "true_sizes"}
+        """Plain mapping of every field, in declaration order, for JSON; a field of `RARE` only where it is set."""
+        return {name: value for name, value in asdict(self).items() if value or name not in RARE}
 
     @classmethod
     def from_document(cls, fields: Mapping[str, Any]) -> DecoderConfig:
         """The config that `document` wrote; raises `ConfigError`, or `KeyError` or `TypeError` where it is not one."""
-        sizes = fields.get("true_sizes")
-        names = cls().document()
-        return cls(**{name: fields[name] for name in names}, true_sizes=None if sizes is None else TrueSizes(**sizes))
+        named = {name: fields[name] for name in cls().document()}
+        true = fields.get("true_sizes")
+        return cls(
+            **named,
+            query_key_norm=fields.get("query_key_norm", False),
+            true_sizes=None if true is None else TrueSizes(**true),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -163,11 +163,14 @@ class Topology:
             coefficient=self.branch(block, config.blocks) if self.branch else 1.0,
             score_factor=self._score_factor(config) if attention else 1.0,
             score_sum=self.score_sum and attention,
-            query_key_norm=Norm("unit") if self.query_key_unit and attention else None,
+            query_key_norm=self._query_key_norm(config) if attention else None,
             # Of unit vectors the gate has an RMS of 1 / sqrt(width), in a reduced twin too, which this makes 1.
             gate_factor=math.sqrt(config.width) if self.gate_scaled and not attention else 1.0,
             hidden_norm=_norm("norm", config, None) if self.hidden_norm and not attention else None,
         )
+
+    def _query_key_norm(self, config: DecoderConfig) -> Norm | None:
+        return Norm("unit") if self.query_key_unit else _norm("norm" if config.query_key_norm else None, config, None)
 
     def _score_factor(self, config: DecoderConfig) -> float:
         """head_dim^exponent; in a reduced twin times what keeps the scores' RMS.

@@ -9,11 +9,15 @@ matrix gives half as much.
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigError, shown
 from .config import SIZE_FIELDS, DecoderConfig, TrueSizes
 from .parameters import layout
+
+if TYPE_CHECKING:
+    # Sizes and twins wait for no array library.
+    from .batch import Batch
 
 LEAST_HEAD_DIM = 16
 LEAST_VOCABULARY = 1000
@@ -50,6 +54,18 @@ def reduced_twin(
         positions=true.positions if positions is None else min(true.positions, max(LEAST_POSITIONS, positions)),
     )
     return true if twin == true else replace(twin, true_sizes=_sizes(true))
+
+
+def twin_for_rows(config: DecoderConfig, width: int, batch: Batch) -> DecoderConfig:
+    """The twin at `width` that has room for the rows of `batch` and their ids, and little more.
+
+    Raises `BatchError` where the rows do not fit the decoder itself, `ConfigError` as `reduced_twin`.
+    """
+    batch.check(config.true_config)
+    largest = int(max(batch.inputs.max(), batch.targets.max()))
+    return reduced_twin(
+        config, width, vocabulary=max(LEAST_VOCABULARY, largest + 1), positions=int(batch.positions.max()) + 1
+    )
 
 
 def twin_document(config: DecoderConfig) -> dict[str, Any] | None:

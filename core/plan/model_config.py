@@ -1,6 +1,7 @@
-"""A Hugging Face `config.json` read into a plan request.
+"""A Hugging Face `config.json`, or settings of nanoGPT, read into a plan request.
 
-Families: gpt2, llama, mistral, qwen2 and qwen3, as transformers builds them. Width, depth, heads, vocabulary and the
+Families: gpt2, llama, mistral, qwen2 and qwen3, as transformers builds them; a file without a model_type that has
+nanoGPT's keys is nanoGPT's. Width, depth, heads, vocabulary and the
 gated feed-forward width must be in the file; any other key left out has the value transformers gives it, and the
 request's `assumed` says so. Keys that change no parameter are not read.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from ..decoder.config import LARGEST_SIZE, DecoderConfig
@@ -25,6 +27,8 @@ GELU_NAMES = (
     "gelu_python_tanh", "quick_gelu",
 )  # fmt: skip
 SILU_NAMES = ("silu", "swish")
+NANOGPT = "nanogpt"
+NANOGPT_SIZES = ("n_layer", "n_head", "n_embd")
 
 
 def read_model_config(source: str | os.PathLike[str] | bytes) -> PlanRequest:
@@ -37,24 +41,30 @@ def read_model_config(source: str | os.PathLike[str] | bytes) -> PlanRequest:
     return request_from_document(document)
 
 
-def request_from_document(document: JsonValue) -> PlanRequest:
-    """The plan request of a parsed `config.json`; raises `ConfigError`."""
+def request_from_document(document: JsonValue, name: str = "config.json") -> PlanRequest:
+    """The plan request of a parsed `config.json`; refusals call it `name`. Raises `ConfigError`."""
     if not isinstance(document, dict):
-        raise ConfigError(f"config.json holds {shown(document)}; it must hold one object of settings.")
-    model_type = document.get("model_type")
-    if model_type is None:
-        raise ConfigError(f"config.json names no model_type; the plan reads {', '.join(FAMILIES)}.")
-    reader = FAMILIES.get(model_type) if isinstance(model_type, str) else None
+        raise ConfigError(f"{name} holds {shown(document)}; it must hold one object of settings.")
+    family = family_of(document)
+    reader = FAMILIES.get(family) if isinstance(family, str) else None
+    if family is None:
+        raise ConfigError(f"{name} names no model_type; the plan reads {', '.join(FAMILIES)}.")
     if reader is None:
-        raise ConfigError(f"The model_type {shown(model_type)} is not read here; the plan reads {', '.join(FAMILIES)}.")
-    return reader(_Keys(document))
+        raise ConfigError(f"The model_type {shown(family)} is not read here; the plan reads {', '.join(FAMILIES)}.")
+    return reader(_Keys(document, name))
+
+
+def family_of(document: Mapping[str, JsonValue]) -> JsonValue:
+    """The model_type of a file, nanoGPT where it has none and nanoGPT's keys; None where it has neither."""
+    is_nanogpt = any(key in document for key in NANOGPT_SIZES) and "architectures" not in document
+    return NANOGPT if document.get("model_type") is None and is_nanogpt else document.get("model_type")
 
 
 class _Keys:
     """Typed look-ups in one file; `assumed` collects what the file left out."""
 
-    def __init__(self, document: Mapping[str, JsonValue]) -> None:
-        self._document = document
+    def __init__(self, document: Mapping[str, JsonValue], name: str) -> None:
+        self._document, self.name = document, name
         self.assumed: dict[str, Any] = {}
 
     def value(self, key: str, absent: JsonValue) -> JsonValue:
@@ -66,29 +76,29 @@ class _Keys:
     def size(self, key: str, absent: int | None = None, null: int | None = None) -> int:
         """A positive whole number. `absent` stands for a missing key, `null` for a null; without them: refused."""
         if absent is None and key not in self._document:
-            raise ConfigError(f"config.json lacks {key}; add it, it is a size of the model.")
+            raise ConfigError(f"{self.name} lacks {key}; add it, it is a size of the model.")
         value = self.value(key, absent)
         value = null if value is None else value
         if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= LARGEST_SIZE:
-            raise ConfigError(f"{key} in config.json is {shown(value)}; it must be a whole number from 1 to 2^53.")
+            raise ConfigError(f"{key} in {self.name} is {shown(value)}; it must be a whole number from 1 to 2^53.")
         return value
 
     def flag(self, key: str, absent: bool) -> bool:
         value = self.value(key, absent)
         if not isinstance(value, bool):
-            raise ConfigError(f"{key} in config.json is {shown(value)}; it must be true or false.")
+            raise ConfigError(f"{key} in {self.name} is {shown(value)}; it must be true or false.")
         return value
 
     def positive(self, key: str, absent: float) -> float:
         value = self.value(key, absent)
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= sys.float_info.max:
-            raise ConfigError(f"{key} in config.json is {shown(value)}; it must be a positive finite number.")
+            raise ConfigError(f"{key} in {self.name} is {shown(value)}; it must be a positive finite number.")
         return float(value)
 
-    def name(self, key: str, absent: str, known: tuple[str, ...]) -> str:
+    def word(self, key: str, absent: str, known: tuple[str, ...]) -> str:
         value = self.value(key, absent)
         if not isinstance(value, str) or value not in known:
-            raise ConfigError(f"{key} in config.json is {shown(value)}; the plan reads {' and '.join(known[:2])}.")
+            raise ConfigError(f"{key} in {self.name} is {shown(value)}; the plan reads {' and '.join(known[:2])}.")
         return value
 
     def rope_base(self) -> float:
@@ -97,8 +107,8 @@ class _Keys:
         if nested is None:
             return self.positive("rope_theta", 10000.0)
         if not isinstance(nested, dict):
-            raise ConfigError(f"rope_parameters in config.json is {shown(nested)}; it must be an object.")
-        inner = _Keys(nested)
+            raise ConfigError(f"rope_parameters in {self.name} is {shown(nested)}; it must be an object.")
+        inner = _Keys(nested, self.name)
         base = inner.positive("rope_theta", 10000.0)
         self.assumed |= inner.assumed
         return base
@@ -107,7 +117,7 @@ class _Keys:
 def _gpt2(keys: _Keys) -> PlanRequest:
     if keys.flag("add_cross_attention", False):
         raise ConfigError("config.json asks for cross-attention; the plan counts decoder-only models.")
-    keys.name("activation_function", "gelu_new", GELU_NAMES)
+    keys.word("activation_function", "gelu_new", GELU_NAMES)
     width = keys.size("n_embd")
     config = DecoderConfig(
         blocks=keys.size("n_layer"),
@@ -126,11 +136,30 @@ def _gpt2(keys: _Keys) -> PlanRequest:
     return PlanRequest(config=config, assumed=keys.assumed)
 
 
+def _nanogpt(keys: _Keys) -> PlanRequest:
+    """Values for keys left out are those of nanoGPT's train.py, which trains GPT-2 small without biases."""
+    width = keys.size("n_embd", absent=768)
+    config = DecoderConfig(
+        blocks=keys.size("n_layer", absent=12),
+        width=width,
+        heads=keys.size("n_head", absent=12),
+        ff_width=4 * width,
+        vocabulary=keys.size("vocab_size", absent=50304, null=50304),
+        positions=keys.size("block_size", absent=1024),
+        rms_epsilon=1e-5,
+        norm="layernorm",
+        mlp="gelu",
+        position_encoding="learned",
+        bias=keys.flag("bias", False),
+    )
+    return PlanRequest(config=config, assumed=keys.assumed)
+
+
 def _gated(
     keys: _Keys, *, positions: int, kv_heads: int | None = None, head_dim: int | None = None, bias: bool = False
 ) -> DecoderConfig:
     """The config of a pre-RMSNorm SwiGLU decoder; the numbers are the family's values for keys left out."""
-    keys.name("hidden_act", "silu", SILU_NAMES)
+    keys.word("hidden_act", "silu", SILU_NAMES)
     heads = keys.size("num_attention_heads")
     width = keys.size("hidden_size")
     return DecoderConfig(
@@ -179,7 +208,7 @@ def _qwen2(keys: _Keys) -> PlanRequest:
 
 def _qwen3(keys: _Keys) -> PlanRequest:
     attention = ATTENTION if keys.flag("attention_bias", False) else ()
-    config = _gated(keys, positions=32768, kv_heads=32, head_dim=128)
+    config = replace(_gated(keys, positions=32768, kv_heads=32, head_dim=128), query_key_norm=True)
     return PlanRequest(config=config, extra=biases(config, attention) + query_key_gains(config), assumed=keys.assumed)
 
 
@@ -189,4 +218,5 @@ FAMILIES: Mapping[str, Callable[[_Keys], PlanRequest]] = {
     "mistral": _mistral,
     "qwen2": _qwen2,
     "qwen3": _qwen3,
+    NANOGPT: _nanogpt,
 }

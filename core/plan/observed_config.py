@@ -1,23 +1,31 @@
-"""A Hugging Face `config.json` as a decoder that can be observed: sizes, spreads and graph, or a refusal by name.
+"""A model's own configuration as a decoder that can be observed: sizes, spreads, graph, recipe; or a refusal by name.
 
-Families: gpt2, llama and mistral. Rotary features are paired as neighbours and GELU is the exact one, where the
-library pairs halves and GPT-2 has the tanh form: the same laws at initialization, other last digits.
+Families: gpt2, llama, mistral, qwen2 and qwen3 as transformers initializes them, and nanoGPT. Rotary features are
+paired as neighbours and GELU is the exact one, where the library pairs halves and GPT-2 has the tanh form: the same
+laws at initialization, other last digits.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
-from ..decoder.base_draw import Distribution
+from ..decoder.base_draw import XAVIER, Distribution
 from ..decoder.config import DecoderConfig
-from ..errors import ConfigError, shown
-from ..strict_json import JsonValue, read_json
-from .model_config import request_from_document
+from ..errors import ConfigError, shown, unknown_name
+from ..recipes.catalogue import CONTROL, DEFAULT
+from ..strict_json import JsonValue, parse_json, read_json
+from .model_config import FAMILIES, NANOGPT, family_of, request_from_document
+from .nanogpt import PASTED, settings_from_text
+from .presets import PRESETS
+from .request import PlanRequest
 
-FAMILIES = ("gpt2", "llama", "mistral")
-# What transformers draws every matrix and embedding with where the file does not say.
+# What transformers draws every matrix and embedding with where the file does not say; nanoGPT has no other.
 INITIALIZER_RANGE = 0.02
+# What each family's own code does to the writers: GPT-2's and nanoGPT's divide their std by sqrt(2L).
+OWN_RECIPES: Mapping[str, str] = dict.fromkeys(FAMILIES, CONTROL) | {"gpt2": "gpt2", NANOGPT: "gpt2"}
 # Settings that change the graph, and the only values that this decoder's graph has.
 NEUTRAL: Mapping[str, tuple[JsonValue, ...]] = {
     "scale_attn_weights": (True,),
@@ -31,24 +39,80 @@ NEUTRAL: Mapping[str, tuple[JsonValue, ...]] = {
 WAY_OUT = "give the sizes as options, or audit the model itself with `audit`."
 
 
-def read_observed_config(source: str | os.PathLike[str], longest_row: int) -> tuple[DecoderConfig, Distribution]:
-    """The decoder and base draw of a file, for rows of at most `longest_row` positions.
+@dataclass(frozen=True, kw_only=True)
+class ObservedModel:
+    """A model as its family's own code initializes it.
 
-    Every matrix and embedding is drawn from a normal of std `initializer_range`; what is scaled with depth is the
-    recipe's. Raises `StorageError` where the file is no strict JSON, `ConfigError` where it is no such decoder.
+    `recipe` is what that code does to the base draw; `family` is None for a decoder of this project. `left_out` names
+    parameters that the family has and this decoder has not: biases that start at zero and gains that start at one,
+    which change no value at initialization. `assumed` says what a file left out and the value taken for it.
     """
-    document = read_json(source)
-    family = document.get("model_type") if isinstance(document, dict) else None
-    if isinstance(document, dict) and family is not None and family not in FAMILIES:
+
+    config: DecoderConfig
+    distribution: Distribution = XAVIER
+    recipe: str = DEFAULT
+    family: str | None = None
+    left_out: tuple[str, ...] = ()
+    assumed: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    def document(self) -> dict[str, Any]:
+        """The `model` block of a document: where the initialization comes from."""
+        return {
+            "family": self.family,
+            "initialization": {"base": self.distribution.name, "recipe": self.recipe},
+            "left_out": list(self.left_out),
+            "assumed": dict(self.assumed),
+        }
+
+
+def read_observed_config(source: str | os.PathLike[str] | bytes, longest_row: int) -> ObservedModel:
+    """The decoder of a file (path) or of its content (bytes), for rows of at most `longest_row` positions.
+
+    Every matrix and embedding is drawn from a normal of std `initializer_range`; what the family scales with depth is
+    in the recipe. Raises `StorageError` where the file is no strict JSON, `ConfigError` where it is no such decoder.
+    """
+    document = parse_json(source, source="config.json") if isinstance(source, bytes) else read_json(source)
+    return observed_from_document(document, longest_row)
+
+
+def observed_from_document(document: JsonValue, longest_row: int, name: str = "config.json") -> ObservedModel:
+    """The decoder of a parsed `config.json`, which refusals call `name`; raises `ConfigError`."""
+    family = family_of(document) if isinstance(document, dict) else None
+    if family is not None and family not in FAMILIES:
         raise ConfigError(
             f"The model_type {shown(family)} is not observed here, only {', '.join(FAMILIES)} are; {WAY_OUT}"
         )
-    request = request_from_document(document)
+    request = request_from_document(document, name)
     assert isinstance(document, dict), "the reader of sizes refuses everything else"
-    if request.extra:
-        raise ConfigError(f"config.json asks for {request.extra[0].name}, which this decoder does not have; {WAY_OUT}")
+    assert isinstance(family, str), "and every other family"
     _refuse_other_graphs(document, longest_row)
-    return request.config, Distribution(_initializer_range(document))
+    return _observed(request, family, _initializer_range(document))
+
+
+def observed_from_text(text: str, longest_row: int) -> ObservedModel:
+    """The decoder of nanoGPT's settings as pasted text; raises `ConfigError`."""
+    return observed_from_document(settings_from_text(text), longest_row, PASTED)
+
+
+def observed_preset(name: str) -> ObservedModel:
+    """A known model of `PRESETS` as its published configuration initializes it; raises `ConfigError`."""
+    if name not in PRESETS:
+        raise ConfigError(f"{unknown_name('model', name, PRESETS)}.")
+    preset = PRESETS[name]
+    if preset.family is None:
+        return ObservedModel(config=preset.request.config)
+    return _observed(preset.request, preset.family, INITIALIZER_RANGE)
+
+
+def _observed(request: PlanRequest, family: str, std: float) -> ObservedModel:
+    return ObservedModel(
+        config=request.config,
+        distribution=Distribution(std),
+        recipe=OWN_RECIPES[family],
+        family=family,
+        left_out=tuple(spec.name for spec in request.extra),
+        assumed=request.assumed,
+    )
 
 
 def _refuse_other_graphs(document: Mapping[str, JsonValue], longest_row: int) -> None:

@@ -16,10 +16,11 @@ from .request import PlanRequest, biases, query_key_gains
 
 @dataclass(frozen=True)
 class Preset:
-    """A named plan request and the title a menu shows for it."""
+    """A named plan request, the title a menu shows for it, and the family whose code initializes it, if any does."""
 
     title: str
     request: PlanRequest
+    family: str | None = None
 
 
 def _gpt2(title: str, *, blocks: int, width: int, heads: int) -> Preset:
@@ -27,18 +28,18 @@ def _gpt2(title: str, *, blocks: int, width: int, heads: int) -> Preset:
         blocks=blocks, width=width, heads=heads, ff_width=4 * width, vocabulary=50257, positions=1024,
         rms_epsilon=1e-5, norm="layernorm", mlp="gelu", position_encoding="learned", bias=True,
     )  # fmt: skip
-    return Preset(title, PlanRequest(config=config))
+    return Preset(title, PlanRequest(config=config), "gpt2")
 
 
 def _llama(
     title: str, *, blocks: int, width: int, heads: int, ff_width: int, kv_heads: int | None = None,
-    vocabulary: int = 32000, positions: int = 4096, rope_base: float = 10000.0,
+    vocabulary: int = 32000, positions: int = 4096, rope_base: float = 10000.0, family: str = "llama",
 ) -> Preset:  # fmt: skip
     config = DecoderConfig(
         blocks=blocks, width=width, heads=heads, kv_heads=kv_heads, ff_width=ff_width, vocabulary=vocabulary,
         positions=positions, rope_base=rope_base, rms_epsilon=1e-5, tied=False,
     )  # fmt: skip
-    return Preset(title, PlanRequest(config=config))
+    return Preset(title, PlanRequest(config=config), family)
 
 
 def _llama3(title: str, *, blocks: int, width: int, heads: int, ff_width: int, positions: int = 8192) -> Preset:
@@ -57,7 +58,7 @@ _QWEN2_7B = DecoderConfig(
 )  # fmt: skip
 _QWEN3_8B = DecoderConfig(
     blocks=36, width=4096, heads=32, kv_heads=8, head_dim=128, ff_width=12288, vocabulary=151936, positions=40960,
-    rope_base=1e6, tied=False,
+    rope_base=1e6, tied=False, query_key_norm=True,
 )  # fmt: skip
 
 LAPTOP = "laptop"
@@ -78,11 +79,18 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
             "Llama 3.1 405B", blocks=126, width=16384, heads=128, ff_width=53248, positions=131072
         ),
         "mistral-7b": _llama(
-            "Mistral 7B v0.1", blocks=32, width=4096, heads=32, kv_heads=8, ff_width=14336, positions=32768
+            "Mistral 7B v0.1",
+            blocks=32,
+            width=4096,
+            heads=32,
+            kv_heads=8,
+            ff_width=14336,
+            positions=32768,
+            family="mistral",
         ),
         "qwen2-7b": Preset(
-            "Qwen2 7B", PlanRequest(config=_QWEN2_7B, extra=biases(_QWEN2_7B, ("query", "key", "value")))
+            "Qwen2 7B", PlanRequest(config=_QWEN2_7B, extra=biases(_QWEN2_7B, ("query", "key", "value"))), "qwen2"
         ),
-        "qwen3-8b": Preset("Qwen3 8B", PlanRequest(config=_QWEN3_8B, extra=query_key_gains(_QWEN3_8B))),
+        "qwen3-8b": Preset("Qwen3 8B", PlanRequest(config=_QWEN3_8B, extra=query_key_gains(_QWEN3_8B)), "qwen3"),
     }
 )
