@@ -49,12 +49,31 @@ site_figure = Drawn(_site_chart)
 
 @Drawn
 def ratio_figure(
-    table: pd.DataFrame, band: Band = DEFAULT_BAND, quantity: Quantity = "activation", *, log: bool = True
+    table: pd.DataFrame,
+    band: Band = DEFAULT_BAND,
+    quantity: Quantity = "activation",
+    *,
+    log: bool = True,
+    spread: pd.DataFrame | None = None,
 ) -> Chart:
-    """Ratio of every site and series, with the band and the reference line drawn and named in the legend."""
+    """Ratio of every site and series, with the band and the reference line drawn and named in the legend.
+
+    `spread` has the quantiles of the same arms over seeds (`ribbon_table`), filled from 5 to 95 %.
+    """
     titles = {"title": RATIO_TITLES[quantity], "y_title": RATIO_AXES[quantity]}
     chart = _site_chart(table, f"{quantity}_ratio", log=log, **titles)
-    return replace(chart, strips=[Strip.of(band)], levels=[(1.0, REFERENCE_NAMES[quantity])])
+    ribbons = [] if spread is None else _ribbons(spread[spread["quantity"] == quantity], set(table["recipe"]))
+    return replace(chart, ribbons=ribbons, strips=[Strip.of(band)], levels=[(1.0, REFERENCE_NAMES[quantity])])
+
+
+def _ribbons(spread: pd.DataFrame, recipes: set[str]) -> list[Ribbon]:
+    found = []
+    for recipe, rows in spread.groupby("recipe", sort=False):
+        name = str(recipe)
+        if name in recipes and rows["q05"].notna().all():
+            words = f"{name}, 5 to 95 % of {rows['seeds'].iloc[0]} seeds"
+            found.append(Ribbon.of(rows, "site", "q05", "q95", recipe_style(name), name=words))
+    return found
 
 
 @Drawn

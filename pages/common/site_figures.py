@@ -25,11 +25,18 @@ from pages.common.widgets import beside
 
 
 def draw_ratios(
-    sheet: Sheet, sites: pd.DataFrame, band: Band = DEFAULT_BAND, *, log: bool = True, prefix: str = ""
+    sheet: Sheet,
+    sites: pd.DataFrame,
+    band: Band = DEFAULT_BAND,
+    *,
+    log: bool = True,
+    prefix: str = "",
+    spread: pd.DataFrame | None = None,
 ) -> None:
-    """Both ratios beside the band; `prefix` leads their files' names."""
+    """Both ratios beside the band; `prefix` leads their files' names, and `spread` is that of the arms over seeds."""
     for quantity in beside(RATIO_TITLES):
-        sheet.figure(f"{prefix}{quantity}-ratio", ratio_figure.chart(sites, band, quantity, log=log))
+        chart = ratio_figure.chart(sites, band, quantity, log=log, spread=spread)
+        sheet.figure(f"{prefix}{quantity}-ratio", chart)
 
 
 def draw_tokens(sheet: Sheet, tokens: pd.DataFrame, *, log: bool = True) -> None:

@@ -1,17 +1,20 @@
-"""What each tab of the page Residual health shows; only the open one is drawn and computed."""
+"""What each tab of the page Health shows; only the open one is drawn and computed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import streamlit as st
 
 from core.figures.sites import RATIO_TITLES, site_figure
+from core.health.columns import INITIALIZED
 from core.health.request import ObserveRequest
+from core.recipes.catalogue import CONTROL, DEFAULT
+from core.tables.frame import for_people
 from core.tables.observe import (
     arm_table,
     arm_view,
@@ -26,26 +29,58 @@ from core.tables.observe import (
 from core.tables.observe_words import outsized_sentence, reduction_sentence, setting_sentence
 from core.tables.pins import overlay_table, quotient_table
 from core.tables.references import reference_table, reference_view
+from core.tables.seeds import VERDICT, ribbon_table, verdict_table
 from core.tables.writers import writer_view
-from pages.common import cached, jobs, panels, settings
+from pages.common import cached, jobs, panels, seeds, settings
+from pages.common.model import Model
 from pages.common.outputs import Sheet
 from pages.common.site_figures import draw_block, draw_contributions, draw_ratios, draw_tokens
 from pages.common.widgets import assign, beside, draw_row
 from pages.residual_health import controls
 
+if TYPE_CHECKING:
+    from core.health.seeds import SeedArm
+
 
 @dataclass(frozen=True)
 class Shown:
-    """What the page was asked for and found, and the sheet it is shown on."""
+    """What the page was asked for and found, and the sheet it is shown on.
 
-    request: ObserveRequest
+    `document` observes one seed of what is answered for, the model or its reduced twin.
+    """
+
+    model: Model
     document: Mapping[str, Any]
     sheet: Sheet
+
+    @property
+    def request(self) -> ObserveRequest:
+        """What is answered for."""
+        return self.model.answered
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The arms that are counted over seeds: the recipe and what it stands beside."""
+        return (self.request.recipe, CONTROL if self.request.recipe != CONTROL else DEFAULT)
+
+    @cached_property
+    def arms(self) -> list[SeedArm] | None:
+        """Both arms over the model's seeds; None as long as they are not counted."""
+        return seeds.counted(self.request, self.model.seed_values, self.names)
 
     @cached_property
     def sites(self) -> pd.DataFrame:
         """The site table of both arms."""
         return site_table(self.document)
+
+    @cached_property
+    def compared(self) -> pd.DataFrame:
+        """The sites of the recipe and of what it stands beside; the unscaled model beside what mends it."""
+        if self.request.recipe != CONTROL:
+            return self.sites
+        other = site_table(cached.observation(replace(self.request, recipe=DEFAULT)))
+        own = self.sites[self.sites["arm"] == INITIALIZED]
+        return pd.concat([own, other[other["arm"] == INITIALIZED]], ignore_index=True)
 
     @property
     def log(self) -> bool:
@@ -62,7 +97,12 @@ def chosen_arms(table: pd.DataFrame) -> pd.DataFrame:
 def ratios(shown: Shown) -> None:
     """Both ratios beside the band, the arms and every site."""
     _figure_options()
-    draw_ratios(shown.sheet, chosen_arms(shown.sites), shown.request.band, log=shown.log)
+    spread = None if shown.arms is None else ribbon_table(shown.arms)
+    draw_ratios(shown.sheet, chosen_arms(shown.compared), shown.request.band, log=shown.log, spread=spread)
+    if shown.arms is not None:
+        verdicts = verdict_table(shown.arms)
+        st.subheader("Over the seeds")
+        shown.sheet.table("verdicts", verdicts, view=for_people(verdicts, VERDICT), alt="The verdict's numbers by arm.")
     st.subheader("Sites")
     shown.sheet.table(
         "sites", shown.sites, view=site_view(shown.sites), alt="Ratios and band of every site, both arms."

@@ -11,8 +11,8 @@ from streamlit.testing.v1 import AppTest
 from core.decoder.batch import Batch
 from core.errors import DepthscopeError
 from core.export.manifest import Export, SavedSetting, manifest_text
-from pages.common import decoder_controls, navigation, settings
-from tests.pages.conftest import Open
+from pages.common import model, model_controls, navigation, settings
+from tests.pages.conftest import ROOT, Open
 from tests.pages.support import assert_no_trace, figures, sentences
 
 BATCH = {"inputs": [[0, 5, 7], [9]], "targets": [[5, 7, 1], [1]], "valid": [[True, False, True], [True]]}
@@ -22,24 +22,17 @@ def title(app: AppTest) -> str:
     return str(figures(app)[0]["layout"]["title"]["text"])
 
 
-@pytest.mark.parametrize("name", list(settings.PRESETS))
-def test_every_preset_is_a_setting_that_its_controls_can_take(name: str) -> None:
-    by_name = {control.name: control for control in decoder_controls.DECODER}
-    preset = settings.PRESETS[name]
-    assert {key: by_name[key].checked(value) for key, value in preset.items()} == dict(preset)
-    decoder_controls.request_of(preset).check()
-
-
-def test_presets_replace_the_setting_and_reset_restores_the_default(open_app: Open) -> None:
-    app = open_app(blocks="3", width="8", ff_width="9")
-    app.selectbox(key="preset").set_value("Broken: 32 blocks, unscaled").run()
-    assert_no_trace(app)
-    assert "L = 32 blocks" in title(app)
-    assert app.session_state["width"] == 4
-    assert sentences(app, "warning")
+def test_reset_restores_the_default_model_and_leaves_it_alone_on_a_page_about_something_else(open_app: Open) -> None:
+    app = open_app(blocks="3", width="8", ff_width="9", recipe="unscaled")
+    assert "L = 3 blocks" in title(app)
+    app.switch_page(str(ROOT / "pages/bands/bands.py")).run()
     app.button(key="reset").click().run()
+    assert app.session_state["width"] == 8
+    app.switch_page(str(ROOT / "pages/residual_health/residual_health.py")).run()
+    app.button(key="reset").click().run()
+    assert_no_trace(app)
     assert "L = 8 blocks" in title(app)
-    assert app.session_state["recipe"] == "depth-scaled"
+    assert (app.session_state["recipe"], app.session_state["width"]) == ("depth-scaled", 4)
 
 
 def test_mending_is_offered_and_applied_at_a_click(open_app: Open) -> None:
@@ -108,7 +101,7 @@ def test_a_restored_manifest_sets_every_control_exactly(session: Session) -> Non
 def test_an_uploaded_batch_travels_in_the_manifest(session: Session) -> None:
     document = Batch.from_document(BATCH).document()
     settings.restore(manifest({"batch": "uploaded"}, batch=document))
-    batch = decoder_controls.chosen_batch({"batch": "uploaded"})
+    batch = model_controls.chosen_batch({"batch": "uploaded"})
     assert batch.document() == document
     entry = navigation.ENTRIES["residual_health"]
     assert settings.saved(entry.all_controls).batch == document
@@ -127,7 +120,7 @@ def test_an_uploaded_batch_travels_in_the_manifest(session: Session) -> None:
         (manifest({}, page="../../etc/passwd"), "which this app does not have."),
         (manifest({"batch": "uploaded"}, batch={"inputs": [[1]], "targets": [[1, 2]]}), "1 inputs but 2 entries"),
         (manifest({}, pins=(SavedSetting(setting={"blocks": 0}),)), "blocks is 0; it must lie between 1 and 128."),
-        (manifest({"width": 16384, "ff_width": 65536, "blocks": 128}), "exceed the budget"),
+        (manifest({"norm": "none"}), "norm is 'none'; it must be one of rmsnorm, layernorm."),
     ],
 )  # fmt: skip
 def test_a_manifest_that_no_page_can_take_changes_nothing(session: Session, data: bytes, sentence: str) -> None:
@@ -137,8 +130,8 @@ def test_a_manifest_that_no_page_can_take_changes_nothing(session: Session, data
     assert not session
 
 
-def test_the_query_names_what_is_not_default_and_a_link_to_a_preset_makes_it(open_app: Open) -> None:
-    query = settings.preset_query("Fixture cpu-bridge")
+def test_the_query_names_what_is_not_default_and_a_link_to_a_known_model_makes_it(open_app: Open) -> None:
+    query = model.query_of("cpu-bridge")
     assert query == {"blocks": "2", "width": "16", "heads": "2", "kv_heads": "2", "ff_width": "20", "positions": "16"}
     app = open_app(**{name: str(value) for name, value in query.items()})
     assert_no_trace(app)
@@ -152,8 +145,8 @@ def test_uploads_that_are_no_batch_are_one_sentence(session: Session) -> None:
         (json.dumps({"inputs": [[1]]}).encode(), "lacks the key targets"),
         (json.dumps({"inputs": [[1]], "targets": [[1]], "x": 1}).encode(), "unknown key 'x'"),
     ):
-        decoder_controls.keep_batch(data)
+        model_controls.keep_batch(data)
         with pytest.raises(DepthscopeError, match=sentence):
-            decoder_controls.chosen_batch({"batch": "uploaded"})
-    decoder_controls.keep_batch(json.dumps(BATCH).encode())
-    assert decoder_controls.chosen_batch({"batch": "uploaded"}).valid_count == 3
+            model_controls.chosen_batch({"batch": "uploaded"})
+    model_controls.keep_batch(json.dumps(BATCH).encode())
+    assert model_controls.chosen_batch({"batch": "uploaded"}).valid_count == 3

@@ -1,0 +1,61 @@
+"""Arms over seeds as tables: the ratios of every site as quantiles, and every seed with its verdict's numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from .frame import Column, frame, names
+
+if TYPE_CHECKING:
+    from ..health.seeds import SeedArm
+
+QUANTITIES = ("activation", "adjoint")
+LEVELS = {"q05": 0.05, "median": 0.5, "q95": 0.95}
+RIBBON = (
+    Column("recipe"), Column("blocks"), Column("seeds"), Column("site"), Column("label"), Column("quantity"),
+    *(Column(name, dtype="float") for name in LEVELS),
+)  # fmt: skip
+VERDICT = (
+    Column("recipe", "recipe"), Column("state", "state"), Column("depth_state", "depth by itself"),
+    Column("cause", "cause"), Column("seeds", "seeds"), Column("refused", "refused"),
+    Column("share_within", "within", "float"), Column("share_within_by_2", "within by 2", "float"),
+    Column("interval_low", "share at least", "float"), Column("interval_high", "share at most", "float"),
+    Column("margin_median", "median margin, doublings", "float"),
+    Column("worst_factor_median", "median worst ratio", "float"),
+)  # fmt: skip
+
+
+def ribbon_table(arms: Sequence[SeedArm]) -> pd.DataFrame:
+    """Quantiles over the seeds that were not refused, one row per arm, ratio and site."""
+    rows: list[dict[str, Any]] = []
+    for arm in arms:
+        for quantity in QUANTITIES:
+            levels = dict(zip(LEVELS, arm.ribbon(quantity, tuple(LEVELS.values())).tolist(), strict=True))
+            shared = {"recipe": arm.recipe.name, "blocks": arm.subject.blocks, "quantity": quantity}
+            shared |= {"seeds": len(arm.seeds) - len(arm.reasons)}
+            rows += [
+                {**shared, "site": site, "label": label, **{name: values[site] for name, values in levels.items()}}
+                for site, label in enumerate(arm.labels)
+            ]
+    return frame(rows, names(RIBBON))
+
+
+def verdict_table(arms: Sequence[SeedArm]) -> pd.DataFrame:
+    """The verdict's numbers, one row per arm."""
+    rows = []
+    for arm in arms:
+        verdict = arm.verdict
+        low, high = verdict.interval
+        rows.append(
+            {
+                "recipe": arm.recipe.name, "state": verdict.state, "depth_state": verdict.depth_state,
+                "cause": verdict.cause, "seeds": verdict.seeds, "refused": verdict.refused,
+                "share_within": verdict.share_within, "share_within_by_2": verdict.share_within_by_2,
+                "interval_low": low, "interval_high": high, "margin_median": verdict.margin.median,
+                "worst_factor_median": verdict.worst_factor.median,
+            }
+        )  # fmt: skip
+    return frame(rows, VERDICT)
