@@ -57,3 +57,8 @@ def exact_text(value: float) -> str:
 def finite(value: float | None) -> float | None:
     """A number as JSON has it: None for what is not finite."""
     return value if value is not None and math.isfinite(value) else None
+
+
+def plural(count: int, thing: str) -> str:
+    """A count with its noun, `1 draw` or `3 draws`."""
+    return f"{count} {thing}{'' if count == 1 else 's'}"

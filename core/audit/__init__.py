@@ -16,6 +16,7 @@ __getattr__, __dir__, __all__ = public(
     __name__,
     {
         ".run": ("audit", "observe_module"),
+        ".verdict": ("check",),
         ".report.result": ("AuditResult", "ModelFacts"),
         ".trace.discovery": ("Discovery", "Site"),
         ".trace.proof": ("Identity", "Intervention"),

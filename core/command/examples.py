@@ -6,7 +6,7 @@ from ..cli import PROGRAM
 
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "observe": (
-        "observe --blocks 64 --recipe gpt2 --gate",
+        "observe --blocks 32 --recipe gpt2 --seeds 0:32 --gate close",
         "observe --config config.json --recipe gpt2 --text 'Hello'",
         "observe --blocks 12 --save run --json",
     ),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,9 +15,10 @@ from ..decoder.twin import twin_for_rows
 from ..errors import ConfigError
 from ..files import check_outputs, write_text
 from ..health.band import parse_band
-from ..numerals import exact_text
 from . import options as opt
+from .observe_text import readable
 from .progress import progress
+from .seeds import GATES, check_gate, checked_seeds, gate_failure
 
 if TYPE_CHECKING:
     from ..health.estimate import Estimate
@@ -39,6 +40,9 @@ SECONDS_FOR_WARNINGS = 5.0
 @opt.positions_option
 @opt.constant_options
 @click.option("--seed", type=str, default="4701", show_default=True, help="Any unsigned 64-bit seed.")
+@click.option("--seeds", type=str, metavar="A:B", help="A verdict over seeds, in place of --seed; B is left out.")
+@click.option("--growth", is_flag=True, help="With --seeds: how the ratios grow over half, once and twice the blocks.")
+@click.option("--suggest", is_flag=True, help="With --seeds: which change does best on the same seeds.")
 @click.option(
     "--recipe",
     type=str,
@@ -54,7 +58,14 @@ SECONDS_FOR_WARNINGS = 5.0
 @click.option("--device", type=opt.DEVICE, default="cpu", show_default=True, help="Where it runs.")
 @opt.batch_options
 @click.option("--band", type=str, default="0.01,100", show_default=True, help="Inclusive limits of every ratio.")
-@click.option("--gate", is_flag=True, help="Exit 1 where the recipe's arm leaves the band.")
+@click.option(
+    "--gate",
+    type=click.Choice(GATES),
+    flag_value="inside",
+    is_flag=False,
+    help="Exit 1 where the recipe's arm leaves the band; with --seeds, unless its verdict is inside, `close` at least, "
+    "or inside from the first block on (`depth`).",
+)
 @click.option("--save", type=opt.PATH, metavar="DIR", help="Write the record and both arms' weights.")
 @click.option("--restore", type=opt.PATH, metavar="DIR", help="Observe stored weights exactly, without draws.")
 @click.option("--csv", "csv_folder", type=opt.PATH, metavar="DIR", help="Write the page's tables.")
@@ -67,7 +78,7 @@ def command(context: click.Context, /, **options: Any) -> int:
     from ..health.request import ObserveRequest
 
     batch = opt.read_batch(options["inputs"], options["targets"], options["text"], options["batch_file"])
-    band = parse_band(options["band"])
+    band, seeds = parse_band(options["band"]), checked_seeds(context, options)
     budget = Budget(max_parameters=options["max_parameters"], max_positions=options["max_positions"])
     _check_outputs(options)
     request: ObserveRequest | None = None
@@ -86,16 +97,25 @@ def command(context: click.Context, /, **options: Any) -> int:
             budget=budget,
             distribution=model.distribution,
         )
-        document = _observed(request)
+        check_gate(options["gate"], model.config.blocks)
+        document = _observed(request, seeds, options)
         if model.family is not None:
             document["model"] = model.document()
     opt.emit(document, options["as_json"], readable, exports=lambda: _export(document, options, request))
-    if not options["gate"] or document["initialized"]["within_band"]:
+    failure = _gate_failure(document, options["gate"]) if options["gate"] else ()
+    if not failure:
         return DONE
+    opt.tell_failure(failure)
+    return GATE_FAILED
+
+
+def _gate_failure(document: dict[str, Any], gate: str) -> Sequence[str]:
+    """Why the gate fails, in sentences; empty where it passes."""
     from ..health.diagnosis import diagnose
 
-    opt.tell_failure(diagnose(document).verdict)
-    return GATE_FAILED
+    if "verdicts" in document:
+        return gate_failure(document, gate)
+    return () if document["initialized"]["within_band"] else diagnose(document).verdict
 
 
 def _model(context: click.Context, options: dict[str, Any], longest: int) -> ObservedModel:
@@ -133,15 +153,20 @@ def _check_outputs(options: dict[str, Any]) -> None:
         check_tables(options["csv_folder"], OBSERVE_COLUMNS, "--csv")
 
 
-def _observed(request: ObserveRequest) -> dict[str, Any]:
+def _observed(request: ObserveRequest, seeds: Sequence[int] | None, options: dict[str, Any]) -> dict[str, Any]:
     from ..health.estimate import check_run
 
     cost = check_run(request)
     opt.use_threads(layout(request.config).parameters)
     from ..health.report import observe_document
+    from ..health.seeds_report import seeds_document
 
     with progress() as told:
-        document = observe_document(request, told=told)
+        if seeds is None:
+            document = observe_document(request, told=told)
+        else:
+            extra = {"growth": options["growth"], "suggestion": options["suggest"]}
+            document = seeds_document(request, seeds, **extra, told=told)
     _warn_of_combination(request, cost)
     return document
 
@@ -205,6 +230,10 @@ def _export(document: dict[str, Any], options: dict[str, Any], request: ObserveR
     """Write what was asked for; a restored run has no request and is not saved."""
     if options["save"] is not None and request is not None:
         _save(request, options["save"])
+    if "verdicts" in document and (options["csv_folder"] is not None or options["html_file"] is not None):
+        from ..health.seeds_report import check_arms
+
+        check_arms(document)
     if options["csv_folder"] is not None:
         from ..export.csv import write_tables
         from ..tables.observe import observe_tables
@@ -214,48 +243,3 @@ def _export(document: dict[str, Any], options: dict[str, Any], request: ObserveR
         from ..export.observe import observe_report
 
         write_text(options["html_file"], observe_report(document))
-
-
-def readable(document: dict[str, Any]) -> str:
-    """The document for a terminal: the verdict on each arm, then both side by side as a table, six decimals."""
-    from ..health.diagnosis import comparison, diagnose, diagnose_control
-
-    config, arms = document["config"], (document["initialized"], document["same_base_unscaled_control"])
-    limits = f"[{', '.join(map(exact_text, document['band']))}]"
-    factor = "" if document["factor"] is None else f", factor {document['factor']:.6f}"
-    lines = [
-        *opt.wrapped([*diagnose(document).verdict, *diagnose_control(document).verdict, comparison(document)]),
-        "",
-        f"{config['blocks']} blocks, width {config['width']}, seed {document['seed']}, {document['dtype']}, "
-        f"recipe {document['recipe']}{factor}, {document['parameters']:,} parameters",
-        *_twin_line(document.get("twin")),
-    ]
-    for name, arm in zip((document["recipe"], "unscaled control"), arms, strict=True):
-        inside = "every ratio within the band" if arm["within_band"] else "a ratio leaves the band"
-        lines.append(
-            f"{name}: mean loss {arm['loss_nats']:.6f} nats over {arm['valid_positions']} valid targets, "
-            f"A0 {arm['input_activation_rms']:.6f}, G_last {arm['terminal_adjoint_rms']:.6f}; {inside} {limits}"
-        )
-    lines += ["", f"{'site':>4}  {'label':<28}{'A ratio':>14}{'G ratio':>14}   |{'control A':>14}{'control G':>14}"]
-    for scaled, control in zip_longest(*(arm["sites"] for arm in arms)):
-        named = scaled or control
-        lines.append(f"{named['site']:>4}  {named['label']:<28}{_pair(scaled)}   |{_pair(control)}")
-    return "\n".join(lines)
-
-
-def _twin_line(twin: dict[str, Any] | None) -> list[str]:
-    if twin is None:
-        return []
-    true = twin["true"]
-    return [
-        f"twin of width {true['width']:,}, {true['heads']} heads, feed-forward width {true['ff_width']:,}, vocabulary "
-        f"{true['vocabulary']:,}: {true['parameters']:,} parameters"
-    ]
-
-
-def _pair(site: dict[str, Any] | None) -> str:
-    if site is None:
-        return " " * 28
-    marks = {"below": "-", "within": " ", "above": "+"}
-    cells = [f"{site[f'{kind}_ratio']:>13.6f}{marks[site[f'{kind}_band']]}" for kind in ("activation", "adjoint")]
-    return "".join(cells)

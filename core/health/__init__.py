@@ -8,8 +8,9 @@
     scaled.observation.activation_ratio  # [members, sites]; `scaled.member(3)` is the member of seed 3
     arm_document(scaled.observation, scaled.member(3))["within_band"]
 
-`observe` takes the `Tape` of any forward. `observe_module` observes a user's model in a training script; it
-stands in `core.audit`. A public name loads its module when it is first read, so the band and requests need no torch.
+`observe` takes the `Tape` of any forward. `observe_module` observes a user's model in a training script, and `check`
+gives the verdict on it, on a decoder's sizes or on a config.json; both stand in `core.audit`. A public name loads its
+module when it is first read, so the band and requests need no torch.
 """
 
 from ..lazy import public
@@ -24,8 +25,9 @@ __getattr__, __dir__, __all__ = public(
         ".arms": ("Arm", "observe_arms"),
         ".document": ("arm_document",),
         ".seeds": ("SeedArm", "observe_seeds"),
+        ".suggestion": ("Suggestion", "suggest"),
         ".verdict": ("Verdict", "verdict_of"),
         ".report": ("observe_document", "built_run", "restored_document"),
-        "..audit": ("observe_module",),
+        "..audit": ("check", "observe_module"),
     },
 )

@@ -9,7 +9,7 @@ from ..decoder.batch import Batch
 from ..decoder.config import DecoderConfig
 from ..decoder.parameters import layout
 from .estimate import ARMS, call_seconds, draw_seconds, estimate, member_seconds
-from .pace import machine_pace
+from .pace import Pace, machine_pace
 from .request import ObserveRequest
 
 MAX_MEMBERS = 1024
@@ -32,9 +32,9 @@ def seeds_per_chunk(config: DecoderConfig, batch: Batch, dtype: str, arms: int) 
     return seeds
 
 
-def seeds_seconds(request: ObserveRequest, seeds: int, arms: int) -> float:
-    """Rough seconds of one core of this machine for `arms` arms on every one of `seeds` seeds."""
-    config, batch, pace = request.config, request.batch, machine_pace()
+def seeds_seconds(request: ObserveRequest, seeds: int, arms: int, pace: Pace | None = None) -> float:
+    """Rough seconds of one core for `arms` arms on every one of `seeds` seeds, at `pace` (this machine's)."""
+    config, batch, pace = request.config, request.batch, pace or machine_pace()
     runs = -(-seeds // seeds_per_chunk(config, batch, request.dtype, arms))
     members = seeds * arms * member_seconds(config, batch, request.dtype, pace)
     return draw_seconds(config, seeds, request.distribution, pace) + runs * call_seconds(config, pace) + members

@@ -9,13 +9,14 @@ from dataclasses import dataclass, replace
 
 from ..decoder.base_draw import BaseDraw
 from ..errors import DepthscopeError
-from ..recipes.catalogue import RECIPES, recipe
+from ..recipes.catalogue import recipe
 from ..recipes.recipe import Recipe
 from .arms import observe_arms
 from .diagnosis import QUANTITIES, diagnose_arm
 from .document import arm_document
 from .estimate import check_run
 from .request import ObserveRequest
+from .suggestion import candidates
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,19 +60,6 @@ class Mending:
             f"before and {_shown(found.largest_activation_ratio)} after, largest adjoint ratio "
             f"{_shown(before.largest_adjoint_ratio)} before and {_shown(found.largest_adjoint_ratio)} after."
         )
-
-
-def candidates(name: str) -> list[Recipe]:
-    """The named recipes that share the topology of `name` and have no profile step, in listed order, without itself."""
-    chosen = recipe(name)
-    return [
-        known
-        for known in RECIPES
-        if known.refusal is None
-        and known.profile is None
-        and known.topology == chosen.topology
-        and known.name != chosen.name
-    ]
 
 
 def mend(request: ObserveRequest) -> Mending:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -30,10 +31,13 @@ from .request import ObserveRequest
 SCHEMA = "depthscope.observe/1"
 
 
-def observe_document(request: ObserveRequest, *, contributions: bool = True, told: Told = silent) -> Document:
+def observe_document(
+    request: ObserveRequest, *, contributions: bool = True, refused_arms: bool = False, told: Told = silent
+) -> Document:
     """Build both arms of the request from one base draw, observe them and write the document.
 
-    `told` hears of every finished block and of every site that the reverse pass has reached.
+    An arm without finite ratios is refused, or None in the document where `refused_arms` are taken. `told` hears of
+    every finished block and of every site that the reverse pass has reached.
     """
     check_run(request)
     draw = BaseDraw(request.config, [request.seed], request.distribution)
@@ -49,7 +53,12 @@ def observe_document(request: ObserveRequest, *, contributions: bool = True, tol
         told=told,
     )
     record = construction_record(draw, chosen)
-    documents = [arm_document(arm.observation, arm.member(0), request.band) for arm in arms]
+    documents = [
+        None
+        if refused_arms and arm.observation.refusal(arm.member(0)) is not None
+        else arm_document(arm.observation, arm.member(0), request.band)
+        for arm in arms
+    ]
     return _document(record, request.dtype, documents, request.band)
 
 
@@ -103,7 +112,7 @@ def _observe_stored(
         return measure(forward(recipe(name).graph(config), weights, batch, told=told), tokens=True, told=told)
 
 
-def _document(record: ConstructionRecord, dtype: str, arms: list[Document], band: Band) -> dict[str, Any]:
+def _document(record: ConstructionRecord, dtype: str, arms: Sequence[Document | None], band: Band) -> dict[str, Any]:
     sizes, twin = layout(record.config), twin_document(record.config)
     return {
         "schema": SCHEMA,

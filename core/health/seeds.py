@@ -26,7 +26,7 @@ from .chunks import seed_chunks, seeds_per_chunk
 from .estimate import check_run
 from .request import ObserveRequest
 from .sites import first_block_site, site_ratios
-from .verdict import Pair, Subject, Verdict, verdict_of
+from .verdict import Growth, Subject, Verdict, seed_margins, verdict_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,7 @@ class SeedArm:
     reasons: Mapping[int, str]
     band: Band
     subject: Subject
-    growth: Pair | None = None
+    growth: Growth | None = None
 
     @cached_property
     def ratios(self) -> tuple[FloatArray, FloatArray]:
@@ -77,6 +77,16 @@ class SeedArm:
     def first_block(self) -> int:
         """Index of the last site of the first block, from which on the depth alone is told."""
         return first_block_site(self.labels)
+
+    @cached_property
+    def margins(self) -> FloatArray:
+        """The margin of each seed, `[seeds]`, in doublings; minus infinity where it is refused."""
+        return np.where(self.refused, -np.inf, seed_margins(self.ratios, self.band))
+
+    @property
+    def median_loss(self) -> float:
+        """Over the seeds not refused, in nats; NaN where every seed is."""
+        return float(np.median(self.loss_nats[~self.refused])) if not self.refused.all() else float("nan")
 
     @cached_property
     def verdict(self) -> Verdict:
@@ -114,7 +124,9 @@ def observe_seeds(
     finite ratios is refused by itself, with its reason. Raises the refusals of the request, of a recipe that does not
     run on its decoder, of no seed and of a seed that stands twice.
     """
-    chosen = [recipe(name) for name in recipes or (request.recipe, CONTROL)]
+    asked = [recipe(name) for name in recipes or (request.recipe, CONTROL)]
+    # The control is computed once where it is also the recipe.
+    chosen = list({known.name: known for known in asked}.values())
     numbers = _checked_seeds(seeds)
     check_run(request)
     graphs = [known.graph(request.config) for known in chosen]
@@ -125,10 +137,11 @@ def observe_seeds(
         parts.append(_observed(request, chunk, chosen))
         done += len(chunk)
         told("seeds", done, len(numbers))
-    return [
-        _arm(request, numbers, known, graph.site_labels(), [part[index] for part in parts])
+    arms = {
+        known.name: _arm(request, numbers, known, graph.site_labels(), [part[index] for part in parts])
         for index, (known, graph) in enumerate(zip(chosen, graphs, strict=True))
-    ]
+    }
+    return [arms[known.name] for known in asked]
 
 
 def _checked_seeds(seeds: Sequence[int]) -> tuple[int, ...]:
@@ -202,6 +215,9 @@ def _arm(
 
 def _subject(request: ObserveRequest, known: Recipe) -> Subject:
     embedding = layout(request.config).stem[0]
+    base = request.distribution.base_std(embedding)
     return Subject(
-        name=known.name, blocks=request.config.blocks, embedding_std=request.distribution.base_std(embedding)
+        name=known.name,
+        blocks=request.config.blocks,
+        embedding_std=base * known.coefficient(embedding, 0, request.config, base),
     )

@@ -8,7 +8,7 @@ promises that training converges.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from statistics import NormalDist
 from typing import Any, Literal
@@ -47,6 +47,15 @@ class Pair:
 
     activation: float | None = None
     adjoint: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Growth:
+    """Exponents of A_last / A_0 and G_0 / G_last in the depth, fitted over `blocks`; None where undefined."""
+
+    activation: float | None
+    adjoint: float | None
+    blocks: tuple[int, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,15 +106,23 @@ class Verdict:
     margin: Spread
     worst_factor: Spread
     depth_factor: Pair
-    growth: Pair | None
+    growth: Growth | None
     thresholds: Thresholds
     depth_ratio: Pair = field(default_factory=Pair)
     input_ratio: Pair = field(default_factory=Pair)
     subject: Subject | None = None
 
     def document(self) -> dict[str, Any]:
-        """The verdict as plain JSON: every field but `subject`, which the document around it tells."""
-        return {name: _plain(value) for name, value in asdict(self).items() if name != "subject"}
+        """The verdict as plain JSON, every field by its name."""
+        return {name: _plain(value) for name, value in asdict(self).items()}
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> Verdict:
+        """The verdict that `document` wrote."""
+        found = {
+            name: None if document[name] is None else part(**_listed(document[name])) for name, part in PARTS.items()
+        }
+        return cls(**{**document, **found, "interval": tuple(document["interval"])})
 
     def __str__(self) -> str:
         from .verdict_words import verdict_text  # the sentences are made of this class
@@ -120,6 +137,13 @@ class Verdict:
         return verdict_html(self)
 
 
+# The classes of a verdict's fields that hold several numbers.
+PARTS: Mapping[str, Callable[..., Any]] = {
+    "margin": Spread, "worst_factor": Spread, "depth_factor": Pair, "depth_ratio": Pair, "input_ratio": Pair,
+    "growth": Growth, "thresholds": Thresholds, "subject": Subject,
+}  # fmt: skip
+
+
 def verdict_of(
     activation: FloatArray,
     adjoint: FloatArray,
@@ -127,7 +151,7 @@ def verdict_of(
     *,
     refused: npt.NDArray[np.bool_] | None = None,
     band: Band = DEFAULT_BAND,
-    growth: Pair | None = None,
+    growth: Growth | None = None,
     subject: Subject | None = None,
 ) -> Verdict:
     """The verdict on ratios A_s / A_0 and G_s / G_last, `[seeds, sites]` each, dimensionless.
@@ -149,7 +173,7 @@ def verdict_of(
     with np.errstate(all="ignore"):
         after = [activation[:, first_block:] / activation[:, [first_block]], adjoint[:, first_block:]]
         before = [activation[:, first_block], adjoint[:, 0] / adjoint[:, first_block]]
-    depth = _judged(after, out, band) if deep else None
+    depth = _judged(after, source.refused, band) if deep else None
     seeds, within = len(activation), int(source.within.sum())
     return Verdict(
         state=source.state,
@@ -169,6 +193,11 @@ def verdict_of(
         input_ratio=_medians(before, source.refused),
         subject=subject,
     )
+
+
+def seed_margins(ratios: Sequence[FloatArray], band: Band) -> FloatArray:
+    """The least margin of each seed over ratios `[seeds, sites]` of several kinds: `[seeds]`, in doublings."""
+    return np.asarray(np.minimum.reduce([band.margin(values).min(axis=1) for values in ratios]))
 
 
 def wilson(successes: int, trials: int) -> tuple[float, float]:
@@ -197,7 +226,7 @@ def _judged(ratios: list[FloatArray], refused: npt.NDArray[np.bool_], band: Band
     finite_seeds = np.logical_and.reduce([np.isfinite(values).all(axis=1) for values in ratios])
     refused = refused | ~finite_seeds
     with np.errstate(all="ignore"):
-        margin = np.minimum.reduce([band.margin(values).min(axis=1) for values in ratios])
+        margin = seed_margins(ratios, band)
         factors = [np.maximum(values, 1 / values).max(axis=1) for values in ratios]
         within, within_by_2 = (margin >= 0) & ~refused, (margin >= MARGIN_INSIDE) & ~refused
     return _Judged(_state(within, within_by_2, refused), margin, factors, refused, within, within_by_2)
@@ -228,6 +257,11 @@ def _spread(values: FloatArray) -> Spread:
 def _medians(values: list[FloatArray], refused: npt.NDArray[np.bool_]) -> Pair:
     activation, adjoint = (_spread(each[~refused]).median for each in values)
     return Pair(activation=activation, adjoint=adjoint)
+
+
+def _listed(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of a part, lists of JSON as the tuples they were."""
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
 
 
 def _plain(value: Any) -> Any:

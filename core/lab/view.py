@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from ..numerals import plural as plural  # sentences of experiments say counts by it
+
 if TYPE_CHECKING:
     from .experiment import Result
 
@@ -41,11 +43,6 @@ def rounded(value: Any, digits: int = 4) -> str:
 def closeness(error: float) -> str:
     """How far an identity holds."""
     return f"to {error:.1e}" if error else "exactly"
-
-
-def plural(count: int, thing: str) -> str:
-    """A count with its noun, `1 draw` or `3 draws`."""
-    return f"{count} {thing}{'' if count == 1 else 's'}"
 
 
 def readable(table: pd.DataFrame) -> pd.DataFrame:

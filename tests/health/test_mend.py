@@ -6,9 +6,10 @@ import pytest
 
 from core.decoder.config import DecoderConfig
 from core.health.band import Band
-from core.health.mend import applied, candidates, mend
+from core.health.mend import applied, mend
 from core.health.report import observe_document
 from core.health.request import ObserveRequest
+from core.health.suggestion import candidates
 from core.recipes.catalogue import RECIPES, recipe
 
 DEEP = ObserveRequest(config=DecoderConfig(blocks=32), recipe="unscaled")
