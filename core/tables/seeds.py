@@ -7,12 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from ..health.suggestion_words import change_text
 from .frame import Column, frame, names
 
 if TYPE_CHECKING:
     from ..health.seeds import SeedArm
+    from ..health.suggestion import Suggestion
 
 QUANTITIES = ("activation", "adjoint")
+CANDIDATE = (
+    Column("change", "change"), Column("share_within", "within", "float"),
+    Column("share_within_by_2", "within by 2", "float"), Column("worst_factor_median", "median worst ratio", "float"),
+    Column("difference_median", "margin gained, doublings", "float"), Column("difference_low", "at least", "float"),
+    Column("difference_high", "at most", "float"), Column("within_noise", "within seed noise"), Column("refusal"),
+)  # fmt: skip
 LEVELS = {"q05": 0.05, "median": 0.5, "q95": 0.95}
 RIBBON = (
     Column("recipe"), Column("blocks"), Column("seeds"), Column("site"), Column("label"), Column("quantity"),
@@ -59,3 +67,31 @@ def verdict_table(arms: Sequence[SeedArm]) -> pd.DataFrame:
             }
         )  # fmt: skip
     return frame(rows, VERDICT)
+
+
+def candidate_table(suggestion: Suggestion) -> pd.DataFrame:
+    """What was tried, from the best to the worst, one row per change; then what does not run, with its reason."""
+    rows: list[dict[str, Any]] = []
+    for one in suggestion.candidates:
+        verdict, gained = one.arm.verdict, one.difference
+        rows.append(
+            {
+                "change": change_text(one), "share_within": verdict.share_within,
+                "share_within_by_2": verdict.share_within_by_2, "worst_factor_median": verdict.worst_factor.median,
+                "difference_median": gained.median, "difference_low": gained.low, "difference_high": gained.high,
+                "within_noise": gained.within_noise,
+            }
+        )  # fmt: skip
+    rows += [{"change": name, "within_noise": False, "refusal": reason} for name, reason in suggestion.refused.items()]
+    return frame(rows, CANDIDATE)
+
+
+def before_and_after(suggestion: Suggestion) -> pd.DataFrame:
+    """The quantiles of the arm before and of the best candidate, which is called by its change."""
+    best = suggestion.best
+    tables = [ribbon_table([suggestion.before])]
+    if best is not None:
+        after = ribbon_table([best.arm])
+        is_recipe = best.change.kind == "recipe"
+        tables.append(after if is_recipe else after.assign(recipe=f"{best.change.recipe}, {change_text(best)}"))
+    return pd.concat(tables, ignore_index=True)

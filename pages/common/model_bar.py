@@ -28,8 +28,8 @@ def draw(entry: Entry) -> None:
             if entry.decoder:
                 kept = len(settings.pins())
                 st.button(
-                    f"Keep ({kept}/{MAX_PINS})", key="pin", icon=":material/push_pin:", on_click=settings.pin,
-                    disabled=kept >= MAX_PINS,
+                    f"Keep ({kept}/{MAX_PINS})", key="pin", icon=":material/push_pin:", type="tertiary",
+                    on_click=settings.pin, disabled=kept >= MAX_PINS,
                     help="Keep this setting as a run, to be drawn over others under Runs on the page Health.",
                 )  # fmt: skip
         if on_page:
@@ -61,7 +61,9 @@ def line() -> str:
 @st.fragment
 def share() -> None:
     """The button that copies the link; the page is left alone."""
-    if st.button("Share", key="share", icon=":material/link:", help="Copy a link that carries all of this."):
+    if st.button(
+        "Share", key="share", icon=":material/link:", type="tertiary", help="Copy a link that carries all of this."
+    ):
         st.toast(COPIED, icon=":material/link:")
 
 

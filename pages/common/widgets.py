@@ -42,8 +42,7 @@ RULES = {
 class Control:
     """A widget's description. `lower` and `upper` are inclusive limits; `linked` says whether the URL carries it.
 
-    The widget keeps the URL itself where it is `bound`; the current model's controls are not, because every page's URL
-    carries them, drawn or not.
+    The widget keeps the URL itself where it is `bound`; the current model's do not, for every page's URL carries them.
     `takes` says in words what it takes, where that is not read off the kind. A choice `among` changing entries stands
     at the first one, or the one that `place` counts to, as long as it is empty.
     """
@@ -203,10 +202,9 @@ class Control:
 
 def _finite(text: str) -> bool:
     """False for a number that is infinite or undefined; what is no number is for Streamlit to drop."""
-    try:
+    with suppress(ValueError):
         return math.isfinite(float(text))
-    except ValueError:
-        return True
+    return True
 
 
 def linked(value: Any) -> str | list[str]:
@@ -247,8 +245,8 @@ def asked() -> dict[str, list[str]]:
 
 def declined(control: Control, text: str) -> str:
     """The sentence about a value in a link that a control cannot take."""
-    name, used = control.name, shown(control.value)
-    return f"The link asks for {name} = {shown(text)}, which is not {control.rule}; {used} is used."
+    told = f"The link asks for {control.name} = {shown(text)}, which is not {control.rule}"
+    return f"{told}; {shown(control.value)} is used."
 
 
 def notices(before: Mapping[str, list[str]], controls: Iterable[Control]) -> list[str]:

@@ -47,8 +47,7 @@ def show(shown: Shown) -> None:
                 headline.true_size(shown, jobs.document(shown.model.request))
     document = shown.document
     shown.sheet.exports(contents=lambda: observe_contents(document), record=record_of(document))
-    if shown.arms is None:
-        headline.count(shown)
+    headline.go_on(shown)
 
 
 st.title("Health")

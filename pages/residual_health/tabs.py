@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import streamlit as st
 
+from core.figures.recipes import profile_figure
 from core.figures.sites import RATIO_TITLES, site_figure
 from core.health.columns import INITIALIZED
 from core.health.request import ObserveRequest
@@ -24,22 +25,22 @@ from core.tables.observe import (
     site_view,
     token_table,
     token_view,
-    trial_table,
 )
 from core.tables.observe_words import outsized_sentence, reduction_sentence, setting_sentence
 from core.tables.pins import overlay_table, quotient_table
 from core.tables.references import reference_table, reference_view
-from core.tables.seeds import VERDICT, ribbon_table, verdict_table
+from core.tables.seeds import CANDIDATE, VERDICT, before_and_after, candidate_table, ribbon_table, verdict_table
 from core.tables.writers import writer_view
 from pages.common import cached, jobs, panels, seeds, settings
 from pages.common.model import Model
 from pages.common.outputs import Sheet
 from pages.common.site_figures import draw_block, draw_contributions, draw_ratios, draw_tokens
-from pages.common.widgets import assign, beside, draw_row
+from pages.common.widgets import beside, draw_row
 from pages.residual_health import controls
 
 if TYPE_CHECKING:
     from core.health.seeds import SeedArm
+    from core.health.suggestion import Suggestion
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,16 @@ class Shown:
     def arms(self) -> list[SeedArm] | None:
         """Both arms over the model's seeds; None as long as they are not counted."""
         return seeds.counted(self.request, self.model.seed_values, self.names)
+
+    @cached_property
+    def refusal(self) -> str | None:
+        """Why the seeds of an earlier run were not counted to their end."""
+        return seeds.refusal()
+
+    @cached_property
+    def suggestion(self) -> Suggestion | None:
+        """What would change the verdict; None as long as it was not sought."""
+        return None if self.arms is None else seeds.suggested(self.request, self.arms[0])
 
     @cached_property
     def sites(self) -> pd.DataFrame:
@@ -184,17 +195,23 @@ def block(shown: Shown) -> None:
 
 
 def mend_it(shown: Shown) -> None:
-    """The first recipe of the same topology that brings every ratio into the band."""
-    if jobs.is_long(shown.request):
-        panels.notice("Recipes are tried one after another on small decoders only; choose smaller sizes to try them.")
+    """What would change the verdict, before and after, and everything that was tried."""
+    if shown.arms is not None and shown.arms[0].verdict.state == "inside":
+        panels.outcome("The verdict is inside the band; nothing needs to change.", good=True)
         return
-    mending = cached.mending(shown.request)
-    found = None if mending.before.within else mending.found
-    panels.outcome(mending.sentence, good=mending.before.within or found is not None)
-    if found is not None:
-        values = {"recipe": found.recipe}
-        st.button(f"Apply {found.recipe}", key="apply-recipe", type="primary", on_click=assign, args=(values,))
-    shown.sheet.table("mending", trial_table(mending), alt="Recipes of the same topology with their largest ratios.")
+    if (found := shown.suggestion) is None:
+        st.caption("What would change the verdict is sought once the seeds are counted.")
+        return
+    table = before_and_after(found)
+    for quantity in beside(RATIO_TITLES):
+        chart = profile_figure.chart(
+            table, shown.request.band, quantity, spread=True, order=tuple(table["recipe"].unique())
+        )
+        shown.sheet.figure(f"mended-{quantity}-ratio", chart)
+    tried = candidate_table(found)
+    shown.sheet.table(
+        "tried", tried, view=for_people(tried, CANDIDATE), alt="What was tried over the same seeds, the best first."
+    )
 
 
 def pinned(shown: Shown) -> None:

@@ -8,7 +8,7 @@ from tests.browser.conftest import Visit
 from tests.browser.harness import Visitor
 
 pytestmark = pytest.mark.heavy
-HEALTH, BROKEN = "Residual health", "/?blocks=32&recipe=unscaled"
+HEALTH, BROKEN = "Health", "/?blocks=32&recipe=unscaled"
 
 
 def arrived(tab: Visitor, title: str) -> None:
@@ -19,7 +19,7 @@ def arrived(tab: Visitor, title: str) -> None:
 
 def chosen(tab: Visitor, title: str) -> None:
     """Go to a page by the menu."""
-    tab.page.get_by_test_id("stSidebarNavLink").filter(has_text=title).click()
+    tab.page.locator(".st-key-menu").get_by_role("link", name=title, exact=True).click()
     arrived(tab, title)
 
 
@@ -75,7 +75,7 @@ def test_settings_of_a_page_fill_no_history(visitor: Visit) -> None:
 
 def test_back_from_a_page_that_a_link_in_the_text_opened(visitor: Visit) -> None:
     tab = visitor().open("/published_fixtures", "Published fixtures")
-    tab.page.get_by_role("link", name="in Residual health").click()
+    tab.page.get_by_role("link", name="in Health").click()
     arrived(tab, HEALTH)
     assert back(tab, "Published fixtures") == "/published_fixtures"
 

@@ -38,7 +38,7 @@ def test_a_file_of_200_megabytes_is_one_sentence_and_never_reaches_memory(chromi
     with vast.open("wb") as stream:
         stream.truncate(200 * 1000 * 1000)
     with server_process(log=log) as (address, pid), visit(chromium, address) as tab:
-        tab.open("/?batch=uploaded", "Residual health")
+        tab.open("/?batch=uploaded", "Health")
         before = resident_bytes(pid, "VmHWM")
         tab.page.get_by_text("Input", exact=True).first.click()
         tab.page.get_by_text("Files", exact=True).first.click()
@@ -66,7 +66,7 @@ def test_a_file_of_200_megabytes_is_one_sentence_and_never_reaches_memory(chromi
 def test_a_batch_that_hurts_is_one_sentence(visitor: Visit, data: bytes, words: str) -> None:
     tab = visitor()
     dialogs = watch_dialogs(tab)
-    tab.open("/?batch=uploaded", "Residual health")
+    tab.open("/?batch=uploaded", "Health")
     tab.page.get_by_text("Input", exact=True).first.click()
     tab.page.locator(".st-key-batch_file input[type=file]").set_input_files(
         {"name": f"{HOSTILE.replace('/', '')}.json", "mimeType": "application/json", "buffer": data}

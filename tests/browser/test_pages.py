@@ -56,7 +56,7 @@ def test_a_page_is_accessible_in_dark_and_fits_a_telephone(visitor: Visit, name:
 
 def test_a_filled_button_reads_well_when_the_browser_s_theme_changes(visitor: Visit) -> None:
     tab = visitor(color_scheme="light")
-    tab.open("/?view=Mend+it&blocks=64", "Residual health")
+    tab.open("/?view=Mend+it&blocks=64", "Health")
     tab.page.emulate_media(color_scheme="dark")
     assert tab.until(lambda: tab.background() == BACKGROUNDS["dark"])
     tab.settle()
@@ -65,7 +65,7 @@ def test_a_filled_button_reads_well_when_the_browser_s_theme_changes(visitor: Vi
 
 def test_the_report_and_a_figure_of_the_zip_draw_by_themselves(visitor: Visit, chromium: Any, tmp_path: Path) -> None:
     tab = visitor()
-    tab.open("/", "Residual health")
+    tab.open("/", "Health")
     with zipfile.ZipFile(io.BytesIO(tab.download("download-residual-health-zip").read_bytes())) as archive:
         archive.extractall(tmp_path)
     room = chromium.new_context(viewport=NARROW)
@@ -91,7 +91,7 @@ def test_the_report_and_a_figure_of_the_zip_draw_by_themselves(visitor: Visit, c
 @pytest.mark.parametrize("image", ["png", "svg"])
 def test_the_camera_button_saves_a_real_image(visitor: Visit, tmp_path: Path, image: str) -> None:
     tab = visitor()
-    tab.open(f"/?image={image}", "Residual health")
+    tab.open(f"/?image={image}", "Health")
     figure = tab.page.locator(".st-key-figure-activation-ratio")
     figure.hover()
     with tab.page.expect_download() as found:
@@ -113,14 +113,14 @@ def test_the_camera_button_saves_a_real_image(visitor: Visit, tmp_path: Path, im
 
 def test_pins_travel_in_the_manifest_to_a_fresh_session(visitor: Visit) -> None:
     tab = visitor()
-    tab.open("/?blocks=6&seed=99&recipe=gpt2&arms=recipe", "Residual health")
+    tab.open("/?blocks=6&seed=99&recipe=gpt2&arms=recipe", "Health")
     tab.page.locator(".st-key-pin button").click()
     manifest = tab.download("download-manifest-json").read_bytes()
     assert [pin["setting"]["blocks"] for pin in json.loads(manifest)["pins"]] == [6]
     fresh = visitor()
     fresh.open("/bands", "Bands")
     fresh.restore(manifest)
-    fresh.page.get_by_role("heading", level=1, name="Residual health", exact=True).wait_for()
+    fresh.page.get_by_role("heading", level=1, name="Health", exact=True).wait_for()
     fresh.settle()
     assert "L = 6 blocks, seed 99" in fresh.chart_title("activation-ratio")
     assert fresh.download("download-manifest-json").read_bytes() == manifest
@@ -129,7 +129,7 @@ def test_pins_travel_in_the_manifest_to_a_fresh_session(visitor: Visit) -> None:
 
 def test_a_hostile_manifest_is_one_sentence_and_changes_nothing(visitor: Visit) -> None:
     tab = visitor()
-    tab.open("/?blocks=3", "Residual health")
+    tab.open("/?blocks=3", "Health")
     tab.page.get_by_text("Files", exact=True).click()
     for data in (b"[" * 5000, b'{"schema": NaN}', json.dumps({"schema": "x" * 500_000}).encode()):
         tab.page.locator(".st-key-manifest_file input[type=file]").set_input_files(
@@ -143,7 +143,7 @@ def test_a_hostile_manifest_is_one_sentence_and_changes_nothing(visitor: Visit) 
 def test_markup_in_a_link_stays_text(visitor: Visit) -> None:
     tab = visitor()
     for name, value in (("recipe", "<img src=x onerror=alert(1)>"), ("seed64", "![x](http://example.invalid/a.png)")):
-        tab.open(f"/?{urlencode({name: value})}", "Residual health")
+        tab.open(f"/?{urlencode({name: value})}", "Health")
         tab.settle()
         assert tab.page.locator("[data-testid=stMain] img").count() == 0
         assert tab.page.locator("[data-testid=stAlert]").count() == 1
@@ -177,7 +177,7 @@ def test_two_visitors_at_once_each_see_their_own_numbers(visitor: Visit) -> None
     """Row 24 of the cases: two sessions, different seeds, interleaved."""
     tabs = {seed: visitor() for seed in (11, 4242)}
     for seed, tab in tabs.items():
-        tab.open(f"/?seed={seed}&blocks=4", "Residual health")
+        tab.open(f"/?seed={seed}&blocks=4", "Health")
     for step in range(3):
         for tab in tabs.values():
             tab.slide("blocks", 1)

@@ -172,3 +172,13 @@ def test_several_files_are_screened_as_a_folder(open_app: Open, names: tuple[str
     change(app, "Drop files").file_uploader(key="model-files").set_value(files).run()
     assert_no_trace(app)
     assert bar(app).startswith(line)
+
+
+@pytest.mark.parametrize("entry", navigation.ENTRIES.values(), ids=lambda entry: entry.name)
+def test_no_page_names_an_option_of_the_command_line(open_app: Open, entry: navigation.Entry) -> None:
+    app = open_app().switch_page(str(entry.script)).run()
+    assert_no_trace(app)
+    kinds = ("markdown", "caption", "error", "warning", "info", "success", "code", "title", "subheader", "button")
+    shown = [f"{getattr(one, 'label', '')} {one.value}" for kind in kinds for one in getattr(app, kind)]
+    assert shown
+    assert not [text for text in shown if "--" in text.replace("\\", "").replace("---", "")]

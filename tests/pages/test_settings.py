@@ -9,11 +9,15 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.decoder.batch import Batch
+from core.decoder.config import DecoderConfig
 from core.errors import DepthscopeError
 from core.export.manifest import Export, SavedSetting, manifest_text
+from core.health.request import ObserveRequest
+from core.health.suggestion import suggest
+from core.health.suggestion_words import change_text, suggestion_sentences
 from pages.common import model, model_controls, navigation, settings
 from tests.pages.conftest import ROOT, Open
-from tests.pages.support import assert_no_trace, figures, sentences
+from tests.pages.support import assert_no_trace, figures
 
 BATCH = {"inputs": [[0, 5, 7], [9]], "targets": [[5, 7, 1], [1]], "valid": [[True, False, True], [True]]}
 
@@ -35,14 +39,22 @@ def test_reset_restores_the_default_model_and_leaves_it_alone_on_a_page_about_so
     assert (app.session_state["recipe"], app.session_state["width"]) == ("depth-scaled", 4)
 
 
-def test_mending_is_offered_and_applied_at_a_click(open_app: Open) -> None:
-    app = open_app(blocks="32", recipe="unscaled")
-    app.button(key="mend").click().run()
+def test_what_changes_the_verdict_is_told_and_applied_at_a_click(
+    open_app: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pages.common.seeds.INLINE_SUGGESTION", 2**40)
+    request = ObserveRequest(config=DecoderConfig(blocks=32), recipe="unscaled")
+    found = suggest(request, range(4701, 4709))
+    assert found.best is not None
+    app = open_app(blocks="32", recipe="unscaled", seeds="8", view="Mend it")
     assert_no_trace(app)
-    assert "Depth-scaled writers (depth-scaled) is the first recipe" in sentences(app, "success")[0]
-    app.button(key="apply-recipe").click().run()
-    assert app.session_state["recipe"] == "depth-scaled"
-    assert "lies within the band" in sentences(app, "success")[0]
+    told = next(text.value.replace("\\", "") for text in app.markdown if "would bring" in text.value)
+    assert suggestion_sentences(found)[0] in told
+    tried = next(table.value for table in app.dataframe if "change" in table.value.columns)
+    assert tried["change"].tolist()[0] == change_text(found.best)
+    assert len(figures(app)) == 2
+    app.button(key="apply-change").click().run()
+    assert app.session_state["recipe"] == found.best.change.recipe
 
 
 def test_up_to_four_settings_are_pinned_and_overlaid_with_differences(open_app: Open) -> None:
