@@ -112,7 +112,9 @@ def styled(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame, Style]]:
     found, recipes = [], []
     for place, (name, rows) in enumerate(series(table)):
         recipes.append(str(rows["recipe"].iloc[0]) if "recipe" in rows else "")
-        own = recipe_style(recipes[-1], recipes[:-1].count(recipes[-1])) if recipes[-1] else place_style(place)
+        # A run has a colour by its place; anything else that of its recipe.
+        by_recipe = recipes[-1] and "pin" not in rows
+        own = recipe_style(recipes[-1], recipes[:-1].count(recipes[-1])) if by_recipe else place_style(place)
         found.append((name, rows, own))
     return found
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from pages.common import browser, model, model_bar, navigation, panels, settings, sidebar, tours, widgets
+from pages.common import browser, model, model_bar, navigation, panels, runs, settings, sidebar, tours, widgets
 
 # Before the menu: a browser that has no picture for its tab by then asks a foreign host for that of the page's symbol.
 st.set_page_config(page_icon=Path(__file__).with_name("icon.svg"), layout="wide")
@@ -13,7 +13,7 @@ page, entry = navigation.menu()
 st.set_page_config(page_title=f"{entry.title} · Depthscope")
 if (restored := st.session_state.pop(settings.NEXT_PAGE, None)) is not None and restored.name != entry.name:
     st.switch_page(restored.script, query_params=settings.query_parameters(restored.all_controls))
-declined = model.arrive(entry.name)
+declined = [*model.arrive(entry.name), *runs.arrive(entry.name)]
 sidebar.draw(entry)
 with st.sidebar:
     browser.prepare()
@@ -23,6 +23,7 @@ tours.draw(entry)
 with bar, panels.refusals():
     model_bar.draw(entry)
 model.keep_in_link()
+runs.keep_in_link()
 if (sentence := st.session_state.pop(settings.REFUSAL, None)) is not None:
     panels.refusal(sentence)
 place = st.container()

@@ -7,7 +7,7 @@ import streamlit as st
 from core.errors import DepthscopeError, RecipeError
 from core.export.manifest import MAX_PINS
 from core.recipes.catalogue import recipe
-from pages.common import model, model_ways, panels, settings
+from pages.common import model, model_ways, panels, runs, settings
 from pages.common import model_controls as controls
 from pages.common.navigation import Entry
 from pages.common.widgets import draw_beside
@@ -29,7 +29,7 @@ def draw(entry: Entry) -> None:
                 kept = len(settings.pins())
                 st.button(
                     f"Keep ({kept}/{MAX_PINS})", key="pin", icon=":material/push_pin:", type="tertiary",
-                    on_click=settings.pin, disabled=kept >= MAX_PINS,
+                    on_click=runs.keep, disabled=kept >= MAX_PINS,
                     help="Keep this setting as a run, to be drawn over others under Runs on the page Health.",
                 )  # fmt: skip
         if on_page:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
 
@@ -11,7 +10,7 @@ import streamlit as st
 
 from core.decoder.batch import Batch
 from core.errors import DepthscopeError, StorageError, shown
-from core.export.manifest import MAX_PINS, SavedSetting, read_manifest
+from core.export.manifest import SavedSetting, read_manifest
 from core.health.request import ObserveRequest
 from pages.common import model_controls as shared
 from pages.common import navigation, panels
@@ -49,24 +48,8 @@ def request_of(setting: SavedSetting) -> ObserveRequest:
 
 
 def pins() -> list[SavedSetting]:
-    """The pinned settings, oldest first."""
+    """The runs that are kept, oldest first."""
     return list(st.session_state.get(PINS, []))
-
-
-def pin() -> None:
-    """Callback of Pin: keep the decoder's setting; at most four."""
-    one = saved(shared.MODEL)
-    kept = [other for other in pins() if (other.setting, other.batch) != (one.setting, one.batch)]
-    name = f"L {one.setting['blocks']}, seed {one.setting['seed64'] or one.setting['seed']}, {one.setting['recipe']}"
-    names = [name, *(f"{name} ({count})" for count in range(2, MAX_PINS + 1))]
-    if len(kept) < MAX_PINS:
-        unique = next(label for label in names if label not in {other.name for other in kept})
-        st.session_state[PINS] = [*kept, replace(one, name=unique)]
-
-
-def unpin(index: int) -> None:
-    """Callback: take one pin away."""
-    st.session_state[PINS] = [one for place, one in enumerate(pins()) if place != index]
 
 
 def restore_upload() -> None:

@@ -24,8 +24,7 @@ from core.recipes.recipe import JOINT
 from pages.common import panels
 
 T = TypeVar("T")
-# Session entry: names of controls that are not bound to the URL.
-LOOSE = "loose controls"
+LOOSE = "loose controls"  # Session entry: names of controls that are not bound to the URL.
 Kind = Literal["slider", "whole", "number", "text", "choice", "among", "segments", "toggle", "recipe", "recipes"]
 NUMBERS = ("slider", "whole", "number")
 # What the other kinds take. A `recipe` may be typed as a combination; `among` offers what the page shows now.

@@ -31,7 +31,7 @@ from core.tables.pins import overlay_table, quotient_table
 from core.tables.references import reference_table, reference_view
 from core.tables.seeds import CANDIDATE, VERDICT, before_and_after, candidate_table, ribbon_table, verdict_table
 from core.tables.writers import writer_view
-from pages.common import cached, jobs, panels, seeds, settings
+from pages.common import cached, model_controls, panels, runs, seeds, settings, twins
 from pages.common.model import Model
 from pages.common.outputs import Sheet
 from pages.common.site_figures import draw_block, draw_contributions, draw_ratios, draw_tokens
@@ -214,33 +214,24 @@ def mend_it(shown: Shown) -> None:
     )
 
 
-def pinned(shown: Shown) -> None:
-    """Up to four pinned settings over each other and this one, with their differences."""
-    kept = settings.pins()
-    if not kept:
-        st.info(
-            "Nothing is pinned yet. Set a decoder and press Pin in the sidebar; up to four stay here.",
-            icon=":material/push_pin:",
-        )
+def kept_runs(shown: Shown) -> None:
+    """Up to four runs over each other and the present setting, with their differences."""
+    if not settings.pins():
+        st.info("No run is kept yet. Press Keep in the bar above; up to four stay here.", icon=":material/push_pin:")
         return
-    tables = {"now": shown.sites}
-    for index, one in enumerate(kept):
-        with st.container(horizontal=True, gap="small", vertical_alignment="center", key=f"pinned-{index}"):
-            st.button(f"Unpin {one.name}", key=f"unpin-{index}", on_click=settings.unpin, args=(index,))
+    runs.draw_list()
+    tables = {}
+    for one in runs.drawn():
         with panels.refusals():
-            request = settings.request_of(one)
-            found = jobs.kept(request) if jobs.is_long(request) else cached.observation(request)
-            if found is None:
-                panels.notice(f"{one.name} is a long run without a result yet; set it and press Run it first.")
-            else:
-                tables[one.name] = site_table(found)
+            request = twins.answered(settings.request_of(one), shown.model.seeds)
+            tables[one.name] = site_table(cached.observation(request))
+    if settings.saved(model_controls.MODEL).setting not in [one.setting for one in runs.drawn()]:
+        tables["now"] = shown.sites
     overlay = overlay_table(tables)
-    draw_ratios(shown.sheet, overlay, shown.request.band, log=shown.log, prefix="pinned-")
+    draw_ratios(shown.sheet, overlay, shown.request.band, log=shown.log, prefix="runs-")
     differences = quotient_table(overlay)
-    shown.sheet.table(
-        "differences", differences, alt="Ratios of every pinned setting, site by site, and their quotients."
-    )
-    shown.sheet.table("pinned-sites", overlay, alt="Every site of every pinned setting.")
+    shown.sheet.table("differences", differences, alt="Ratios of every run, site by site, and their quotients.")
+    shown.sheet.table("run-sites", overlay, alt="Every site of every run.")
 
 
 def _figure_options() -> None:
@@ -254,5 +245,5 @@ TABS: Mapping[str, Callable[[Shown], None]] = {
     "Reference site": reference_site,
     "The block": block,
     "Mend it": mend_it,
-    "Pins": pinned,
+    "Runs": kept_runs,
 }

@@ -41,7 +41,7 @@ def depth(tab: Visitor) -> int:
 def test_back_leads_through_the_pages_one_by_one_each_as_it_was_left(visitor: Visit) -> None:
     tab = visitor().open(BROKEN, HEALTH)
     tab.slide("blocks", 2)
-    tab.page.locator(".st-key-mend button").click()
+    tab.page.get_by_role("tab", name="Mend it").click()
     assert tab.until(lambda: "view=Mend+it" in address(tab))
     left = address(tab)
     chosen(tab, "Recipes")
@@ -49,15 +49,15 @@ def test_back_leads_through_the_pages_one_by_one_each_as_it_was_left(visitor: Vi
     assert tab.until(lambda: "blocks=37" in address(tab))
     chosen(tab, "Bands")
     chosen(tab, "Published fixtures")
-    assert back(tab, "Bands") == "/bands"
-    assert back(tab, "Recipes") == "/recipes?blocks=37"
+    assert back(tab, "Bands") == "/bands?blocks=37&recipe=unscaled"
+    assert back(tab, "Recipes") == "/recipes?blocks=37&recipe=unscaled"
     assert depth(tab) == 37
     assert back(tab, HEALTH) == left
     assert tab.until(lambda: depth(tab) == 34)
     assert tab.page.get_by_role("tab", name="Mend it").get_attribute("aria-selected") == "true"
     tab.page.go_forward()
     arrived(tab, "Recipes")
-    assert address(tab) == "/recipes?blocks=37"
+    assert address(tab) == "/recipes?blocks=37&recipe=unscaled"
 
 
 def test_settings_of_a_page_fill_no_history(visitor: Visit) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import re
@@ -14,14 +13,11 @@ from urllib.parse import urlencode
 import pytest
 from PIL import Image
 
-from core.decoder.batch import Batch
 from core.decoder.config import DecoderConfig
 from core.export.csv import csv_text
 from core.health.report import observe_document
 from core.health.request import ObserveRequest
-from core.plan.presets import LAPTOP, PRESETS
 from core.tables.observe import site_table
-from core.tables.studies import plan_run_rows
 from pages.common import navigation
 from tests.browser.conftest import Visit
 from tests.browser.harness import BACKGROUNDS
@@ -149,9 +145,13 @@ def test_markup_in_a_link_stays_text(visitor: Visit) -> None:
         assert tab.page.locator("[data-testid=stAlert]").count() == 1
 
 
+TRUE_SIZE = "/?model=laptop&context=256&dtype=float32&batch=random&seeds=1"
+
+
 def test_a_long_run_shows_progress_and_can_be_cancelled(visitor: Visit) -> None:
     tab = visitor()
-    tab.open("/laptop_plan?run_tokens=512", "Laptop plan")
+    tab.open(TRUE_SIZE, "Health")
+    tab.page.get_by_text("Run at true size").click()
     tab.page.locator(".st-key-run-it button").click()
     tab.page.get_by_text(re.compile(r"about \d+ s left")).first.wait_for()
     tab.page.locator(".st-key-cancel-run button").click()
@@ -159,18 +159,28 @@ def test_a_long_run_shows_progress_and_can_be_cancelled(visitor: Visit) -> None:
     tab.page.locator(".st-key-run-it button").wait_for()
 
 
-def test_a_long_run_ends_in_the_numbers_of_the_command_line(visitor: Visit) -> None:
+def test_a_config_that_is_dropped_on_the_landing_page_is_answered_without_a_form(visitor: Visit) -> None:
+    """The layout of LLaMA 2 7B: outside by its input, and the depth by itself inside."""
+    config = {
+        "model_type": "llama", "hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32,
+        "num_key_value_heads": 32, "intermediate_size": 11008, "vocab_size": 32000, "max_position_embeddings": 4096,
+        "initializer_range": 0.02, "rms_norm_eps": 1e-5, "tie_word_embeddings": False,
+    }  # fmt: skip
     tab = visitor()
-    tab.open("/laptop_plan?run_tokens=256", "Laptop plan")
-    tab.page.locator(".st-key-run-it button").click()
-    tab.page.locator(".st-key-download-run-sites-csv").wait_for(timeout=120_000)
+    tab.open("/", "Health")
+    file = {"name": "secret.json", "mimeType": "application/json", "buffer": json.dumps(config).encode()}
+    tab.page.locator(".st-key-landing-files input[type=file]").set_input_files(file)
+    tab.page.get_by_text("Outside the band").wait_for()
+    verdict = tab.page.locator("[data-testid=stAlert]").first.text_content()
+    assert "The depth by itself is inside the band" in verdict
+    tab.page.locator(".st-key-apply-change").wait_for()
     tab.settle()
-    config = PRESETS[LAPTOP].request.config
-    batch = Batch.from_rows(*plan_run_rows(config, 256))
-    expected = observe_document(ObserveRequest(config=config, dtype="float32", batch=batch))
-    rows = list(csv.DictReader(io.StringIO(tab.download("download-run-sites-csv").read_text())))
-    ratios = [site["adjoint_ratio"] for site in expected["initialized"]["sites"]]
-    assert [float(row["adjoint_ratio"]) for row in rows[: len(ratios)]] == pytest.approx(ratios, rel=1e-4)
+    assert "width=4096" in tab.page.url
+    assert "secret" not in tab.page.url
+    fresh = visitor()
+    fresh.open(tab.page.url.removeprefix(tab.address), "Health")
+    fresh.page.get_by_text("Outside the band").wait_for()
+    assert fresh.page.locator("[data-testid=stAlert]").first.text_content() == verdict
 
 
 def test_two_visitors_at_once_each_see_their_own_numbers(visitor: Visit) -> None:

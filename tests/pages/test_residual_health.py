@@ -75,7 +75,7 @@ def test_the_depth_slider_changes_chart_table_and_verdict(open_app: Open) -> Non
     ("view", "drawn", "tables"),
     [
         ("Ratios", 2, 3), ("Absolute RMS", 2, 1), ("Contributions", 2, 1), ("Reference site", 2, 1),
-        ("The block", 1, 1), ("Mend it", 0, 1), ("Pins", 0, 0),
+        ("The block", 1, 1), ("Mend it", 0, 0), ("Runs", 0, 0),
     ],
 )  # fmt: skip
 def test_every_view_opens_from_a_link_with_its_figures_and_tables(

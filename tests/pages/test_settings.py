@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from urllib.parse import parse_qsl
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -17,7 +18,7 @@ from core.health.suggestion import suggest
 from core.health.suggestion_words import change_text, suggestion_sentences
 from pages.common import model, model_controls, navigation, settings
 from tests.pages.conftest import ROOT, Open
-from tests.pages.support import assert_no_trace, figures
+from tests.pages.support import assert_no_trace, figures, sentences
 
 BATCH = {"inputs": [[0, 5, 7], [9]], "targets": [[5, 7, 1], [1]], "valid": [[True, False, True], [True]]}
 
@@ -57,24 +58,31 @@ def test_what_changes_the_verdict_is_told_and_applied_at_a_click(
     assert app.session_state["recipe"] == found.best.change.recipe
 
 
-def test_up_to_four_settings_are_pinned_and_overlaid_with_differences(open_app: Open) -> None:
+def test_up_to_four_runs_are_kept_renamed_hidden_and_carried_by_the_link(open_app: Open) -> None:
     app = open_app()
     for blocks in (2, 3, 4, 5):
         app.slider(key="blocks").set_value(blocks).run()
         app.button(key="pin").click().run()
     assert app.button(key="pin").disabled
-    app.session_state["view"] = "Pins"
+    app.session_state["view"] = "Runs"
     app.run()
     assert_no_trace(app)
-    names = [trace["name"] for trace in figures(app)[0]["data"]]
-    assert [name.split(":")[0] for name in names[:5]] == [
-        "now", "L 2, seed 4701, depth-scaled", "L 3, seed 4701, depth-scaled", "L 4, seed 4701, depth-scaled",
-        "L 5, seed 4701, depth-scaled",
-    ]  # fmt: skip
-    tables = [element.value for element in app.dataframe]
-    assert any("A, L 2, seed 4701, depth-scaled / now" in table.columns for table in tables)
-    app.button(key="unpin-0").click().run()
-    assert len(app.session_state["pins"]) == 3
+    names = ["2 × 4, depth-scaled", "3 × 4, depth-scaled", "4 × 4, depth-scaled", "5 × 4, depth-scaled"]
+    drawn = [trace for trace in figures(app)[0]["data"] if ":" in (trace["name"] or "")]
+    assert [trace["name"].split(":")[0] for trace in drawn] == names
+    assert len({trace["line"]["color"] for trace in drawn}) == 4
+    app.text_input(key=f"run-name-0-{names[0]}").set_value("short").run()
+    app.toggle(key=f"run-shown-1-{names[1]}").set_value(False).run()
+    drawn = [trace["name"].split(":")[0] for trace in figures(app)[0]["data"] if ":" in (trace["name"] or "")]
+    assert drawn == ["short", *names[2:]]
+    assert any("A, 5 × 4, depth-scaled / short" in element.value.columns for element in app.dataframe)
+    app.button(key="run-remove-3").click().run()
+    link = app.query_params["run"]
+    assert [dict(parse_qsl(text))["blocks"] for text in link] == ["2", "3", "4"]
+    other = open_app(run=[*link, "name=x&blocks=999"], view="Runs")
+    assert_no_trace(other)
+    assert [one.name for one in other.session_state["pins"]] == ["short", *names[1:3]]
+    assert "A run of the link was left out: blocks is 999" in " ".join(sentences(other, "info"))
 
 
 def manifest(setting: dict[str, Any], **export: Any) -> bytes:

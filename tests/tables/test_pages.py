@@ -164,12 +164,6 @@ def test_ratios_that_are_none_get_a_sentence(text: str) -> None:
         lab_tables.parsed_ratios(text)
 
 
-def test_counted_ids_stay_within_any_vocabulary() -> None:
-    inputs, targets = lab_tables.plan_run_rows(DecoderConfig(vocabulary=3), 5)
-    assert inputs == [[0, 1, 2, 0, 1]]
-    assert targets == [[1, 2, 0, 1, 2]]
-
-
 @pytest.mark.parametrize("name", ["depth-scaled", "parallel", "post-norm", "ngpt", "admin"])
 def test_blocks_are_drawn_with_their_writers_sites_and_factors(name: str) -> None:
     config = DecoderConfig(blocks=4)
