@@ -43,7 +43,7 @@ if (!history.onePerPage) {
 FILLED = ('button[kind^="primary"]:not(:disabled) *', '[data-testid="stMultiSelect"] [data-tag] *')
 
 # Streamlit leaves six lines free above a page; the model bar stands there.
-ABOVE = '[data-testid="stMainBlockContainer"] { padding-top: 3.5rem; }'
+ABOVE = '[data-testid="stMainBlockContainer"] { padding-top: 4.25rem; }'
 
 
 def prepare() -> None:

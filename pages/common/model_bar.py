@@ -30,12 +30,11 @@ def draw(entry: Entry) -> None:
                 st.button(
                     f"Keep ({kept}/{MAX_PINS})", key="pin", icon=":material/push_pin:", type="tertiary",
                     on_click=runs.keep, disabled=kept >= MAX_PINS,
-                    help="Keep this setting as a run, to be drawn over others under Runs on the page Health.",
                 )  # fmt: skip
         if on_page:
             draw_beside(on_page, (3, 1.2, 1.8))
-        if controls.RECIPE in on_page:
-            st.caption(_recipe_caption())
+        if controls.RECIPE in on_page and (words := _recipe_caption()):
+            st.caption(words)
     if pressed or model_ways.asked():
         model_ways.change(on_page)
 
@@ -68,9 +67,10 @@ def share() -> None:
 
 
 def _recipe_caption() -> str:
+    """The law of the recipe in short; nothing where it has none, or the page says what is wrong with its name."""
     try:
         chosen = recipe(controls.RECIPE.value)
     except RecipeError:
-        return "The page says what is wrong with this name."
-    formulas = list(dict.fromkeys(law.formula for law in chosen.laws.values()))
-    return f"{chosen.title}{': ' if formulas else ''}{', '.join(formulas)}".replace("*", "\\*")
+        return ""
+    formulas = ", ".join(dict.fromkeys(law.formula for law in chosen.laws.values()))
+    return f"{chosen.title}: {formulas}".replace("*", "\\*") if formulas else ""
