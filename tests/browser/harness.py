@@ -215,6 +215,11 @@ class Visitor:
             self.page.evaluate("getComputedStyle(document.querySelector('[data-testid=stApp]')).backgroundColor")
         )
 
+    def change(self, way: str) -> None:
+        """Open the dialog of the model bar at a way in."""
+        self.page.locator(".st-key-change-model button").click()
+        self.page.get_by_role("dialog").get_by_role("radio", name=way, exact=True).click()
+
     def restore(self, manifest: bytes) -> None:
         """Upload a manifest in the sidebar."""
         self.page.get_by_text("Files", exact=True).first.click()

@@ -111,7 +111,7 @@ WALKS = {
         table="moments", expected=lambda: moment_table(init_document(8, 12, 2**64 - 1)),
     ),
     "laptop_plan": Walk(
-        query="model=llama-3-8b", move=chosen("model", "gpt2"), link="model=gpt2", table="roles",
+        query="model=gpt2", move=lambda tab: tab.settle(), link="width=768", table="roles",
         expected=lambda: role_table(plan_document(PRESETS["gpt2"].request)),
     ),
     "bands": Walk(
