@@ -256,17 +256,17 @@ function mark(place) {
 // While a slider is dragged the server hears of it at its release alone; the tower asks for each depth on the way, one
 // question at a time.
 function follow(place, key) {
+  const depth = () => Number(document.querySelector(`.st-key-${CSS.escape(key)} input[type=range]`)?.value);
   const ask = () => {
-    const slider = document.querySelector(`.st-key-${CSS.escape(key)} input[type=range]`);
-    const now = slider ? Number(slider.value) : NaN;
+    const now = depth();
     if (Number.isNaN(now) || now === place.asked || place.waiting) return;
     place.asked = now;
     place.waiting = setTimeout(() => { place.waiting = 0; ask(); }, 1000);
     place.tell("depth", now);
   };
   const later = () => requestAnimationFrame(ask);
-  place.asked = Number(document.querySelector(`.st-key-${CSS.escape(key)} input[type=range]`)?.value);
-  place.answered = () => { clearTimeout(place.waiting); place.waiting = 0; later(); };
+  // Without a question the page was run as a whole, at the slider's own depth.
+  place.answered = (asked) => { clearTimeout(place.waiting); place.waiting = 0; place.asked = asked ?? depth(); later(); };
   const dragging = (event) => event.buttons && later();
   document.addEventListener("pointermove", dragging, true);
   return () => document.removeEventListener("pointermove", dragging, true);
@@ -285,7 +285,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   chosen(data.site);
   draw(place);
   if (data.follow && !place.unfollow) place.unfollow = follow(place, data.follow);
-  place.answered?.();
+  place.answered?.(data.asked);
   place.tables ??= linkTables();
   return () => {
     place.unfollow?.();
