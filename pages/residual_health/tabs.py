@@ -142,11 +142,17 @@ def ratios(shown: Shown) -> None:
     table = chosen_arms(shown.compared)
     spread = None if shown.arms is None else ribbon_table(shown.arms)
     left, right = st.columns([2, 3], gap="medium")
+    profile = table if spread is None else spread[spread["recipe"].isin(table["recipe"])]
     with left:
         tower(
-            shown.sheet, table if spread is None else spread[spread["recipe"].isin(table["recipe"])], shown.request.band,
-            site=shown.site, select=_choose, follow=model_controls.BLOCKS.name, preview=partial(_at_depth, shown.request),
-        )  # fmt: skip
+            shown.sheet,
+            profile,
+            shown.request.band,
+            site=shown.site,
+            select=_choose,
+            follow=model_controls.BLOCKS.name,
+            preview=partial(_at_depth, shown.request),
+        )
     with right:
         draw_ratios(shown.sheet, table, shown.request.band, log=shown.log, spread=spread, stacked=True)
     if shown.site is not None:
