@@ -41,7 +41,7 @@ def gate_files(shown: Shown) -> None:
     """The files and the steps of a pipeline, folded."""
     with st.expander("For continuous integration", icon=":material/published_with_changes:"):
         st.markdown("These steps audit the model on every change, and fail where the initialization no longer holds.")
-        st.code(ci_snippet(shown.document), language="yaml", wrap_lines=True)
+        _code(ci_snippet(shown.document))
         with st.container(horizontal=True, gap="small", key="gate-files"):
             for name, mime in FILES.items():
                 shown.sheet.file(name, mime, partial(gate_file, shown.document, name))
@@ -67,8 +67,13 @@ def _repairs(repairs: Sequence[Mapping[str, str]]) -> None:
         codes = [repair["code"] for repair in repairs if repair["form"] == form]
         with tab:
             for code in codes:
-                # Wrapped and whole: a block that scrolls cannot be reached by keyboard.
-                st.code(code, language="python", wrap_lines=True)
+                _code(code)
+
+
+def _code(code: str) -> None:
+    """Code to copy, wrapped and in one colour: a block that scrolls is out of the keyboard's reach, and the
+    highlighter's colours are too pale for axe."""
+    st.code(code, language=None, wrap_lines=True)
 
 
 def _identity(document: Mapping[str, Any]) -> None:
