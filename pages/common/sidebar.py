@@ -12,10 +12,7 @@ from pages.common.outputs import IMAGE
 def draw(entry: Entry) -> None:
     """Draw the sidebar below the menu."""
     with st.sidebar:
-        st.button(
-            "Reset", key="reset", icon=":material/undo:", on_click=settings.reset_page, args=(entry,),
-            help="Every control of this page at its default; on pages of Your model the model too.",
-        )  # fmt: skip
+        st.button("Reset", key="reset", icon=":material/undo:", on_click=settings.reset_page, args=(entry,))
         with st.expander("Files"):
             IMAGE.draw()
             st.file_uploader(
