@@ -11,10 +11,7 @@ from pages.common.navigation import Entry
 def draw(entry: Entry) -> None:
     """Draw the sidebar below the menu."""
     with st.sidebar:
-        st.button(
-            "Reset", key="reset", icon=":material/undo:", on_click=settings.reset_page, args=(entry,),
-            help="Every control of this page at its default; on pages of Your model the model too.",
-        )  # fmt: skip
+        st.button("Reset", key="reset", icon=":material/undo:", on_click=settings.reset_page, args=(entry,))
         with st.expander("Files"):
             st.file_uploader(
                 "Restore from a manifest", type=["json"], key="manifest_file", max_upload_size=1,

@@ -173,7 +173,7 @@ def test_a_model_too_large_for_an_answer_at_once_is_shown_as_its_twin(open_app: 
     expected = observe_document(replace(request, config=twin, batch=uniform_batch(1, 32, 1000)))
     ratios = [site["activation_ratio"] for site in expected["initialized"]["sites"]]
     assert ratios in [trace["y"] for trace in figures(app)[0]["data"]]
-    (said,) = sentences(app, "info")
+    said = next(text.value.replace("\\", "") for text in app.caption if "reduced twin" in text.value)
     assert "width 768 and 124,439,808 parameters" in said
     assert f"at width {width}" in said
     assert verdict(app)
