@@ -1,4 +1,4 @@
-"""The sentences of an audit's headline, from its data and the document's rows."""
+"""The sentences of an audit's headline, made from its data and the rows of the document."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ BELOW = "mend it with the lines below."
 
 
 def sentences(document: Document, headline: Mapping[str, Any]) -> list[str]:
-    """What is off, whether it matters, what to change; the state of health where nothing is off."""
+    """Return the sentences: what is wrong, whether it matters and what to change; the health where nothing is wrong."""
     if document["model"]["trained"] and not headline["off"]:
         return ["These weights are trained, so nothing is said of their initialization.", *_state(document, headline)]
     if not headline["off"]:
@@ -47,7 +47,7 @@ def sentences(document: Document, headline: Mapping[str, Any]) -> list[str]:
 
 
 def _off(document: Document, kinds: list[str]) -> str:
-    """The worst thing that is off, and how many others there are."""
+    """Return the sentence on the worst finding, with the number of other findings."""
     finding = document["conformance"]["findings"][0]
     subject, one = _subject(document, finding)
     verb, rest = OFF.get(finding["kind"], ("are", MEANING.get(finding["kind"], "not as declared")))
@@ -56,7 +56,7 @@ def _off(document: Document, kinds: list[str]) -> str:
 
 
 def _subject(document: Document, finding: Mapping[str, Any]) -> tuple[str, bool]:
-    """The parameters of a finding by what they do and where they stand, and whether it is one."""
+    """Return the subject of a sentence on a finding's parameters, by role and blocks, and whether it is singular."""
     names = set(finding["parameters"])
     reading = finding["kind"] in ("on-reader", "on-everything")
     sides = ("readers",) if reading else ("writers", "readers")
@@ -75,7 +75,7 @@ def _subject(document: Document, finding: Mapping[str, Any]) -> tuple[str, bool]
 
 
 def blocks_text(numbers: Iterable[int], count: int) -> str:
-    """Numbers of blocks as `all 8 blocks`, `blocks 3 to 5`, `block 7`, or a list of them."""
+    """Return block numbers as `all 8 blocks`, `blocks 3 to 5`, `block 7`, or a list of them; `count` is the depth."""
     found = sorted(set(numbers))
     if len(found) == count:
         return f"all {count} blocks" if count > 1 else "its only block"
@@ -89,7 +89,7 @@ def blocks_text(numbers: Iterable[int], count: int) -> str:
 
 
 def _matter(document: Document, headline: Mapping[str, Any]) -> list[str]:
-    """Whether it matters at this depth, by the ratios as they are and mended; and what to change."""
+    """Return sentences on whether the worst finding matters at this depth, by the ratios, and on what to change."""
     change = BELOW if headline["repair"] else "its finding below says what to change."
     matters, kind = headline["matters"], headline["off"][0]
     if matters == "always":
@@ -108,7 +108,7 @@ def _matter(document: Document, headline: Mapping[str, Any]) -> list[str]:
 
 
 def _instead(headline: Mapping[str, Any]) -> str:
-    """The direction that moves most, as it is and mended, and over how many seeds."""
+    """Return a clause that compares the ratio that the repair moves most before and after it, over how many seeds."""
     one, two, over = headline["as_it_is"], headline["mended"], seeds_text(headline["seeds"])
     if one["activation"] is None:
         return f"no finite ratios instead of {number(two['activation'])} and {number(two['adjoint'])}, {over}"
@@ -122,7 +122,7 @@ def _instead(headline: Mapping[str, Any]) -> str:
 
 
 def _state(document: Document, headline: Mapping[str, Any]) -> list[str]:
-    """Whether the layers start healthy, by the ratios furthest from 1."""
+    """Return sentences on whether the layers start healthy, with the ratios furthest from 1."""
     arm, blocks = headline["as_it_is"], document["model"]["blocks"]
     layers = f"Your {_plural(blocks, 'layer')}" if blocks else "Your model"
     if arm is None or arm["activation"] is None:
@@ -138,7 +138,7 @@ def _state(document: Document, headline: Mapping[str, Any]) -> list[str]:
 
 
 def _cause(verdict: Mapping[str, Any]) -> list[str]:
-    """Whether the input's scale or the depth is the cause, where that is told apart."""
+    """Return a sentence that the input's scale is the cause; empty where it is not, or where that is not known."""
     depth = verdict["depth_factor"]
     if verdict["cause"] != "input" or depth["activation"] is None:
         return []
@@ -152,7 +152,7 @@ def _cause(verdict: Mapping[str, Any]) -> list[str]:
 
 
 def _rule(document: Document, headline: Mapping[str, Any]) -> list[str]:
-    """What is said of the rule where nothing is off."""
+    """Return sentences on the depth rule for a model in which nothing is wrong."""
     conformance = document["conformance"]
     if conformance["verdict"] == "applied":
         return [f"The rule {conformance['rule']}, {conformance['formula']}, is met."]
@@ -167,7 +167,7 @@ def _rule(document: Document, headline: Mapping[str, Any]) -> list[str]:
 
 
 def number(value: float) -> str:
-    """A ratio in a sentence: two digits, three from 100 on, thousands set apart."""
+    """Return a ratio with two digits, from 100 on with three, and with commas between thousands."""
     if value >= 1000:
         return f"{float(f'{value:.3g}'):,.0f}" if value < 1e6 else f"{value:.2g}"
     if 1 <= value < 9.95:
@@ -176,7 +176,7 @@ def number(value: float) -> str:
 
 
 def seeds_text(seeds: int) -> str:
-    """Over how many seeds a ratio is."""
+    """Return the number of seeds that a ratio is the median of, as a phrase."""
     return "at one seed" if seeds == 1 else f"median of {seeds} seeds"
 
 

@@ -1,4 +1,4 @@
-"""A model's ratios over seeds, as its source builds it and with the repairs drawn, for the headline."""
+"""A model's ratios over seeds, as it is built and with the repairs applied, for the headline."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ MORE_SEEDS, LARGEST = range(101, 104), 2**22
 
 @dataclass(frozen=True)
 class SeedHealth:
-    """Verdicts over seeds; `extreme` holds the median of each seed's ratio that lies furthest from 1.
+    """The verdict over seeds, and as `extreme` the median over seeds of the ratio furthest from 1.
 
-    `extreme` is (activation, gradient), dimensionless, and None where every seed is refused.
+    `extreme` is (activation, gradient), dimensionless, and None where no seed has finite ratios.
     """
 
     verdict: Verdict
@@ -42,9 +42,9 @@ class SeedHealth:
 def seed_health(
     result: AuditResult, repairs: Sequence[Repair], source: Rebuilder | None, band: Band
 ) -> tuple[SeedHealth, SeedHealth | None] | None:
-    """The model as it is and, where there are repairs, mended; None where it has no health.
+    """Return the health of the model as it is and with the repairs applied, None for the latter without repairs.
 
-    `source` builds the model at other seeds; None where that gives another model, or none.
+    None where the model has no observation. `source` builds the model at other seeds; None if it cannot.
     """
     if result.observation is None:
         return None
@@ -79,7 +79,7 @@ def _mended(model: nn.Module, discovery: Discovery, draws: Sequence[Draw]) -> Ob
 
 @contextmanager
 def _drawn(model: nn.Module, draws: Sequence[Draw]) -> Iterator[None]:
-    """The model with what is to be drawn brought to its standard deviation, on its base draw; as before afterwards."""
+    """Bring the parameters of `draws` to their standard deviation, keeping their base draw; restore them on exit."""
     parameters = ParameterNames(model).parameters
     kept = {draw.name: parameters[draw.name].detach().clone() for draw in draws if draw.name in parameters}
     generator = torch.Generator().manual_seed(0)
@@ -121,7 +121,7 @@ def _health(found: Sequence[Observation | None], labels: list[str], band: Band) 
 
 
 def _extreme(ratios: FloatArray) -> float:
-    """The median over the seeds of the ratio furthest from 1, `[seeds, sites]`, in its logarithm."""
+    """Return the median over seeds of the ratio furthest from 1, in log; `ratios` is `[seeds, sites]`."""
     with np.errstate(divide="ignore"):
         logs = np.log(ratios)
     furthest = np.take_along_axis(logs, np.abs(logs).argmax(axis=1)[:, None], axis=1)
