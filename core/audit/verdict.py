@@ -42,7 +42,7 @@ def check(
     band: Band | None = None,
     told: Told = silent,
 ) -> Verdict:
-    """Return the verdict whether the depth of `model` is safe at initialization; it prints itself, in a notebook too.
+    """Return a verdict on whether the depth of `model` is safe at initialization; it prints itself, in a notebook too.
 
     `model` is a `DecoderConfig`, an `ObserveRequest`, the path of a `config.json` or its content as a mapping, or an
     `nn.Module`. All but a module are observed over `seeds`. `recipe` replaces their recipe, and `batch` (a `Batch`) the
@@ -52,7 +52,7 @@ def check(
     called as the observation of the seeds advances.
 
     Raises `ConfigError` for anything else and for a configuration that the decoder cannot express, `AuditError` where a
-    module's stream is not proved, and the errors of the observer.
+    module's stream is not proved, and what `observe_module` or `observe_seeds` raises.
     """
     if isinstance(model, nn.Module):
         return _module(model, batch, band or DEFAULT_BAND)

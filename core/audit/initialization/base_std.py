@@ -192,7 +192,10 @@ def _pooled(law: FanLaw, cluster: Sequence[MatrixStats], readers: Sequence[Matri
 
 
 def _misfit(readers: Sequence[MatrixStats], base: BaseStd) -> float:
-    """Return chi-square of the logarithms; log(std) of n normal values has variance 1 / 2n."""
+    """Return the chi-square of log(std of a reader / std of the base) over the readers.
+
+    log(std) of n normal values has variance 1 / 2n.
+    """
     return sum(2 * m.weights.count * math.log(m.weights.std / base.std(m)) ** 2 for m in readers)
 
 

@@ -32,8 +32,7 @@ def uninitialized(
 ) -> Iterator[Finding]:
     """Yield findings on parameters that no initializer wrote, found by a build in marked memory and by their values.
 
-    `marked` is a build whose memory held NaN beforehand, None where there is none. Parameters in `explained` have
-    another finding already.
+    `marked` is a build in memory that held NaN beforehand, or None. Parameters in `explained` have another finding.
     """
     parameters = dict(model.named_parameters())
     blank = [] if marked is None else [name for name, p in marked.named_parameters() if bool(p.isnan().any())]
@@ -51,7 +50,7 @@ def uninitialized(
 def alike(model: nn.Module, again: nn.Module) -> bool:
     """Return whether a second build has the names, shapes and, within sampling error, standard deviations of a model.
 
-    If not, the model was changed after it was built, and another build does not stand for it.
+    If not, the model was changed after it was built, so its source builds another model.
     """
     one, two = dict(model.named_parameters()), dict(again.named_parameters())
     if {name: p.shape for name, p in one.items()} != {name: p.shape for name, p in two.items()}:

@@ -66,7 +66,10 @@ def reader_fans(found: Resolution) -> Iterator[Finding]:
 
 
 def _fan_of(found: Resolution, group: Matrices) -> Fan | None:
-    """The other fan that a whole group is drawn by; None where it is at the base, or orthogonal and so of no fan."""
+    """Return the fan, other than its own, that a whole group was drawn by; None where there is none.
+
+    None also where the group is at the base, or orthogonal, so that no single fan sets its standard deviation.
+    """
     first = found.first
     if all(m.weights.distribution == ORTHOGONAL for m in group) or all(first.near(m, [1.0]) for m in group):
         return None
@@ -119,7 +122,10 @@ def writers_away(found: Resolution) -> Iterator[Finding]:
 
 
 def _kind_of(found: Resolution, cause: Cause, ratio: float, told: Sequence[Explanation]) -> str:
-    """Return the kind of finding for writers with this cause; `told` holds the explanations of all writers."""
+    """Return the kind of finding for writers with this cause.
+
+    `told` holds the explanations of all unsettled writers.
+    """
     met = any(other.cause is Cause.AS_ASKED for other in told)
     laws = sum(1 for other in told if other.cause in (Cause.DEPTH_LAW, Cause.CONSTANT))
     if cause is Cause.UNSCALED:

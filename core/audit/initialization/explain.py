@@ -218,7 +218,7 @@ def _by_layer(law: KnownLaw, stages: StagesOf, number: int | None, factors: Fact
 
 
 def other_fans(matrix: MatrixStats, width: int) -> dict[Fan, tuple[int, int]]:
-    """Return the (fan_in, fan_out) that code may use for a matrix, by fan; those with the true fan_in are left out."""
+    """Return what code may use as a matrix's (fan_in, fan_out), by `Fan`; those with the true fan_in are left out."""
     fan_in, fan_out = matrix.fan_in, matrix.fan_out
     found = {
         Fan(FanKind.WIDTH): (width, fan_out),
@@ -236,7 +236,7 @@ def other_fans(matrix: MatrixStats, width: int) -> dict[Fan, tuple[int, int]]:
 
 
 def fan_factor(factors: Factors, matrix: MatrixStats, fan: Fan) -> float:
-    """Return the standard deviation with another fan over that with the true fans.
+    """Return the std that a matrix has when drawn with another fan, over that with its true fans.
 
     NaN where the matrix has no such fan.
     """

@@ -1,4 +1,4 @@
-"""The kinds of findings, worst first, and one finding."""
+"""The findings of an audit about an initialization: their kinds, worst first, and the class `Finding`."""
 
 from __future__ import annotations
 

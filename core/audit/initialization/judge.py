@@ -103,7 +103,8 @@ def judge(
     """Judge an audited model by a declared rule; `auto` takes the one that most of its writers meet.
 
     `sigma` is the declared base standard deviation, None where none is declared. `source` builds the model again; None
-    derives it from the model. Raises `AuditError` or `RecipeError` for a rule or a sigma that cannot be judged by.
+    derives it from the model. `with_twin` observes the corrected model too. Raises `AuditError` or `RecipeError` for a
+    rule or a sigma that is not valid.
     """
     sigma = checked_sigma(sigma)
     model = result.discovery.guard.model
@@ -162,7 +163,7 @@ def _notes(stats: Sequence[ModelStats], *, changed: bool) -> list[str]:
 def _stats(result: AuditResult, source: Rebuilder, *, deep: bool) -> list[ModelStats]:
     """Return the matrices of the model and, if it can be built, of the model at another depth.
 
-    Empty without a writer.
+    Empty where the model has no writer.
     """
     first = measure(result.discovery)
     if not first.writers:

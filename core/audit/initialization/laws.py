@@ -82,7 +82,7 @@ def _coefficient(law: Law | None, matrix: MatrixStats, stats: ModelStats, base: 
 
 
 def declared_rule(name: str, blocks: int) -> Rule | None:
-    """Return the rule of that name for a model with so many blocks; None for `auto`.
+    """Return the rule of that name for a model with `blocks` blocks; None for `auto`.
 
     Raises `AuditError` where weights cannot show the rule or it needs more blocks, `RecipeError` for an unknown name.
     """

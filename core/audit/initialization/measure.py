@@ -27,8 +27,9 @@ class MatrixStats:
     """One matrix in use, or one slice of a fused tensor.
 
     `place` is the index of its addition, `branch` that of its branch there, `shape` that of the whole parameter.
-    `forward` is the factor of the forward before, on or behind the matrix, relative to the shortcut. `hidden`: a norm
-    stands between it and the stream. `linear`: the branch is linear in the output of this reader.
+    `forward` is the product of the factors that the forward applies before, on and after the matrix, relative to the
+    shortcut. `hidden`: a norm stands between it and the stream. `linear`: the branch is linear in the output of this
+    reader.
     """
 
     name: str

@@ -1,6 +1,7 @@
 """What a model is judged against: the rule, the base, an explanation per group of writers, and the description length.
 
-The base is the standard deviation before any depth rule, the description length the cost of a resolution.
+Writers are matrices that write to the residual stream, readers those that read it. The base is the standard deviation
+before any depth rule. The description length is the cost of a resolution; the cheapest one is taken.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ class Remark(Enum):
 
 @dataclass(frozen=True)
 class Resolution:
-    """The builds with their base, the audited depth first, and the rule; None where no rule is declared or met.
+    """What a model is judged against; `depths` are its builds with their bases, the audited one first.
 
-    `explained` holds an explanation for every visible writer; `scaled_readers` have the factor of their branch's writer
-    although the rule does not scale readers.
+    `rule` is None where none is declared or met. `explained` holds an explanation for every visible writer;
+    `scaled_readers` have the factor of their branch's writer although the rule does not scale readers.
     """
 
     depths: tuple[Factors, ...]

@@ -105,7 +105,7 @@ def _recognized(depths: Sequence[Factors]) -> Rule | None:
 
 
 def _share(factors: Factors, rule: Rule) -> float:
-    """Share of the visible writers that meet a rule, one group at a time where a group meets it as a whole."""
+    """Return the share of the visible writers that meet a rule, counted group by group as in `_meeting`."""
     writers = factors.visible
     met = sum(_meeting(factors, rule, group) for group in grouped(writers))
     return met / len(writers) if writers else 0.0
@@ -206,7 +206,7 @@ def _at(factors: Factors, group: Sequence[MatrixStats], factor: float) -> bool:
 
 
 def _larger_bases(depths: Sequence[Factors], rule: Rule, factor: float) -> Iterator[BaseStd]:
-    """Yield bases of which `factor` times may be the pooled one: by two depths, in common use, of tables outside.
+    """Yield bases that may be the readers' pooled one divided by `factor`: by two depths, in common use, or of tables.
 
     If there are readers at two depths, they alone decide; otherwise a guessed rule uses only bases in common use.
     """

@@ -1,6 +1,7 @@
-"""The sentences about bases, names and all findings that are not about scale: one function per kind of finding.
+"""The sentences of all findings that are not about scale, and phrases on bases and names.
 
-What to report is decided elsewhere, from values; no code parses these sentences.
+There is one function per kind of finding. What to report is decided elsewhere, from values; no code parses these
+sentences.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ def listed(names: Iterable[str]) -> str:
 
 
 def shown(matrices: Sequence[MatrixStats]) -> str:
-    """Return the names of matrices: one per group, with its size, at most `SHOWN`."""
+    """Return up to `SHOWN` names of matrices as text, one per group, each with the number of matrices in the group."""
     groups = grouped(matrices)
     return listed(group[0].shown if len(group) == 1 else f"{group[0].group} ({len(group)})" for group in groups)
 
@@ -46,7 +47,10 @@ def base_source(base: BaseStd) -> str:
 
 
 def zero(matrices: Sequence[MatrixStats], moving: Sequence[str], still: Sequence[str]) -> str:
-    """Return the sentence of zero-by-construction; `moving` names the writers with a gradient, `still` the others."""
+    """Return the sentence of a `zero-by-construction` finding.
+
+    `moving` names the writers that have a gradient at the start, `still` those that have none.
+    """
     gated = any(m.weights.std != 0 for m in matrices)
     how = "stand behind a forward coefficient of 0" if gated else "are zeros"
     told = f" {listed(moving)} {'has' if len(moving) == 1 else 'have'} a gradient." if moving else ""
@@ -55,7 +59,7 @@ def zero(matrices: Sequence[MatrixStats], moving: Sequence[str], still: Sequence
 
 
 def blank(names: Sequence[str]) -> str:
-    """Return the sentence of never-initialised for parameters that a build in marked memory did not write."""
+    """Return the sentence of a `never-initialised` finding on parameters that a build in marked memory left blank."""
     return (
         f"{listed(names)} {'are' if len(names) > 1 else 'is'} never written: built in memory filled with NaN, the NaN "
         "is still there; draw it in the initializer."
@@ -63,7 +67,7 @@ def blank(names: Sequence[str]) -> str:
 
 
 def odd_values(names: Sequence[str]) -> str:
-    """Return the sentence of never-initialised for parameters with values that no initializer draws."""
+    """Return the sentence of a `never-initialised` finding on parameters with values that no initializer draws."""
     return (
         f"{listed(names)} {'hold' if len(names) > 1 else 'holds'} nonfinite, denormal or huge values that no "
         "initializer draws; look for memory that is never written, or a standard deviation that divides by zero."
@@ -71,7 +75,7 @@ def odd_values(names: Sequence[str]) -> str:
 
 
 def duplicated(groups: Sequence[Sequence[str]]) -> str:
-    """Return the sentence of duplicated; each group holds the names of one draw."""
+    """Return the sentence of a `duplicated` finding; each group holds the names of one draw."""
     return (
         f"{sum(map(len, groups))} matrices hold {len(groups)} draws, up to a factor, as {' = '.join(groups[0][:2])}; "
         "draw each one separately instead of copying or seeding again, or tie them if they are meant to be one."
@@ -79,37 +83,37 @@ def duplicated(groups: Sequence[Sequence[str]]) -> str:
 
 
 def tied(groups: Sequence[Sequence[str]]) -> str:
-    """Return the sentence of tied; each group holds the names of one parameter."""
+    """Return the sentence of a `tied` finding; each group holds the names of one parameter."""
     pairs = "; ".join(f"{first} = {listed(others)}" for first, *others in groups[:SHOWN])
     return f"One parameter under several names, counted once: {pairs}."
 
 
 def missing(names: Sequence[str]) -> str:
-    """Return the sentence of missing-keys for parameters that stored files lack."""
+    """Return the sentence of a `missing-keys` finding on parameters that stored files lack."""
     return f"The stored file lacks {listed(names)}, drawn anew at every load; save the whole model."
 
 
 def lost(names: Sequence[str]) -> str:
-    """Return the sentence of missing-keys for parameters that the model does not save."""
+    """Return the sentence of a `missing-keys` finding on parameters that the model does not save."""
     return f"Saving the model leaves out {listed(names)}, so loading cannot bring it back; {RELOAD}."
 
 
 def changed(names: Sequence[str], ratio: tuple[str, float] | None) -> str:
-    """Return the sentence of changed-by-reload.
+    """Return the sentence of a `changed-by-reload` finding.
 
-    `ratio` is a name with the ratio of its standard deviations, or None.
+    `ratio` is the name of a parameter and its standard deviation after loading over that before, or None.
     """
     by = "" if ratio is None else f" ({ratio[0]} to {ratio[1]:.4g} times its standard deviation)"
     return f"Saving and loading changes {listed(names)}{by}; {RELOAD}."
 
 
 def silent(names: Sequence[str]) -> str:
-    """Return the sentence of dead-branch for parameters of blocks that never write to the stream."""
+    """Return the sentence of a `dead-branch` finding on parameters of blocks that never write to the stream."""
     return f"The blocks of {listed(names)} never write to the stream; connect them or take them out."
 
 
 def dead(names: Sequence[str]) -> str:
-    """Return the sentence of dead-branch for parameters of branches that add zero and cannot learn."""
+    """Return the sentence of a `dead-branch` finding on parameters of branches that add zero and cannot learn."""
     return (
         f"The branches of {listed(names)} add zero and none of their parameters has a gradient, so they can never "
         "learn; leave one factor of each branch nonzero."
@@ -123,7 +127,10 @@ def not_pre_norm(stream: str, cosine: float | None) -> str:
 
 
 def small_branch(label: str, size: float) -> str:
-    """Return the note on a norm whose epsilon is not small beside its input; `size` is its output's, in full 1."""
+    """Return the note on a norm whose epsilon is not small beside its input.
+
+    `size` is the RMS of its output over the full size, 1 where epsilon has no effect.
+    """
     return (
         f"The norm on the branch output brings {label} to {size:.2f} of full size: its epsilon is not small beside so "
         "small a branch (or its gain is below 1), and the writer's scale shows through in part."

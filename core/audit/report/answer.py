@@ -34,7 +34,8 @@ def answered(
 ) -> dict[str, Any]:
     """Return the keys `headline` and `repairs` of the document.
 
-    `found` is None where no scale was judged. `reseeds`: `source` builds this very model, so it can at other seeds too.
+    `found` is None where no scale could be judged. `reseeds`: `source` builds this very model, so it can do so at other
+    seeds.
     """
     parameters = ParameterNames(result.discovery.guard.model).parameters
     again = source if reseeds else None

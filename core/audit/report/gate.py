@@ -14,7 +14,7 @@ REFUSED: Mapping[str, frozenset[str]] = {"error": frozenset({"error"}), "warning
 
 
 def gate_fails(document: Document, gate: Gate | None, *, changed: bool = False) -> bool:
-    """Return whether the gate fails: on a finding of its severities, or where `changed`, against the golden file.
+    """Return whether the gate fails: on a finding with a severity that it covers, or if the golden file `changed`.
 
     False where `gate` is None.
     """

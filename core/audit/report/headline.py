@@ -42,7 +42,7 @@ def headline_document(
 
 
 def matters(kind: str, as_it_is: SeedHealth | None, mended: SeedHealth | None) -> Matters:
-    """Return how much the worst finding, of this kind, changes the ratios.
+    """Return how much a finding of this kind changes the ratios.
 
     `always`: a fault that ratios do not show. `unknown`: not measured. Else `much`, `some` or `little`.
     """
@@ -57,7 +57,7 @@ def matters(kind: str, as_it_is: SeedHealth | None, mended: SeedHealth | None) -
 
 
 def _arm(health: SeedHealth | None) -> dict[str, Any] | None:
-    """Return the extreme ratios of one arm and its verdict over seeds; None where it was not measured."""
+    """Return the extreme ratios and the verdict of the model as it is, or repaired; None where it was not measured."""
     if health is None:
         return None
     activation, adjoint = health.extreme or (None, None)

@@ -48,7 +48,7 @@ def sarif_report(document: Mapping[str, Any]) -> str:
 
 
 def _notes(document: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the notification that nothing could be judged, which is no result; empty where something was."""
+    """Return a notification that nothing could be judged, which is not a result of the log; empty if something was."""
     if not nothing_judged(document):
         return []
     return [{"level": "note", "message": {"text": f"{VERDICTS[NOTHING]}."}, "descriptor": {"id": NOTHING}}]

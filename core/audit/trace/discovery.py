@@ -63,7 +63,7 @@ class Site:
 
     @property
     def writers(self) -> list[MatrixUse]:
-        """The writers of all branches."""
+        """The writers of all branches: the matrices that produce what the addition adds."""
         return [use for branch in self.branches for use in branch.writers]
 
 

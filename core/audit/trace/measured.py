@@ -47,7 +47,8 @@ class MeasuredAddition:
     """One addition in numbers.
 
     `error` is the largest difference from the recorded sum, relative to the sum's largest value. `stream` is the
-    shortcut plus the carried terms, `shortcut` the coefficient of the state, None where it has none.
+    shortcut plus the carried terms. `shortcut` is the coefficient of the state before, None where more than views and
+    scales lie between that state and the sum. `norm_after`: a norm follows the sum.
     """
 
     stream: torch.Tensor

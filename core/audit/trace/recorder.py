@@ -234,7 +234,7 @@ def edge_of(tensor: torch.Tensor, features: Mapping[int, Edge] | None = None) ->
 def looked_through(node: Node | None, number: int) -> Edge | None:
     """Return the vertex behind `BackwardHookFunction`, the identity that full backward hooks put on tensors.
 
-    None where nothing stands behind it.
+    None for a tensor that autograd did not compute.
     """
     while node is not None and isinstance(node, BackwardCFunction) and node._forward_cls is BackwardHookFunction:
         node, number = node.next_functions[number]
