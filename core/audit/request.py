@@ -1,6 +1,6 @@
 """The options of an audit beside its model, and the task that its child process receives.
 
-Checked before torch is imported.
+The options are checked before torch is imported.
 """
 
 from __future__ import annotations

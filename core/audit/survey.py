@@ -117,7 +117,8 @@ def _judged(family: str, result: Any, settings: Row) -> Row:
 
 
 def empty_row(family: str, class_name: str) -> Row:
-    """Return a row with all columns but only the family and its class filled in."""
+    """Return the row of a family that was not built: all columns are None but `family`, `class`, `built` and `reason`.
+    """
     return {**dict.fromkeys(COLUMNS), "family": family, "class": class_name, "built": False, "reason": ""}
 
 

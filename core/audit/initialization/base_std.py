@@ -148,9 +148,8 @@ def pooled_base(readers: Sequence[MatrixStats]) -> BaseStd | None:
 def other_laws(readers: Sequence[MatrixStats], base: BaseStd) -> Iterator[BaseStd]:
     """Yield the laws of the fans that at least as many readers agree with as with a constant base.
 
-    That happens where all readers read one width.
-
-    Nothing is yielded where the base is no constant, or is the one that code usually writes, `HARD_CODED`.
+    That happens where all readers read one width. Nothing is yielded where `base` is not a constant, or is the constant
+    that code usually writes, `HARD_CODED`.
     """
     if base.law != CONSTANT or any(
         abs(math.log(base.constant / (HARD_CODED * shrink))) <= base.tolerance for shrink in shrinks(readers)

@@ -146,7 +146,7 @@ def _kind_of(found: Resolution, cause: Cause, ratio: float, told: Sequence[Expla
 def hidden(found: Resolution) -> Iterator[Finding]:
     """Yield a finding on scaled writers whose scale a norm removes.
 
-    If there is no rule, only on those that someone scaled; none under a rule that does not scale.
+    Without a rule, only on writers that were scaled; under a rule that does not scale, nothing is yielded.
     """
     first, rule = found.first, found.rule
     matrices = [m for m in first.stats.writers if m.hidden and m.weights.std != 0]

@@ -121,7 +121,8 @@ def _depth_row(found: Resolution, depth: Factors) -> Document:
 
 
 def _profile(found: Resolution, group: Sequence[MatrixStats]) -> Document:
-    """Return the ratios of one group of writers over the blocks, null where infinite; to the base if there is no rule.
+    """Return one group of writers over the blocks: its ratios to the rule (to the base if there is none), null if
+    infinite.
 
     `tolerances` holds the relative sampling tolerance of each ratio, `unscaled` the ratio that each writer would have
     at the base.

@@ -1,6 +1,7 @@
-"""The factors of a build's matrices: standard deviations relative to the base, that before any depth rule.
+"""The factors of a build's matrices: their standard deviations relative to the base.
 
-A writer is a matrix that writes to the residual stream, a reader one that reads it.
+The base is the standard deviation before any depth rule. A writer is a matrix that writes to the residual stream, a
+reader one that reads it.
 """
 
 from __future__ import annotations

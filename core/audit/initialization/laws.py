@@ -1,6 +1,7 @@
-"""What recipes ask of matrices, and the depth laws that writers may follow instead: other recipes' and known mistakes.
+"""What recipes ask of matrices, and the depth laws that writers may follow instead.
 
-The factor of a matrix is its standard deviation over the base, that before any depth rule.
+The latter are the laws of other recipes and known mistakes. A factor is a standard deviation over the base, which is
+the standard deviation before any depth rule.
 """
 
 from __future__ import annotations

@@ -92,7 +92,8 @@ class Resolution:
         return total + self._writers_length() + self._readers_length()
 
     def _moving_base(self) -> bool:
-        """Return whether two depths need two constants that nothing explains."""
+        """Return whether the bases of two depths differ by more than sampling error, with no remark that explains it.
+        """
         if self.remark is Remark.EVERYTHING or len(self.depths) < 2:
             return False
         one, two = self.first.base, self.depths[1].base

@@ -135,7 +135,10 @@ def _largest(settings: Mapping[str, JsonValue], keys: tuple[str, ...]) -> int:
 
 
 def _screen_known_family(settings: Mapping[str, JsonValue], budget: Budget) -> None:
-    """Count the parameters of families that the plan knows, before anything is imported. Raises `BudgetError`."""
+    """Count the parameters of families that the plan knows, before anything is imported for them.
+
+    Raises `BudgetError` where they exceed the budget.
+    """
     from ...plan.arithmetic import role_rows
     from ...plan.model_config import FAMILIES, request_from_document
 

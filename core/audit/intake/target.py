@@ -32,7 +32,7 @@ def names_callable(text: str) -> bool:
 
 @contextmanager
 def screened_task(model: str, budget: Budget, *, shrink: bool) -> Iterator[dict[str, Any]]:
-    """Give the task for a path, screened; an archive is unpacked to a private folder, which is deleted on exit.
+    """Yield the task for a path, screened; an archive is unpacked to a private folder, which is deleted on exit.
 
     Raises `AuditError`, `BudgetError` or `StorageError`.
     """

@@ -34,7 +34,7 @@ class Twin:
         return in_proportion(size, self.width, self.true_width)
 
     def head_size(self, size: int) -> int:
-        """Return a number of features inside a head, scaled to the twin's head size; even if the true one is."""
+        """Return a number of features inside a head, scaled to the twin's head size; an even number stays even."""
         found = in_proportion(size, self.heads[2], self.true_heads[2])
         return max(2, found - found % 2) if size % 2 == 0 else found
 

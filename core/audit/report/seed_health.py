@@ -121,7 +121,7 @@ def _health(found: Sequence[Observation | None], labels: list[str], band: Band) 
 
 
 def _extreme(ratios: FloatArray) -> float:
-    """Return the median over seeds of the ratio furthest from 1, in log; `ratios` is `[seeds, sites]`."""
+    """Return the median over seeds of the ratio furthest from 1, taken in log; `ratios` is `[seeds, sites]`."""
     with np.errstate(divide="ignore"):
         logs = np.log(ratios)
     furthest = np.take_along_axis(logs, np.abs(logs).argmax(axis=1)[:, None], axis=1)

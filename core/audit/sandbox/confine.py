@@ -51,8 +51,8 @@ def check_limits(memory: int | None, seconds: int) -> None:
 def confine(memory: int, seconds: int) -> None:
     """Limit this process permanently. Memory that it already uses does not count against `memory`, in bytes.
 
-    Files cannot grow beyond a few kilobytes, connections and processes cannot be started, pickles cannot be loaded:
-    such an attempt raises `AuditError`. Limits of the operating system are set where it supports them.
+    Opening a connection, starting a process and loading a pickle raise `AuditError`; files cannot grow beyond a few
+    kilobytes. Limits of the operating system are set where it supports them.
     """
     # A compiled module may be larger than a file may grow; half of one must not be left behind.
     sys.dont_write_bytecode = True

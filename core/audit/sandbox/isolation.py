@@ -148,7 +148,7 @@ def run_isolated(
 
 
 def tell_stage(stage: str | None, told: Told) -> None:
-    """Call `told(what, done, total)` with the number of the stage that begins; nothing for an unknown one."""
+    """Call `told(what, done, total)` with the number of the stage that begins; an unknown stage is ignored."""
     if stage is not None and stage in STAGES:
         told(f"{STAGES[stage][0]}, stage", list(STAGES).index(stage) + 1, len(STAGES))
 

@@ -33,8 +33,8 @@ INTERVENTION_TOLERANCE = 1e-6
 class Intervention:
     """One run with the writers of an addition silenced, that is, read as zeros.
 
-    `difference` is the largest difference of the sum from what it should be, relative to the largest value of the
-    latter. `problem` is a clause that says what failed, None where nothing did.
+    `difference` is the largest difference of the sum from shortcut plus carried terms, relative to their largest value.
+    `problem` is a clause that says what failed, None where nothing did.
     """
 
     label: str
