@@ -117,7 +117,9 @@ def _judged(family: str, result: Any, settings: Row) -> Row:
 
 
 def empty_row(family: str, class_name: str) -> Row:
-    """Return the row of a family that was not built: all columns are None but `family`, `class`, `built` and `reason`.
+    """Return the row of a family before its audit.
+
+    `family` and `class` are set, `built` is False, `reason` is the empty string; all others are None.
     """
     return {**dict.fromkeys(COLUMNS), "family": family, "class": class_name, "built": False, "reason": ""}
 

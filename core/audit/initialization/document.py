@@ -121,11 +121,10 @@ def _depth_row(found: Resolution, depth: Factors) -> Document:
 
 
 def _profile(found: Resolution, group: Sequence[MatrixStats]) -> Document:
-    """Return one group of writers over the blocks: its ratios to the rule (to the base if there is none), null if
-    infinite.
+    """Return the profile of one group of writers over the blocks: the ratios to the rule, to the base if there is none.
 
-    `tolerances` holds the relative sampling tolerance of each ratio, `unscaled` the ratio that each writer would have
-    at the base.
+    An infinite ratio is null. `tolerances` holds the relative sampling tolerance of each ratio, `unscaled` the ratio
+    that each writer would have at the base.
     """
     first, rule = found.first, found.rule
     if rule is None:

@@ -42,7 +42,7 @@ KINDS = (
     Kind("no-rule-declared", "info", "No depth rule is declared or recognized"),
     Kind("tied", "info", "One parameter under several names"),
 )
-# A verdict without a finding: where nothing that was found says anything of a writer's scale.
+# A verdict without a finding: no finding is about a writer's scale.
 NOTHING = "nothing-to-judge"
 # Facts about parameters, not about their scale; they are findings and never the verdict.
 NO_VERDICT = ("tied",)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
-# Ratios whose meaning under a count of additions is worth saying.
+# Ratios at most this far apart, in log, count as one level.
 FLAT = 0.1
 
 

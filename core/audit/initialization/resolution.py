@@ -92,8 +92,7 @@ class Resolution:
         return total + self._writers_length() + self._readers_length()
 
     def _moving_base(self) -> bool:
-        """Return whether the bases of two depths differ by more than sampling error, with no remark that explains it.
-        """
+        """Return whether the bases of two depths differ by more than sampling error, without a remark to explain it."""
         if self.remark is Remark.EVERYTHING or len(self.depths) < 2:
             return False
         one, two = self.first.base, self.depths[1].base

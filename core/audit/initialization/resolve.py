@@ -33,7 +33,7 @@ from .resolution import Remark, Resolution
 
 # `auto` takes a rule that at least this share of the visible writers meets.
 MOST = 0.5 - 1e-9
-# An embedding of torch's own, which says nothing of the matrices beside it.
+# A table whose std is this near to 1 is torch's own embedding, which shows no base.
 UNIT = 0.01
 
 

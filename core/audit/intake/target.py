@@ -79,10 +79,10 @@ def callable_task(name: str) -> dict[str, Any]:
 
 
 def received(name: str, stream: IO[bytes], folder: Path, *, max_bytes: int) -> Path:
-    """Write an uploaded config.json, or the members of an uploaded zip, into `folder`.
+    """Write an uploaded config.json, or the members of an uploaded zip, into `folder` and screen them.
 
-    Returns the path of the config, or of the model folder in the zip. Sizes are not checked, because the budget is not
-    known yet, so `path_task` screens again. `max_bytes` limits what a zip unpacks to. Raises `AuditError` or
+    Returns the path of the config, or of the model folder in the zip. The sizes are not checked, because the budget is
+    not known yet; `path_task` must screen again. `max_bytes` limits what a zip unpacks to. Raises `AuditError` or
     `StorageError`; files written before that are left for the caller to remove.
     """
     suffix = PurePath(name).suffix.lower()

@@ -9,7 +9,7 @@ from ..initialization.findings import NOTHING, VERDICTS
 
 Gate = Literal["error", "warning"]
 Document = Mapping[str, Any]
-# What --gate refuses, by its argument.
+# The severities that fail each gate.
 REFUSED: Mapping[str, frozenset[str]] = {"error": frozenset({"error"}), "warning": frozenset({"error", "warning"})}
 
 

@@ -167,7 +167,7 @@ def _rule(document: Document, headline: Mapping[str, Any]) -> list[str]:
 
 
 def number(value: float) -> str:
-    """Return a ratio with two digits, from 100 on with three, and with commas between thousands."""
+    """Return a ratio as text with two digits, three from 100 on, and commas between thousands."""
     if value >= 1000:
         return f"{float(f'{value:.3g}'):,.0f}" if value < 1e6 else f"{value:.2g}"
     if 1 <= value < 9.95:
@@ -176,7 +176,7 @@ def number(value: float) -> str:
 
 
 def seeds_text(seeds: int) -> str:
-    """Return the number of seeds that a ratio is the median of, as a phrase."""
+    """Return a phrase on the number of seeds that a ratio is the median of."""
     return "at one seed" if seeds == 1 else f"median of {seeds} seeds"
 
 

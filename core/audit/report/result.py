@@ -77,7 +77,11 @@ class AuditResult:
         conformance: Document | None = None,
         twin: Mapping[str, Any] = MappingProxyType({"twin": None}),
     ) -> Document:
-        """Return the audit document, with what was judged: (writers, readers), conformance, the corrected twin."""
+        """Return the audit document.
+
+        The arguments are the judged parts: (writers, readers), conformance, the corrected twin. None leaves the
+        conformance out, and writers and readers are then rows without a judgement.
+        """
         health, refusal = None, self.health_refusal
         if self.observation is not None:
             try:

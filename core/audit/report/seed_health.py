@@ -68,7 +68,7 @@ def _observed(model: nn.Module, discovery: Discovery) -> Observation | None:
             whole = len(again.states) == len(again.sites) + 1 == len(discovery.states)
             return observed(again, tape_of(again))[0] if whole else None
     except Exception:
-        # A model that fails with other weights than its own says nothing of its ratios.
+        # A model that fails with other weights has no ratios for them.
         return None
 
 

@@ -21,9 +21,9 @@ from .worker import OWN
 
 Task = Mapping[str, Any]
 Document = dict[str, Any]
-# How a line begins that tells a stage; the last line is the reply.
+# The beginning of a line that reports a stage; the last line is the reply.
 STAGE_LINE = b'{"stage"'
-# What a child that has closed its output, or was killed, is given to end and to say its last words.
+# Seconds that a child which closed its output, or was killed, has left to end and to print its last lines.
 LAST_SECONDS = 2.0
 
 

@@ -63,7 +63,7 @@ class Branch:
     softmax: bool = False
 
 
-# Tells a branch's kind; parts of a sum are separate branches where their kinds differ.
+# Returns a branch's kind; parts of a sum are separate branches where their kinds differ.
 KindOf = Callable[[Branch], str]
 
 

@@ -157,7 +157,7 @@ class Chain:
         factors = list(term.factors)
         while vertex is not None:
             if vertex in earlier:
-                # A second share of the very state is told by its coefficient.
+                # A multiple of the state itself counts in its coefficient.
                 addition.carried.append(Term(vertex, factors) if vertex == addition.state else term)
                 return
             node = self.flow.node(vertex)

@@ -63,7 +63,7 @@ class Layout:
 
 
 def layout_at(flow: Flow, layout: Layout, vertex: Vertex) -> Layout:
-    """Return the layout at one vertex.
+    """Return the layout at one vertex (an output of a node of the flow).
 
     Where rows and positions are flattened, their order is taken from the tensor before flattening.
     """

@@ -1,7 +1,8 @@
 """The numbers of a discovered chain: every state, shortcut and contribution, and how exactly they add up.
 
-Two sums are compared with the recorded one: that of the shortcut and the contributions as recorded, and that of the
-same terms recomputed from the state before and each branch's output, multiplied by the coefficients found.
+The shortcut is the term of an addition that comes from the state before it, a contribution what a branch adds. Two sums
+are compared with the recorded one: that of the shortcut and the contributions as recorded, and that of the same terms
+recomputed from the state before and each branch's output, multiplied by the coefficients found.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class MeasuredAddition:
 
     `error` is the largest difference from the recorded sum, relative to the sum's largest value. `stream` is the
     shortcut plus the carried terms. `shortcut` is the coefficient of the state before, None where more than views and
-    scales lie between that state and the sum. `norm_after`: a norm follows the sum.
+    scales lie between that state and the sum. `norm_after`: a norm, or a function of each feature, follows the sum.
     """
 
     stream: torch.Tensor

@@ -48,10 +48,7 @@ class Call:
 
 @dataclass(slots=True)
 class Sight:
-    """A tensor's value when an operation read it, and the address.
-
-    None for tensors that autograd saved for backward.
-    """
+    """A tensor's value when an operation read it, and its `address`, None for a tensor that autograd saved."""
 
     value: torch.Tensor
     address: Address | None = None
@@ -141,7 +138,10 @@ class Recorder(Watch):  # type: ignore[no-untyped-call]
             self.recording.held_bytes += sight.value.nbytes
 
     def keeping_saved(self) -> saved_tensors_hooks:
-        """Return a context in which the reverse pass uses saved tensors as they were before any overwriting."""
+        """Return a context manager: tensors that autograd saves inside it keep their values for the reverse pass.
+
+        The forward may overwrite them later.
+        """
         return saved_tensors_hooks(self._sight, lambda sight: sight.value)
 
     def _count(self, tensor: torch.Tensor) -> None:

@@ -1,4 +1,8 @@
-"""Read one sum as a residual addition: walk back along one of its terms to the state that the other terms read."""
+"""Read one sum as a residual addition: walk back along one of its terms to the state that the other terms read.
+
+A vertex is an output of a node of the flow. The state is the vertex of the stream before the addition; the term that
+comes from it is the shortcut.
+"""
 
 from __future__ import annotations
 

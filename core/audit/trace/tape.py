@@ -1,4 +1,7 @@
-"""Convert a discovered chain to a `Tape`, which the decoder's own forward returns too, with one arm (E = 1)."""
+"""Convert a discovered chain to a `Tape`, the class that the decoder's own forward returns; it has one arm (E = 1).
+
+A vertex is an output of a node of the flow.
+"""
 
 from __future__ import annotations
 
