@@ -78,7 +78,7 @@ class BaseStd:
     beside: BaseStd | None = None
 
     def std(self, matrix: MatrixStats) -> float:
-        """Return the standard deviation of the matrix before any depth rule."""
+        """Return the standard deviation that the base gives the matrix, before any depth rule."""
         return self.constant * self.shrink * self.law.of(matrix.fan_in, matrix.fan_out)
 
     @property
@@ -109,7 +109,10 @@ def configured_base(settings: Mapping[str, Any] | None, readers: Sequence[Matrix
 
 
 def shrinks(readers: Sequence[MatrixStats]) -> tuple[float, ...]:
-    """Return the possible ratios of std to sigma: 1, and the mean of the readers that show truncation."""
+    """Return the possible ratios of std to the sigma before truncation.
+
+    These are 1 and, where readers show truncation, the mean ratio of those readers.
+    """
     cut = [m.weights.shrink for m in usable(readers) if m.weights.truncation is not None]
     return (1.0, sum(cut) / len(cut)) if cut else (1.0,)
 

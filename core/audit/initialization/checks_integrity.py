@@ -30,9 +30,9 @@ HUGE, TINY = 1e6, 1e-30
 def uninitialized(
     model: nn.Module, marked: nn.Module | None, explained: frozenset[str] = frozenset()
 ) -> Iterator[Finding]:
-    """Yield findings on parameters that no initializer wrote, found by a build in marked memory and by their values.
+    """Yield findings on parameters that no initializer wrote, found by `marked` and by their values.
 
-    `marked` is a build in memory that held NaN beforehand, or None. Parameters in `explained` have another finding.
+    `marked` is a build in memory that was filled with NaN, or None. Parameters in `explained` have another finding.
     """
     parameters = dict(model.named_parameters())
     blank = [] if marked is None else [name for name, p in marked.named_parameters() if bool(p.isnan().any())]

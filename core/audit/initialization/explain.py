@@ -97,7 +97,7 @@ StagesOf = Mapping[int, Sequence[Stages | None]]
 
 @dataclass(frozen=True)
 class Explained:
-    """Writers of the first depth, and their common explanation."""
+    """Writers of the audited build that have one explanation in common."""
 
     explanation: Explanation
     writers: tuple[MatrixStats, ...]

@@ -64,7 +64,10 @@ class Factors:
         return combined_tolerance(tolerance(sum(m.weights.count for m in matrices)), self.base.tolerance)
 
     def meets(self, matrix: MatrixStats, factor: float) -> bool:
-        """Return whether a writer's effective factor is `factor`; an infinite one is met by any that is not small."""
+        """Return whether a writer's effective factor is `factor`, within its sampling tolerance.
+
+        If `factor` is infinite: whether the effective factor is at least `NOT_SMALL`.
+        """
         if factor == math.inf:
             return self.effective(matrix) >= NOT_SMALL
         return close(self.effective(matrix), factor, self.margin(matrix))
@@ -111,7 +114,7 @@ class Factors:
         return each and close(self.deviation(matrices, forward), 1.0, self.margin(*matrices))
 
     def ratio(self, rule: Rule | None, matrices: Sequence[MatrixStats]) -> float:
-        """Return the pooled factor of writers over what the rule asks for; over the base if there is no rule.
+        """Return the pooled ratio of the writers' factors to those that the rule asks for, or to 1 if there is no rule.
 
         Infinite where one of the factors is infinite, or where the rule asks for 0 or less.
         """

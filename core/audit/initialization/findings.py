@@ -1,4 +1,4 @@
-"""The findings of an audit about an initialization: their kinds, worst first, and the class `Finding`."""
+"""The findings of an audit about an initialization: the kinds of findings, worst first, and the class `Finding`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What recipes ask of matrices, and the depth laws that writers may follow instead.
 
 The latter are the laws of other recipes and known mistakes. A factor is a standard deviation over the base, which is
-the standard deviation before any depth rule.
+the standard deviation before any depth rule. A stage is a group of blocks that code may count separately.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Build a model again: from another seed, at another depth, or in marked memory, to find what no initializer writes."""
+"""Build a model again: from another seed, at another depth, or in memory filled with NaN.
+
+The NaN that are left show what no initializer writes.
+"""
 
 from __future__ import annotations
 

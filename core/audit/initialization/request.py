@@ -1,4 +1,7 @@
-"""What an initialization is judged by, checked before torch is imported: the name of a rule, and a base sigma."""
+"""What an initialization is judged by: the name of a rule, and a base standard deviation.
+
+Both are checked before torch is imported.
+"""
 
 from __future__ import annotations
 

@@ -105,5 +105,5 @@ def repeated_draws(parameters: Mapping[str, torch.Tensor]) -> list[tuple[str, ..
 
 
 def unstacked(name: str) -> str:
-    """Return the name of the parameter that a matrix of a stack is in."""
+    """Return the name of the parameter that a matrix of a stack is a part of: `name` for `name[0]`."""
     return name.partition("[")[0]

@@ -59,7 +59,7 @@ def zero(matrices: Sequence[MatrixStats], moving: Sequence[str], still: Sequence
 
 
 def blank(names: Sequence[str]) -> str:
-    """Return the sentence of a `never-initialised` finding on parameters that a build in marked memory left blank."""
+    """Return the sentence of a `never-initialised` finding: built in memory filled with NaN, they still hold NaN."""
     return (
         f"{listed(names)} {'are' if len(names) > 1 else 'is'} never written: built in memory filled with NaN, the NaN "
         "is still there; draw it in the initializer."

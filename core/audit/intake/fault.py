@@ -27,7 +27,10 @@ class Trial:
 
     @contextmanager
     def blaming(self) -> Iterator[None]:
-        """Name the settings at fault in any error raised inside, where the failure goes away without them."""
+        """Replace an error that is raised inside by one that names the settings at fault.
+
+        The error passes unchanged where no setting is at fault.
+        """
         try:
             yield
         except Exception as error:

@@ -128,7 +128,7 @@ def check_size(model_class: Any, config: Any, max_parameters: int) -> None:
 
 @contextmanager
 def refusing(what: str) -> Iterator[None]:
-    """Turn an exception of the library into an `AuditError` that begins with `what`.
+    """Turn an exception of the library that is raised inside into an `AuditError` that begins with `what`.
 
     `DepthscopeError` and out-of-memory errors pass unchanged.
     """

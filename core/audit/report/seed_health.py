@@ -42,9 +42,10 @@ class SeedHealth:
 def seed_health(
     result: AuditResult, repairs: Sequence[Repair], source: Rebuilder | None, band: Band
 ) -> tuple[SeedHealth, SeedHealth | None] | None:
-    """Return the health of the model as it is and with the repairs applied, None for the latter without repairs.
+    """Return the health of the model as it is, and that with the repairs applied.
 
-    None where the model has no observation. `source` builds the model at other seeds; None if it cannot.
+    The second is None where there are no repairs; the result is None where the model has no observation. `source`
+    builds the model at other seeds; if it is None, only the audited seed is used.
     """
     if result.observation is None:
         return None

@@ -68,9 +68,9 @@ class Chain:
         return self._region(vertex)
 
     def _region(self, vertex: Vertex) -> Step | None:
-        """Return the step over a norm, or a function of each feature, that is written out as several operations.
+        """Return the step over a norm, or over a function of each feature, that consists of several operations.
 
-        Such a region has one output and one dynamic input of the same size; None where there is none.
+        They have one output and one dynamic input, of the same size. None where there are no such operations.
         """
         reduced = False
         for inside, frontier in self.flow.upstream(vertex):

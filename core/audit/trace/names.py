@@ -72,7 +72,7 @@ def numbered(name: str) -> list[tuple[str, int]]:
 
 
 def _filled(keys: list[tuple[str, int] | None]) -> list[tuple[str, int] | None]:
-    """Give additions without a parameter the block of the one before; if the first has none, that of the next one."""
+    """Return the keys with missing ones taken from the addition before, or from the next if the first is missing."""
     order = range(len(keys) - 1, -1, -1) if keys and keys[0] is None else range(len(keys))
     filled, last = list(keys), None
     for place in order:
