@@ -95,7 +95,9 @@ def _twin(current: Mapping[str, Any], width: int) -> Twin:
     found = None
     if heads > 0 and shared > 0 and size > 0:
         inner = in_proportion(heads * size, width, true)
-        found = twin_heads(inner, heads, min(shared, heads), size, exact=heads * size == true)
+        # Many families refuse a width that is no multiple of the heads, whatever their size.
+        dividing = width if true % heads == 0 else 0
+        found = twin_heads(inner, heads, min(shared, heads), size, exact=heads * size == true, dividing=dividing)
     if found is None:
         raise AuditError(f"A twin of width {width} has no head with an even head_dim of at least 16.")
     return Twin(true, width, (heads, shared, size), found)

@@ -101,10 +101,12 @@ def _matter(document: Document, headline: Mapping[str, Any]) -> list[str]:
         silent = " In training it may: the attention logits are smaller too." if kind == "on-everything" else ""
         left = " Both leave the band." if headline["state"] == "outside" else ""
         return [f"At this depth that matters little: {both}; {change}{left}{silent}"]
+    cause = headline["as_it_is"]["verdict"]["cause"] == "input" and headline["state"] == "outside"
+    input_too = [f"{_input(headline['as_it_is']['verdict'])} that is most of it."] if cause else []
     if matters == "much":
-        return [f"That matters: {both}; {change}"]
+        return [f"That matters: {both}; {change}", *input_too]
     inside = "outside the band either way" if headline["state"] == "outside" else "inside the band either way"
-    return [f"It shows, {inside}: {both}; {change}"]
+    return [f"It shows, {inside}: {both}; {change}", *input_too]
 
 
 def _instead(headline: Mapping[str, Any]) -> str:
@@ -122,33 +124,51 @@ def _instead(headline: Mapping[str, Any]) -> str:
 
 
 def _state(document: Document, headline: Mapping[str, Any]) -> list[str]:
-    """Return sentences on whether the layers start healthy, with the ratios furthest from 1."""
+    """Whether the layers start healthy, by the ratios furthest from 1; the input apart where it is the cause."""
     arm, blocks = headline["as_it_is"], document["model"]["blocks"]
     layers = f"Your {_plural(blocks, 'layer')}" if blocks else "Your model"
     if arm is None or arm["activation"] is None:
         return [f"{layers} could not be measured: {document['health_refusal'] or 'no seed has finite ratios'}"]
-    ratios = f"ratios {number(arm['activation'])} (activations) and {number(arm['adjoint'])} (gradients)"
-    over, low, high = seeds_text(headline["seeds"]), exact_text(DEFAULT_BAND.lower), exact_text(DEFAULT_BAND.upper)
-    start = "starts" if blocks == 1 else "start"
-    if headline["state"] == "inside":
-        return [f"{layers} {start} healthy: {ratios}, inside the band [{low}, {high}], {over}."]
-    if headline["state"] == "close":
-        return [f"{layers} {start} close to the limits of the band [{low}, {high}]: {ratios}, {over}."]
-    return [f"{layers} {start} outside the band [{low}, {high}]: {ratios}, {over}.", *_cause(arm["verdict"])]
+    over, start = seeds_text(headline["seeds"]), "starts" if blocks == 1 else "start"
+    band = f"the band [{exact_text(DEFAULT_BAND.lower)}, {exact_text(DEFAULT_BAND.upper)}]"
+    verdict, ratios, small = arm["verdict"], _both(arm["activation"], arm["adjoint"]), _small_widths(document)
+    if verdict["cause"] == "input" and verdict["depth_state"] == "inside":
+        deep = _both(verdict["depth_factor"]["activation"], verdict["depth_factor"]["adjoint"])
+        first = f"{layers} {start} healthy from the end of the first block on: factors {deep}, inside {band}, {over}."
+        return [first, f"{_input(verdict)} counted from it the ratios are {ratios}. {_embeddings(verdict)}", *small]
+    where = {"inside": f"healthy: ratios {ratios}, inside {band}", "close": f"close to the limits of {band}: {ratios}"}
+    told = [f"{layers} {start} {where.get(headline['state'], f'outside {band}: ratios {ratios}')}, {over}."]
+    if verdict["cause"] == "input" and verdict["depth_factor"]["activation"] is not None:
+        told.append(f"{_input(verdict)} it moves the ratios more than the depth does. {_embeddings(verdict)}")
+    return [*told, *small]
 
 
-def _cause(verdict: Mapping[str, Any]) -> list[str]:
-    """Return a sentence that the input's scale is the cause; empty where it is not, or where that is not known."""
-    depth = verdict["depth_factor"]
-    if verdict["cause"] != "input" or depth["activation"] is None:
+def _both(activation: float, adjoint: float) -> str:
+    return f"{number(activation)} (activations) and {number(adjoint)} (gradients)"
+
+
+def _input(verdict: Mapping[str, Any]) -> str:
+    """How the input stands beside the first block, to be followed by what that does."""
+    ratio = verdict["input_ratio"]["activation"]
+    if not ratio or 1 / 1.5 < ratio < 1.5:
+        return "The first block, and not the depth, changes the gradients most:"
+    return f"The input is {number(max(ratio, 1 / ratio))}-fold {'below' if ratio > 1 else 'above'} the first block:"
+
+
+def _embeddings(verdict: Mapping[str, Any]) -> str:
+    """What to change where the input is the cause."""
+    ratio = verdict["input_ratio"]["activation"]
+    if not ratio or 1 / 1.5 < ratio < 1.5:
+        return "The writers may stay."
+    how = "larger" if ratio > 1 else "smaller"
+    return f"Draw the embeddings {how}, or scale their output; the writers may stay."
+
+
+def _small_widths(document: Document) -> list[str]:
+    """That ratios are of small widths, where no reduced twin stands for the true ones."""
+    if not document["model"]["shrunk"] or "reduced_twin" in document:
         return []
-    more = "" if verdict["depth_state"] == "inside" else "more than "
-    cause = f"The cause is the scale of the input {more or 'and not '}the depth"
-    return [
-        f"{cause}: from the end of the first block on the ratios change by "
-        f"{number(depth['activation'])} and {number(depth['adjoint'])}. Draw the embeddings larger, or scale their "
-        "output; the writers may stay."
-    ]
+    return ["These are the ratios of the small widths it was built with; a full-size model has others."]
 
 
 def _rule(document: Document, headline: Mapping[str, Any]) -> list[str]:
@@ -158,7 +178,8 @@ def _rule(document: Document, headline: Mapping[str, Any]) -> list[str]:
         return [f"The rule {conformance['rule']}, {conformance['formula']}, is met."]
     if conformance["verdict"] != "no-rule-declared" or document["model"]["trained"]:
         return []
-    if headline["state"] in ("inside", None):
+    arm = headline["as_it_is"]
+    if arm is None or "inside" in (headline["state"], arm["verdict"]["depth_state"]):
         return ["No depth rule is declared, and at this depth none is needed."]
     if headline["repair"] is None:
         return ["No depth rule is declared."]

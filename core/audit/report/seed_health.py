@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -50,6 +50,8 @@ def seed_health(
     if result.observation is None:
         return None
     discovery, draws = result.discovery, [draw for repair in repairs for draw in repair.draws]
+    if result.reduced is not None:
+        return _reduced_health(result, draws, band)
     plain: list[Observation | None] = [result.observation]
     mended = [_mended(discovery.guard.model, discovery, draws)] if draws else []
     small = sum(p.numel() for p in discovery.names.parameters.values()) <= LARGEST
@@ -60,6 +62,47 @@ def seed_health(
             mended += [_mended(model, discovery, draws)] if draws else []
     labels = result.observation.labels
     return _health(plain, labels, band), _health(mended, labels, band) if draws else None
+
+
+def _reduced_health(
+    result: AuditResult, draws: Sequence[Draw], band: Band
+) -> tuple[SeedHealth, SeedHealth | None] | None:
+    """The same of the reduced twin that health is measured on, whose matrices have other sizes and other spreads.
+
+    What is drawn is multiplied there by the factor that brings the narrow model's matrix to its standard deviation;
+    no mended ratios where a draw is no multiplication.
+    """
+    assert result.observation is not None
+    plain = _health([result.observation], result.observation.labels, band)
+    twin, parameters = result.measured.guard.model, result.discovery.names.parameters
+    factors = {draw.name: _factor(draw, parameters.get(draw.name)) for draw in draws}
+    if not draws or any(draw.part for draw in draws) or not all(0 < factor < np.inf for factor in factors.values()):
+        return plain, None
+    with _multiplied(ParameterNames(twin).parameters, factors):
+        mended = _observed(twin, result.measured)
+    return plain, _health([mended], result.observation.labels, band)
+
+
+def _factor(draw: Draw, parameter: torch.Tensor | None) -> float:
+    """What a draw multiplies a parameter's standard deviation by; nan where it does something else."""
+    if parameter is None or draw.fill is not None:
+        return np.nan
+    has = float(parameter.detach().double().std(correction=0))
+    return draw.std(parameter.shape) / has if has > 0 else np.nan
+
+
+@contextmanager
+def _multiplied(parameters: Mapping[str, torch.Tensor], factors: Mapping[str, float]) -> Iterator[None]:
+    kept = {name: parameters[name].detach().clone() for name in factors if name in parameters}
+    try:
+        with torch.no_grad():
+            for name in kept:
+                parameters[name].detach().mul_(factors[name])
+        yield
+    finally:
+        with torch.no_grad():
+            for name, value in kept.items():
+                parameters[name].detach().copy_(value)
 
 
 def _observed(model: nn.Module, discovery: Discovery) -> Observation | None:

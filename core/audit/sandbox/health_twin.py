@@ -14,6 +14,7 @@ from typing import Any
 from torch import nn
 
 from ...decoder.batch import Batch
+from ...decoder.twin import WIDEST, suggested_width
 from ...errors import AuditError, DepthscopeError, first_line
 from ..initialization.rebuild import deepened
 from ..intake.hub import allowed, bare_model, built_config, built_model
@@ -27,7 +28,8 @@ from ..trace.discovery import Discovery, discover
 from ..trace.inputs import model_inputs
 from ..trace.recorder import DEFAULT_BYTES
 
-WIDTHS = (256, 128, 64)
+# The narrowest twin, whose probes have a fourth of its width, and the most parameters of one.
+NARROWEST = 64
 LARGEST = 2**26
 # Blocks of the two narrow models that show the laws of the width.
 PROBE_BLOCKS = 2
@@ -69,11 +71,11 @@ def _reduced(model_class: Any, settings: Mapping[str, Any], batch: Batch, seed: 
         config = _config(model_class, settings, current, width, blocks)
         return built_model(model_class, config, seed=seed, max_parameters=LARGEST)
 
-    probes = [built(width // 4, PROBE_BLOCKS), built(width // 2, PROBE_BLOCKS)]
-    laws = exponents(*probes)
-    multiplied = _embedding_exponent(probes, batch)
+    laws, multiplied, ratio = {}, 0.0, true_width(current) / width
+    if ratio != 1.0:
+        probes = [built(width // 4, PROBE_BLOCKS), built(width // 2, PROBE_BLOCKS)]
+        laws, multiplied = exponents(*probes), _embedding_exponent(probes, batch)
     twin = built(width)
-    ratio = true_width(current) / width
     factors = keep_products(twin, true_model, laws, width_ratio=ratio, embedded=multiplied)
     document = {
         "true": _sizes(true_width(current), current, true_model),
@@ -84,16 +86,15 @@ def _reduced(model_class: Any, settings: Mapping[str, Any], batch: Batch, seed: 
 
 
 def _width(model_class: Any, settings: Mapping[str, Any], current: Mapping[str, Any]) -> int:
-    """Return the widest of `WIDTHS` that does not exceed the model's and whose twin has at most `LARGEST` parameters.
-
-    Raises `AuditError` where there is none.
-    """
-    for width in WIDTHS:
-        if width <= true_width(current):
-            model = bare_model(model_class, _config(model_class, settings, current, width))
-            if sum(parameter.numel() for parameter in model.parameters()) <= LARGEST:
-                return width
-    raise AuditError("No twin of this model is narrow enough to be run at once, so its health is not told.")
+    """The suggested width, the true one where that is narrow, halved until the twin is small enough to be run."""
+    true = true_width(current)
+    width = suggested_width(true, WIDEST)
+    while width == true or (width >= NARROWEST and width % 8 == 0):
+        model = bare_model(model_class, _config(model_class, settings, current, width))
+        if sum(parameter.numel() for parameter in model.parameters()) <= LARGEST:
+            return width
+        width //= 2
+    raise AuditError("With every narrow width the model is too large to be run at once, so its health is not told.")
 
 
 def _config(
