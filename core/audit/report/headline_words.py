@@ -124,7 +124,10 @@ def _instead(headline: Mapping[str, Any]) -> str:
 
 
 def _state(document: Document, headline: Mapping[str, Any]) -> list[str]:
-    """Whether the layers start healthy, by the ratios furthest from 1; the input apart where it is the cause."""
+    """Return sentences on whether the layers start healthy, with the ratios furthest from 1.
+
+    Where the input's scale is the cause and the depth is healthy, the layers are judged from the first block on.
+    """
     arm, blocks = headline["as_it_is"], document["model"]["blocks"]
     layers = f"Your {_plural(blocks, 'layer')}" if blocks else "Your model"
     if arm is None or arm["activation"] is None:
@@ -148,7 +151,7 @@ def _both(activation: float, adjoint: float) -> str:
 
 
 def _input(verdict: Mapping[str, Any]) -> str:
-    """How the input stands beside the first block, to be followed by what that does."""
+    """Return the beginning of a sentence that compares the input with the first block; its effect is to follow."""
     ratio = verdict["input_ratio"]["activation"]
     if not ratio or 1 / 1.5 < ratio < 1.5:
         return "The first block, and not the depth, changes the gradients most:"
@@ -156,7 +159,7 @@ def _input(verdict: Mapping[str, Any]) -> str:
 
 
 def _embeddings(verdict: Mapping[str, Any]) -> str:
-    """What to change where the input is the cause."""
+    """Return a sentence on what to change where the input is the cause."""
     ratio = verdict["input_ratio"]["activation"]
     if not ratio or 1 / 1.5 < ratio < 1.5:
         return "The writers may stay."
@@ -165,7 +168,7 @@ def _embeddings(verdict: Mapping[str, Any]) -> str:
 
 
 def _small_widths(document: Document) -> list[str]:
-    """That ratios are of small widths, where no reduced twin stands for the true ones."""
+    """Return a sentence that the ratios are those of small widths; empty where that is not so."""
     if not document["model"]["shrunk"] or "reduced_twin" in document:
         return []
     return ["These are the ratios of the small widths it was built with; a full-size model has others."]

@@ -45,7 +45,8 @@ def seed_health(
     """Return the health of the model as it is, and that with the repairs applied.
 
     The second is None where there are no repairs; the result is None where the model has no observation. `source`
-    builds the model at other seeds; if it is None, only the audited seed is used.
+    builds the model at other seeds; if it is None, only the audited seed is used. Health of a reduced twin is of that
+    one seed.
     """
     if result.observation is None:
         return None
@@ -67,10 +68,10 @@ def seed_health(
 def _reduced_health(
     result: AuditResult, draws: Sequence[Draw], band: Band
 ) -> tuple[SeedHealth, SeedHealth | None] | None:
-    """The same of the reduced twin that health is measured on, whose matrices have other sizes and other spreads.
+    """Return the health of the reduced twin as it is, and with the repairs applied.
 
-    What is drawn is multiplied there by the factor that brings the narrow model's matrix to its standard deviation;
-    no mended ratios where a draw is no multiplication.
+    A draw becomes the factor that brings the narrow model's matrix to the drawn standard deviation; the twin's matrix
+    is multiplied by it. The second is None without draws, and where a draw is not such a factor.
     """
     assert result.observation is not None
     plain = _health([result.observation], result.observation.labels, band)
@@ -84,7 +85,7 @@ def _reduced_health(
 
 
 def _factor(draw: Draw, parameter: torch.Tensor | None) -> float:
-    """What a draw multiplies a parameter's standard deviation by; nan where it does something else."""
+    """Return what a draw multiplies a parameter's standard deviation by; NaN where it is not a multiplication."""
     if parameter is None or draw.fill is not None:
         return np.nan
     has = float(parameter.detach().double().std(correction=0))

@@ -86,7 +86,10 @@ def _reduced(model_class: Any, settings: Mapping[str, Any], batch: Batch, seed: 
 
 
 def _width(model_class: Any, settings: Mapping[str, Any], current: Mapping[str, Any]) -> int:
-    """The suggested width, the true one where that is narrow, halved until the twin is small enough to be run."""
+    """Return the width of the twin: the suggested one, halved until the twin has at most `LARGEST` parameters.
+
+    A model that is narrow keeps its true width. Raises `AuditError` where no width is small enough.
+    """
     true = true_width(current)
     width = suggested_width(true, WIDEST)
     while width == true or (width >= NARROWEST and width % 8 == 0):
