@@ -1,4 +1,4 @@
-"""The sentences of an audit's headline, from its data and the document's rows."""
+"""The sentences of an audit's headline, made from its data and the rows of the document."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ BELOW = "mend it with the lines below."
 
 
 def sentences(document: Document, headline: Mapping[str, Any]) -> list[str]:
-    """What is off, whether it matters, what to change; the state of health where nothing is off."""
+    """Return the sentences: what is wrong, whether it matters and what to change; the health where nothing is wrong."""
     if document["model"]["trained"] and not headline["off"]:
         return ["These weights are trained, so nothing is said of their initialization.", *_state(document, headline)]
     if not headline["off"]:
@@ -47,7 +47,7 @@ def sentences(document: Document, headline: Mapping[str, Any]) -> list[str]:
 
 
 def _off(document: Document, kinds: list[str]) -> str:
-    """The worst thing that is off, and how many others there are."""
+    """Return the sentence on the worst finding, with the number of other findings."""
     finding = document["conformance"]["findings"][0]
     subject, one = _subject(document, finding)
     verb, rest = OFF.get(finding["kind"], ("are", MEANING.get(finding["kind"], "not as declared")))
@@ -56,7 +56,7 @@ def _off(document: Document, kinds: list[str]) -> str:
 
 
 def _subject(document: Document, finding: Mapping[str, Any]) -> tuple[str, bool]:
-    """The parameters of a finding by what they do and where they stand, and whether it is one."""
+    """Return the subject of a sentence on a finding's parameters, by role and blocks, and whether it is singular."""
     names = set(finding["parameters"])
     reading = finding["kind"] in ("on-reader", "on-everything")
     sides = ("readers",) if reading else ("writers", "readers")
@@ -75,7 +75,7 @@ def _subject(document: Document, finding: Mapping[str, Any]) -> tuple[str, bool]
 
 
 def blocks_text(numbers: Iterable[int], count: int) -> str:
-    """Numbers of blocks as `all 8 blocks`, `blocks 3 to 5`, `block 7`, or a list of them."""
+    """Return block numbers as `all 8 blocks`, `blocks 3 to 5`, `block 7`, or a list of them; `count` is the depth."""
     found = sorted(set(numbers))
     if len(found) == count:
         return f"all {count} blocks" if count > 1 else "its only block"
@@ -89,7 +89,7 @@ def blocks_text(numbers: Iterable[int], count: int) -> str:
 
 
 def _matter(document: Document, headline: Mapping[str, Any]) -> list[str]:
-    """Whether it matters at this depth, by the ratios as they are and mended; and what to change."""
+    """Return sentences on whether the worst finding matters at this depth, by the ratios, and on what to change."""
     change = BELOW if headline["repair"] else "its finding below says what to change."
     matters, kind = headline["matters"], headline["off"][0]
     if matters == "always":
@@ -110,7 +110,7 @@ def _matter(document: Document, headline: Mapping[str, Any]) -> list[str]:
 
 
 def _instead(headline: Mapping[str, Any]) -> str:
-    """The direction that moves most, as it is and mended, and over how many seeds."""
+    """Return a clause that compares the ratio that the repair moves most before and after it, over how many seeds."""
     one, two, over = headline["as_it_is"], headline["mended"], seeds_text(headline["seeds"])
     if one["activation"] is None:
         return f"no finite ratios instead of {number(two['activation'])} and {number(two['adjoint'])}, {over}"
@@ -124,7 +124,10 @@ def _instead(headline: Mapping[str, Any]) -> str:
 
 
 def _state(document: Document, headline: Mapping[str, Any]) -> list[str]:
-    """Whether the layers start healthy, by the ratios furthest from 1; the input apart where it is the cause."""
+    """Return sentences on whether the layers start healthy, with the ratios furthest from 1.
+
+    Where the input's scale is the cause and the depth is healthy, the layers are judged from the first block on.
+    """
     arm, blocks = headline["as_it_is"], document["model"]["blocks"]
     layers = f"Your {_plural(blocks, 'layer')}" if blocks else "Your model"
     if arm is None or arm["activation"] is None:
@@ -148,7 +151,7 @@ def _both(activation: float, adjoint: float) -> str:
 
 
 def _input(verdict: Mapping[str, Any]) -> str:
-    """How the input stands beside the first block, to be followed by what that does."""
+    """Return the beginning of a sentence that compares the input with the first block; its effect is to follow."""
     ratio = verdict["input_ratio"]["activation"]
     if not ratio or 1 / 1.5 < ratio < 1.5:
         return "The first block, and not the depth, changes the gradients most:"
@@ -156,7 +159,7 @@ def _input(verdict: Mapping[str, Any]) -> str:
 
 
 def _embeddings(verdict: Mapping[str, Any]) -> str:
-    """What to change where the input is the cause."""
+    """Return a sentence on what to change where the input is the cause."""
     ratio = verdict["input_ratio"]["activation"]
     if not ratio or 1 / 1.5 < ratio < 1.5:
         return "The writers may stay."
@@ -165,14 +168,14 @@ def _embeddings(verdict: Mapping[str, Any]) -> str:
 
 
 def _small_widths(document: Document) -> list[str]:
-    """That ratios are of small widths, where no reduced twin stands for the true ones."""
+    """Return a sentence that the ratios are those of small widths; empty where that is not so."""
     if not document["model"]["shrunk"] or "reduced_twin" in document:
         return []
     return ["These are the ratios of the small widths it was built with; a full-size model has others."]
 
 
 def _rule(document: Document, headline: Mapping[str, Any]) -> list[str]:
-    """What is said of the rule where nothing is off."""
+    """Return sentences on the depth rule for a model in which nothing is wrong."""
     conformance = document["conformance"]
     if conformance["verdict"] == "applied":
         return [f"The rule {conformance['rule']}, {conformance['formula']}, is met."]
@@ -188,7 +191,7 @@ def _rule(document: Document, headline: Mapping[str, Any]) -> list[str]:
 
 
 def number(value: float) -> str:
-    """A ratio in a sentence: two digits, three from 100 on, thousands set apart."""
+    """Return a ratio as text with two digits, three from 100 on, and commas between thousands."""
     if value >= 1000:
         return f"{float(f'{value:.3g}'):,.0f}" if value < 1e6 else f"{value:.2g}"
     if 1 <= value < 9.95:
@@ -197,7 +200,7 @@ def number(value: float) -> str:
 
 
 def seeds_text(seeds: int) -> str:
-    """Over how many seeds a ratio is."""
+    """Return a phrase on the number of seeds that a ratio is the median of."""
     return "at one seed" if seeds == 1 else f"median of {seeds} seeds"
 
 

@@ -1,4 +1,8 @@
-"""Health of a model whose widths were made small: measured on a reduced twin that keeps what ratios depend on."""
+"""Residual health of a model that was built with small widths, measured on a reduced twin.
+
+A reduced twin is a narrower model whose matrices keep sigma * sqrt(fan_in) of the true width, so its ratios are those
+of the full model.
+"""
 
 from __future__ import annotations
 
@@ -34,9 +38,10 @@ PROBE_BLOCKS = 2
 def with_reduced_health(
     result: AuditResult, model_class: Any, settings: Mapping[str, Any], batch: Batch, seed: int
 ) -> AuditResult:
-    """The result with the health of a reduced twin of the configuration `settings`, at its true sizes.
+    """Return the result with the residual health of a reduced twin of `settings`, which hold the true sizes.
 
-    A twin that cannot be built, or whose laws are not understood, is a `health_refusal`, never another model's health.
+    Where the twin cannot be built or its width laws are not known, the result has no observation and `health_refusal`
+    holds the sentence.
     """
     try:
         reduced = _reduced(model_class, settings, batch, seed)
@@ -81,7 +86,10 @@ def _reduced(model_class: Any, settings: Mapping[str, Any], batch: Batch, seed: 
 
 
 def _width(model_class: Any, settings: Mapping[str, Any], current: Mapping[str, Any]) -> int:
-    """The suggested width, the true one where that is narrow, halved until the twin is small enough to be run."""
+    """Return the width of the twin: the suggested one, halved until the twin has at most `LARGEST` parameters.
+
+    A model that is narrow keeps its true width. Raises `AuditError` where no width is small enough.
+    """
     true = true_width(current)
     width = suggested_width(true, WIDEST)
     while width == true or (width >= NARROWEST and width % 8 == 0):
@@ -102,7 +110,7 @@ def _config(
 
 
 def _embedding_exponent(probes: list[nn.Module], batch: Batch) -> float:
-    """The exponent of the width in what the code multiplies embeddings by: 1/2 in Gemma, 0 in most families."""
+    """Return the power of the width that the code multiplies embeddings by: 1/2 in Gemma, 0 in most families."""
     sizes = []
     for model in probes:
         table = next((matrix.values for _, matrix in drawn_matrices(model) if matrix.embeds), None)
@@ -119,6 +127,6 @@ def _flow(model: nn.Module, batch: Batch) -> Discovery:
 
 
 def _sizes(width: int, settings: Mapping[str, Any], model: nn.Module) -> dict[str, Any]:
-    """The width, the exact count of parameters, and every whole number of the settings that is no token's id."""
+    """Return the width, the number of parameters, and every integer setting that is not a token id."""
     named = {key: value for key, value in settings.items() if type(value) is int and not TOKEN_KEY.fullmatch(key)}
     return {"width": width, "parameters": sum(tensor.numel() for tensor in model.parameters()), "settings": named}
