@@ -48,6 +48,8 @@ REMEDIES: Mapping[str, str] = {
     Remedy.NO_SCHEDULER: "leave --scheduler out",
     Remedy.FAMILIES: f"see `{PROGRAM} survey --families all`",
     Remedy.RECIPES: "all are listed by the page and the verb recipes",
+    Remedy.SIZES: "give the sizes as options",
+    Remedy.AUDIT: "audit the model itself with `audit`",
     Remedy.EXPERIMENTS: "all are listed by lab --list",
 }
 OUT_OF_MEMORY = "This machine's memory does not hold that; make the decoder or the batch smaller."

@@ -98,6 +98,8 @@ class Remedy(StrEnum):
     FAMILIES = "see the list of families"
     RECIPES = "all are listed by the catalogue"
     EXPERIMENTS = "all are listed by the registry"
+    SIZES = "give the sizes themselves"
+    AUDIT = "audit the model itself"
 
 
 class DepthscopeError(ValueError):

@@ -14,7 +14,7 @@ from typing import Any
 
 from ..decoder.base_draw import XAVIER, Distribution
 from ..decoder.config import DecoderConfig
-from ..errors import ConfigError, shown, unknown_name
+from ..errors import ConfigError, Remedy, shown, unknown_name
 from ..recipes.catalogue import CONTROL, DEFAULT
 from ..strict_json import JsonValue, parse_json, read_json
 from .model_config import FAMILIES, NANOGPT, family_of, request_from_document
@@ -36,7 +36,7 @@ NEUTRAL: Mapping[str, tuple[JsonValue, ...]] = {
         "gelu", "gelu_new", "gelu_fast", "gelu_python", "gelu_accurate", "gelu_pytorch_tanh", "gelu_python_tanh",
     ),
 }  # fmt: skip
-WAY_OUT = "give the sizes as options, or audit the model itself with `audit`."
+WAYS_OUT = (Remedy.SIZES, Remedy.AUDIT)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +80,7 @@ def observed_from_document(document: JsonValue, longest_row: int, name: str = "c
     family = family_of(document) if isinstance(document, dict) else None
     if family is not None and family not in FAMILIES:
         raise ConfigError(
-            f"The model_type {shown(family)} is not observed here, only {', '.join(FAMILIES)} are; {WAY_OUT}"
+            f"The model_type {shown(family)} is not observed here, only {', '.join(FAMILIES)} are", *WAYS_OUT
         )
     request = request_from_document(document, name)
     assert isinstance(document, dict), "the reader of sizes refuses everything else"
@@ -122,12 +122,12 @@ def _refuse_other_graphs(document: Mapping[str, JsonValue], longest_row: int) ->
         for key, values in NEUTRAL.items():
             if key in settings and settings[key] not in values:
                 raise ConfigError(
-                    f"{key} in config.json is {shown(settings[key])}, which this decoder's graph does not have; "
-                    f"{WAY_OUT}"
+                    f"{key} in config.json is {shown(settings[key])}, which this decoder's graph does not have",
+                    *WAYS_OUT,
                 )
     if inner.get("rope_type", "default") != "default":
         raise ConfigError(
-            f"rope_type in config.json is {shown(inner['rope_type'])}; this decoder has plain rotary angles; {WAY_OUT}"
+            f"rope_type in config.json is {shown(inner['rope_type'])}; this decoder has plain rotary angles", *WAYS_OUT
         )
     window = document.get("sliding_window")
     if window is None or document.get("use_sliding_window", True) is False:

@@ -30,6 +30,8 @@ REMEDIES: Mapping[str, str] = {
     Remedy.SMALL_WIDTHS: "switch on Small widths",
     Remedy.STORE: "start the server with its path in DEPTHSCOPE_STORE",
     Remedy.FAMILIES: "see the page Survey",
+    Remedy.SIZES: "type its sizes under Change",
+    Remedy.AUDIT: "drop it on the page Audit",
     Remedy.RECIPES: "all are listed by the page Recipes",
 }
 LOGGER = logging.getLogger("depthscope.pages")

@@ -159,13 +159,10 @@ def ratios(shown: Shown) -> None:
         _opened(shown, shown.site)
     if shown.arms is not None:
         verdicts = verdict_table(shown.arms)
-        st.subheader("Over the seeds")
         shown.sheet.table("verdicts", verdicts, view=for_people(verdicts, VERDICT), alt="The verdict's numbers by arm.")
-    st.subheader("Sites")
     shown.sheet.table(
         "sites", shown.sites, view=site_view(shown.sites), alt="Ratios and band of every site, both arms."
     )
-    st.subheader("Arms")
     arms = arm_table(shown.document)
     shown.sheet.table("arms", arms, view=arm_view(arms), alt="Loss, normalizers and largest ratios, one row per arm.")
     st.caption(panels.escaped(f"{setting_sentence(shown.document)} {reduction_sentence(shown.document)}"))
