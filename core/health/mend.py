@@ -1,6 +1,7 @@
-"""Which recipe of the same topology brings a decoder into the band: tried in their listed order on the same base draw.
+"""Find a recipe of the same topology that brings a decoder into the band, on the same base draw.
 
-Writer laws leave the graph alone, so what is found can be applied without changing the model's forward.
+Recipes are tried in their listed order. Recipes of one topology differ only in stored weights, so the one found can be
+applied without a change to the model's forward.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from .suggestion import candidates
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """One recipe on the base draw: its largest ratios and whether every one lies in the band, or why it cannot run."""
+    """One recipe on the base draw: its largest ratios and whether all lie within the band, or why it cannot run."""
 
     recipe: str
     title: str
@@ -33,14 +34,14 @@ class Trial:
 
 @dataclass(frozen=True, kw_only=True)
 class Mending:
-    """What was tried: `before` is the request's own recipe, `trials` the others in listed order up to the first fit."""
+    """The recipes tried: `before` is the request's recipe, `trials` the others in order, up to the first that fits."""
 
     before: Trial
     trials: tuple[Trial, ...]
 
     @property
     def found(self) -> Trial | None:
-        """The first recipe that brings every ratio into the band; None where none does."""
+        """The first recipe that brings every ratio into the band; None if there is none."""
         return next((trial for trial in self.trials if trial.within), None)
 
     @property
@@ -63,7 +64,7 @@ class Mending:
 
 
 def mend(request: ObserveRequest) -> Mending:
-    """Observe the request's recipe, then the candidates one by one until one fits; raises the request's refusals."""
+    """Observe the request's recipe, then the candidates one by one until one fits. Raises the errors of `check_run`."""
     check_run(request)
     draw = BaseDraw(request.config, [request.seed], request.distribution)
     trials: list[Trial] = []
@@ -75,7 +76,7 @@ def mend(request: ObserveRequest) -> Mending:
 
 
 def applied(request: ObserveRequest, mending: Mending) -> ObserveRequest:
-    """The request with the recipe that was found, unchanged where none was."""
+    """Return the request with the recipe that was found; unchanged if none was found."""
     return request if mending.found is None else replace(request, recipe=mending.found.recipe)
 
 
