@@ -35,7 +35,10 @@ class Allowance:
                 )
 
     def check_work(self, cost: SweepEstimate, longest: float) -> None:
-        """Raise `BudgetError` if the missing cells would take too long; `longest` is the longest pass, in seconds."""
+        """Raise `BudgetError` if the missing cells would take too long or too much memory.
+
+        `longest` is the longest pass, in seconds.
+        """
         for value, limit, sentence in (
             (cost.seconds, self.seconds, f"The missing cells take about {clock(cost.seconds)} and a page computes up "
              f"to {clock(self.seconds)}"),

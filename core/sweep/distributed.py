@@ -138,9 +138,7 @@ def _portable_compute() -> Callable[[bytes], bytes]:
 
 
 def _project_finder(dask: Any) -> Any:
-    """Return a plugin that lets every present and future worker import this project, from here or from its start
-    folder.
-    """
+    """Return a plugin that lets every worker, now and later, import this project from here or from its start folder."""
     folder = str(Path(__file__).parents[2])
 
     class ProjectFinder(dask.WorkerPlugin):  # type: ignore[misc]

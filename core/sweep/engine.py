@@ -21,10 +21,10 @@ from .plan import Chunk
 
 @dataclass(frozen=True)
 class ChunkResult:
-    """The scalars of a chunk by recipe: `values` is `[seeds, 1 + 2 S]`, the loss, then each site's activation and
-    adjoint RMS.
+    """The scalars of a chunk by recipe.
 
-    `reasons` maps the position of each seed without finite ratios to a sentence; the values of that seed mean nothing.
+    `values` is `[seeds, 1 + 2 S]`: the loss, then every site's activation RMS, then every site's adjoint RMS. `reasons`
+    maps the position of each seed without finite ratios to a sentence; the values of that seed mean nothing.
     """
 
     values: Mapping[str, FloatArray]

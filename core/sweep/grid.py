@@ -98,8 +98,9 @@ class SweepGrid:
             checked_names(dtype, self.device)
 
     def _check_size(self) -> None:
-        """Raise `SweepError` if there are too many cells, from the lengths of the axes, before millions of seeds are
-        listed.
+        """Raise `SweepError` if there are too many cells.
+
+        They are counted from the lengths of the axes, before millions of seeds are listed.
         """
         recipes = len({*self.recipes, CONTROL})
         cells = len(self.seeds) * recipes * math.prod(map(len, (self.blocks, self.sizes, self.dtypes, self.batches)))

@@ -113,8 +113,8 @@ class InteractiveSweep:
     def refusal(self) -> str | None:
         """The sentence why a page does not compute the missing cells; None if it does.
 
-        It uses the reference speed, not the measured one, so a sweep that was allowed can continue on a machine that is
-        busy.
+        It uses the estimate without corrections by measured times, so a sweep that was allowed can continue on a
+        machine that turns out to be busy.
         """
         try:
             self.allowance.check_work(replace(self._cost, seconds=self._left), self._longest)

@@ -14,8 +14,7 @@ START_SECONDS = 2.0
 
 
 class Progress:
-    """Prints cells done, cells per second and time left: one rewritten line on a terminal, one line per second
-    elsewhere.
+    """Prints cells done, cells per second and time left, once per second; a terminal shows one rewritten line.
 
     The first `show` marks the start of computing; time before it, such as starting workers, is not counted.
     """

@@ -24,8 +24,7 @@ def parse_seeds(text: str, limit: int = MAX_SEEDS) -> tuple[int, ...]:
 
 
 def seeds_or_range(text: str, limit: int = MAX_SEEDS) -> Sequence[int]:
-    """Parse seeds as `parse_seeds` does, but return a single range as a `range`, so that its length is known at once.
-    """
+    """Parse seeds as `parse_seeds` does, but return a single range as a `range`: its length is known at once."""
     ranges: list[range] = []
     for part in parse_names("seeds", text):
         first, colon, last = part.partition(":")

@@ -70,9 +70,7 @@ def _summary(folder: OutputFolder) -> list[dict[str, str]]:
 
 @dataclass(frozen=True, kw_only=True)
 class Failure:
-    """A cell that fails: its ratio of one `kind` is outside the band at `site`, or the cell is refused and has only a
-    reason.
-    """
+    """A failing cell: its ratio of one `kind` is outside the band at `site`, or it is refused and has only a reason."""
 
     recipe: str
     seed: str

@@ -113,8 +113,7 @@ class Results:
             self.record(setting, recipe, [seed for seed, _ in pairs], _stacked(cells), reasons)
 
     def numbers(self, setting: int, recipe: str, seeds: Sequence[int]) -> FloatArray:
-        """Return stored rows `[len(seeds), 1 + 2 S]` of observed cells: loss, then every site's activation and adjoint
-        RMS.
+        """Return the stored rows `[len(seeds), 1 + 2 S]` of observed cells: loss, activation RMS and adjoint RMS.
 
         Raises `StorageError` if another process has trimmed them from the store.
         """

@@ -1,5 +1,4 @@
-"""A sweep in progress: which cells are finished, which are missing, and how to continue, one slice of time at a time.
-"""
+"""A sweep in progress: its finished and missing cells, and how to continue, one slice of time at a time."""
 
 from __future__ import annotations
 

@@ -25,17 +25,15 @@ CELL_TYPES = {
 
 
 def row_types(grid: SweepGrid) -> dict[str, str]:
-    """Return the columns of the long table with their types, then one for each further axis that varies over the grid.
-    """
+    """Return the columns of the long table with their types, then one for each further axis that varies."""
     return {**SITE_TYPES, **grid.axis_types}
 
 
 def row_parts(results: Results, recipe: str | None = None, blocks: int | None = None) -> Iterator[Columns]:
-    """Yield the long table of finished cells in pieces, one row per site, ordered by arm, size, dtype, batch, depth,
-    seed.
+    """Yield the long table of finished cells in pieces, in the order arm, size, dtype, batch, depth, seed, site.
 
-    A refused cell is one row without a site. `recipe` and `blocks` select one of each. Memory does not grow with the
-    table.
+    There is one row per site; a refused cell is one row without a site. `recipe` and `blocks` select one of each.
+    Memory does not grow with the table.
     """
     for arm in results.grid.arms:
         for index, setting in enumerate(results.grid.settings):
