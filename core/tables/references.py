@@ -32,9 +32,7 @@ def reference_table(document: Mapping[str, Any], reference: Reference) -> pd.Dat
 
 
 def reference_view(table: pd.DataFrame, sites: pd.DataFrame) -> pd.DataFrame:
-    """Return the ratios to the reference site beside A_s / A_0 and G_s / G_last, for the recipe's arm, one row per
-    site.
-    """
+    """Return the ratios to the reference site beside A_s / A_0 and G_s / G_last: one row per site, the recipe's arm."""
     ours = table[table["arm"] == INITIALIZED].reset_index(drop=True)
     defined = sites[sites["arm"] == INITIALIZED].reset_index(drop=True)
     view = defined[["site", "label", "activation_ratio", "adjoint_ratio"]].assign(
