@@ -1,4 +1,4 @@
-"""A form of a page as the command line that does the same."""
+"""The command line that computes the same as a page's form."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..sweep.request import LISTS, RANDOM, TEXT, SweepRequest
 
 
 def sweep_line(request: SweepRequest, folder: str = "sweep") -> str:
-    """The command line that computes the same cells into the same store and writes its tables to `folder`."""
+    """Return the command line that computes the same cells into the same store and writes its tables to `folder`."""
     default = SweepRequest()
     words = [*PROGRAM.split(), "sweep"]
     for name in LISTS:
