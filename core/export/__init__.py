@@ -1,1 +1,2 @@
-"""Files of tables, figures and pages: CSV, JSON, HTML, a zip with its manifest, and where two documents differ."""
+"""Files of tables, figures and pages: CSV, JSON, HTML, a zip with its manifest, and the differences of two documents.
+"""

@@ -1,4 +1,4 @@
-"""An observation as the landing page shows it: paragraphs, tables and figures, and the report made of them."""
+"""An observation as the landing page shows it: paragraphs, tables and figures, and the report made from them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TITLE = "Residual health"
 
 
 def site_figures(tables: Mapping[str, pd.DataFrame], band: Band = DEFAULT_BAND) -> dict[str, go.Figure]:
-    """The tower, ratios, absolute RMS and contributions, by the names of their files."""
+    """Return the tower, ratios, absolute RMS and contributions, by file name."""
     found = {"tower": tower_figure(tables["sites"], band)}
     found |= {f"{quantity}-ratio": ratio_figure(tables["sites"], band, quantity) for quantity in RATIO_TITLES}
     found |= {f"{quantity}-rms": token_figure(tables["tokens"], quantity) for quantity in RATIO_TITLES}
@@ -29,7 +29,7 @@ def site_figures(tables: Mapping[str, pd.DataFrame], band: Band = DEFAULT_BAND) 
 
 
 def observe_contents(document: Mapping[str, Any]) -> Contents:
-    """Everything the landing page can show of an observe document, open or not."""
+    """Return everything that the landing page can show of an observe document, whether or not it is open on screen."""
     tables = observe_tables(document)
     outsized = outsized_sentence(tables["tokens"])
     return Contents(
@@ -42,6 +42,6 @@ def observe_contents(document: Mapping[str, Any]) -> Contents:
 
 
 def observe_report(document: Mapping[str, Any]) -> str:
-    """The report of an observe document; the same document gives the same bytes."""
+    """Return the report of an observe document; the same document gives the same bytes."""
     export = Export(page="residual_health", saved=SavedSetting(setting={}), record=record_of(document))
     return report_text(observe_contents(document), export)
