@@ -105,8 +105,7 @@ def _damped_twice(measured: MeasuredCombination) -> Iterator[CombinationWarning]
 
 
 def _foreign_law(measured: MeasuredCombination) -> Iterator[CombinationWarning]:
-    """Yield warnings for a law on writers whose scale already belongs to the shortcut coefficient of a norm on the sum.
-    """
+    """Yield warnings for a law on writers whose scale belongs already to the shortcut coefficient of a norm."""
     owner, addition = measured.parts[0], measured.graph.blocks[0][0]
     if owner.topology.shortcut is None or addition.norm_after is None or measured.hidden_writers:
         return

@@ -86,7 +86,7 @@ def constant(value: float) -> Expression:
 
 
 def stepwise(*steps: tuple[float, int], beyond: float) -> Expression:
-    """Return the expression with the value of the first step (value, last depth) that covers the depth, else `beyond`.
+    """Return an expression of the depth: the value of the first step (value, last depth) that covers it, else `beyond`.
     """
     (first, depth), *rest = steps
     told = [f"{_short(first)} to {depth} blocks", *(f"{_short(value)} to {depth}" for value, depth in rest)]
