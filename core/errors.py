@@ -139,7 +139,7 @@ class BudgetError(DepthscopeError):
 
 
 class BatchError(DepthscopeError):
-    """Input rows, targets, validity or segments that do not describe a batch."""
+    """Input rows, targets, valid positions or segments that do not form a batch."""
 
 
 class RecipeError(DepthscopeError):
@@ -166,7 +166,7 @@ class StorageError(DepthscopeError):
 
 
 class ObservationError(DepthscopeError):
-    """States, adjoints or validity that cannot be observed, or a value among them that is not finite."""
+    """States, adjoints or valid positions that cannot be observed, or that contain a value that is not finite."""
 
 
 class LabError(DepthscopeError):
@@ -182,7 +182,7 @@ class AuditError(DepthscopeError):
 
 
 class InternalError(AuditError):
-    """A fault of the audit itself, not of the model."""
+    """A bug of the audit itself, not of the model."""
 
 
 class SweepError(DepthscopeError):

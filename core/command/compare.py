@@ -1,4 +1,4 @@
-"""`compare`: where two documents differ, what matters first."""
+"""`compare`: the differences of two documents, the most important first."""
 
 from __future__ import annotations
 

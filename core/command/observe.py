@@ -1,4 +1,4 @@
-"""`observe`: both arms of one decoder, beside the band."""
+"""`observe`: both arms of one decoder, judged by the band."""
 
 from __future__ import annotations
 

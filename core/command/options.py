@@ -60,7 +60,7 @@ class PathText(click.ParamType[str]):
     name = "path"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the path as typed; an empty one is an error."""
+        """Return the path as typed. Raises `ConfigError` if it is empty."""
         if not str(value).strip():
             raise ConfigError(f"{_label(param)} is empty; give a path.")
         return str(value)

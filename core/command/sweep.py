@@ -1,4 +1,4 @@
-"""`sweep`: a grid of depths, seeds and recipes, stored as it goes and resumed where it stopped."""
+"""`sweep`: a grid of depths, seeds and recipes; results are stored as they finish, and a stopped sweep can continue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`trace`: everything the chapter prints, computed anew."""
+"""`trace`: all numbers that the chapter prints, computed again."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class CombinationWarning:
 
 @dataclass(frozen=True, kw_only=True)
 class CombinationReport:
-    """The effect of every part with a weight law, and the warnings, for one recipe or combination."""
+    """For one recipe or combination: the effect of every part with a law on weights, and the warnings."""
 
     recipe: str
     effects: tuple[Effect, ...] = ()

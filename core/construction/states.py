@@ -50,7 +50,7 @@ class Decoder:
         return self.record.config
 
     def arrays(self) -> dict[str, FloatArray]:
-        """The stored parameters as NumPy arrays by name; they share memory with the tensors in `parameters`."""
+        """Return the stored parameters as NumPy arrays by name; they share memory with the tensors in `parameters`."""
         return {name: leaf.detach().numpy() for name, leaf in self.parameters.items()}
 
 

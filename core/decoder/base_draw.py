@@ -98,9 +98,9 @@ class Distribution:
         return finish
 
     def _runs(self, specs: Sequence[ParameterSpec], repeats: int) -> tuple[list[int], list[tuple[bool, float]]]:
-        """Return runs of draws of consecutive matrices of one law: where each stops.
+        """Return the runs of consecutive draws that follow one law.
 
-        Whether normal, and its std or limit.
+        The first list has the end of each run; the second has whether it is normal, and its std or limit.
         """
         parts = [(spec.draws, self._law(spec)) for spec in specs if spec.draws]
         stops: list[int] = []

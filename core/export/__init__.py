@@ -1,2 +1,1 @@
-"""Files of tables, figures and pages: CSV, JSON, HTML, a zip with its manifest, and the differences of two documents.
-"""
+"""Files of tables, figures and pages (CSV, JSON, HTML, a zip with its manifest), and a comparison of documents."""

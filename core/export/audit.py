@@ -63,9 +63,7 @@ def audit_report(document: Mapping[str, Any]) -> str:
 
 
 def audit_record(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the part of a manifest on an audit: the model, the rule and base it was judged by, and the library's
-    version.
-    """
+    """Return the part of a manifest on an audit: the model, the rule and base it was judged by, library versions."""
     conformance = document["conformance"]
     return {
         "model": {key: value for key, value in document["model"].items() if key not in ("tied", "notes")},

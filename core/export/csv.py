@@ -20,8 +20,7 @@ MAX_HEADER = 2**16
 
 
 def csv_text(table: pd.DataFrame) -> str:
-    """Return the table as CSV: floats in full, missing values empty, an apostrophe before text that would be a formula.
-    """
+    """Return the table as CSV: floats in full, missing values empty, an apostrophe before text like a formula."""
     safe = table.copy(deep=False)
     safe.columns = pd.Index([defused(str(name)) for name in table.columns])
     for index, name in enumerate(table.columns):

@@ -50,8 +50,7 @@ class Manifest:
 
 @dataclass(frozen=True, kw_only=True)
 class Export:
-    """What a manifest is written from: the page, its setting and pinned settings, its link, and the decoder's record.
-    """
+    """What a manifest is written from: the page, its setting and pinned settings, its link, the decoder's record."""
 
     page: str
     saved: SavedSetting

@@ -21,8 +21,7 @@ def whole_ticks(places: Iterable[float]) -> dict[str, Any]:
 
 
 def log_axis(values: Iterable[float]) -> dict[str, Any]:
-    """Return settings of a logarithmic axis around the positive finite values, with round ticks if the range is short.
-    """
+    """Return settings of a logarithmic axis around the positive finite values; a short one has round ticks."""
     found = {"type": "log", "exponentformat": "power", "dtick": 1, **log_range(values)}
     if "range" not in found:
         return found
@@ -44,8 +43,9 @@ def _round_steps(low: float, high: float) -> list[float]:
 
 
 def log_range(values: Iterable[float]) -> dict[str, Any]:
-    """Return settings of a logarithmic axis around the positive finite values, with a margin of a sixteenth on both
-    sides.
+    """Return settings of a logarithmic axis around the positive finite values, with a margin on both sides.
+
+    The margin is a sixteenth of the range.
     """
     exponents = [math.log10(value) for value in values if 0 < value < math.inf]
     if not exponents:

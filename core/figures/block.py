@@ -46,8 +46,9 @@ class Observed:
         return [f"RMS {rows['activation_rms'].iloc[0]:.4g}", ", ".join(ratios)]
 
     def of_branch(self, site: int, branch: str) -> list[str]:
-        """Return, as lines, the raw output of the branch that is added before a site, and its size relative to the
-        stream.
+        """Return, as lines, the raw output of a branch and its size relative to the stream.
+
+        `site` is the state after it.
         """
         known = self.contributions[["site", "branch"]]
         rows = self.contributions[(known["site"] == site) & (known["branch"] == branch)]
@@ -61,7 +62,7 @@ class Observed:
 
 @dataclass(frozen=True)
 class Block:
-    """One block: circles are states with their site's number, boxes are norms, coefficients and branches.
+    """One block: states show the number of their site; norms, coefficients and branches are boxes.
 
     Lines lead to what reads a value. A branch names its writer and the factor on that matrix's base draw; `writers` is
     a `writer_table`. If given, values of `observed` are written at states and branches.

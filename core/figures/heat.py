@@ -65,12 +65,12 @@ class Heat:
 
     @property
     def depths(self) -> list[int]:
-        """The rows, from the bottom."""
+        """The depths, one per row, from the bottom."""
         return sorted({int(blocks) for blocks in self.cells["blocks"]})
 
     @property
     def seeds(self) -> list[str]:
-        """The columns."""
+        """The seeds, one per column."""
         return list(dict.fromkeys(self.cells["seed"]))
 
     @property

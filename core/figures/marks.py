@@ -76,7 +76,7 @@ class Line:
 
     @property
     def drawn_as(self) -> Style:
-        """The style, or that of its place."""
+        """The line's style, or the default style of its `index`."""
         return self.style or place_style(self.index)
 
     @property

@@ -39,9 +39,7 @@ COSINE: dict[str, Any] = {
 def profile_figure(
     summary: pd.DataFrame, band: Band = DEFAULT_BAND, quantity: Quantity = "activation", *, spread: bool = False
 ) -> Chart:
-    """Return the ratio of every site, one line per recipe at the median over seeds, with the band and the reference
-    line.
-    """
+    """Return the ratio of every site, one line per recipe: the median over seeds, with the band and the reference."""
     rows = summary[summary["quantity"] == quantity]
     return Chart(
         title=RATIO_TITLES[quantity], subject=told(rows, spread), x_title=SITE_AXIS, y_title=RATIO_AXES[quantity],
@@ -81,8 +79,9 @@ def share_figure(summary: pd.DataFrame, *, order: Sequence[str] = ()) -> Chart:
 
 @Drawn
 def branch_figure(summary: pd.DataFrame, measure: str, branch: str, *, spread: bool = False) -> Chart:
-    """Return what one kind of branch adds per block, one line per recipe: cosines on a linear axis, sizes on a log
-    axis.
+    """Return what one kind of branch adds per block, one line per recipe.
+
+    Cosines have a linear axis, sizes a logarithmic one.
     """
     both = summary[summary["measure"] == measure]
     rows = both[both["branch"] == branch]
@@ -97,8 +96,7 @@ def branch_figure(summary: pd.DataFrame, measure: str, branch: str, *, spread: b
 
 @Drawn
 def cosine_figure(tokens: pd.DataFrame, branch: str) -> Chart:
-    """Return the cosine of stream and contribution over the tokens of one recipe: median, middle 50 % and middle 90 %.
-    """
+    """Return the cosine of stream and contribution over the tokens of one recipe: median, middle 50 and 90 %."""
     rows = tokens[tokens["branch"] == branch]
     name = str(rows["recipe"].iloc[0]) if len(rows) else ""
     style, count = recipe_style(name), int(rows["tokens"].max()) if len(rows) else 0

@@ -1,5 +1,4 @@
-"""Figures with one row per name: growth exponents with their intervals, and what code bases do under a recipe's name.
-"""
+"""Figures with one row per name: growth exponents with intervals, and what code bases do under a recipe's name."""
 
 from __future__ import annotations
 

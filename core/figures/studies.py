@@ -10,9 +10,7 @@ from .chart import Chart, Drawn, Line, Strip
 
 @Drawn
 def histogram_figure(table: pd.DataFrame) -> Chart:
-    """Return the percent of all weights in each bin, one group of bars per population, with its own colour and
-    hatching.
-    """
+    """Return the percent of all weights in each bin, one group of bars per population, with colour and hatching."""
     lines = [
         Line(
             name=str(name), x=[f"{low:g} to {high:g}" for low, high in zip(rows["from"], rows["to"], strict=True)],

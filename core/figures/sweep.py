@@ -61,8 +61,7 @@ def difference_figure(
     order: Sequence[str] = (),
     spread: bool = True,
 ) -> Chart:
-    """Return recipe minus control of the same seed against depth, on an axis that is linear near 0, logarithmic beyond.
-    """
+    """Return recipe minus control of the same seed against depth, on an axis linear near 0 and logarithmic beyond."""
     rows = differences[differences["quantity"] == quantity]
     labels = [f"L {blocks}: {value:.6g}" for blocks, value in zip(rows["blocks"], rows["median"], strict=True)]
     turned = rows.assign(

@@ -139,9 +139,7 @@ class Tower:
 
     @property
     def alt(self) -> str:
-        """Return the title, then, for every series, the ratios at both ends, the extremes and the number of sites
-        outside the band.
-        """
+        """Return the title and, for every series, both ends, the extremes and the count of sites outside the band."""
         words = "; ".join(map(self._told, self.profiles))
         return f"{TITLE} ({self.subject}). {words or 'no value'}."
 

@@ -30,9 +30,7 @@ OUTSIDE, FARTHEST, FAR = 4, 5, 1.5
 
 @dataclass(frozen=True)
 class Profile:
-    """One series at S sites: `ratios[quantity]` is `[3, S]`, the 5 % quantile, median and 95 % quantile over `seeds`
-    seeds.
-    """
+    """One series at S sites: `ratios[quantity]` is `[3, S]`, the 5 %, 50 % and 95 % quantiles over `seeds` seeds."""
 
     name: str
     style: Style
@@ -86,16 +84,17 @@ def per_block(sites: int, blocks: int) -> int:
 
 
 def bundles(sites: int, blocks: int) -> list[tuple[int, int]]:
-    """Return the first and last site of every row: the input alone, then single sites or, for a deep model, whole
-    blocks.
-    """
+    """Return the first and last site of every row: the input alone, then one site or, in a deep model, whole blocks."""
     each = per_block(sites, blocks)
     step = 1 if sites <= MOST_ROWS else each * math.ceil((sites - 1) / each / MOST_BUNDLES)
     return [(0, 0), *((first, min(first + step, sites) - 1) for first in range(1, sites, step))]
 
 
 def places(rows: Sequence[tuple[int, int]], each: int) -> list[tuple[float, float]]:
-    """Return the lower and upper end of every row between 0 (the input) and 1, with a gap after every `each` rows."""
+    """Return the lower and upper end of every row between 0 (the input) and 1.
+
+    If rows are single sites, there is a gap before every block of `each` sites.
+    """
     alone = each > 1 and all(first == last for first, last in rows)
     gaps = [BLOCK_GAP * (alone and first % each == 1) for first, _ in rows]
     ends = np.cumsum([1.0 + gap for gap in gaps])
@@ -140,7 +139,10 @@ def margins(ratios: FloatArray, band: Band) -> FloatArray:
 
 
 def shades(ratios: FloatArray, band: Band) -> list[int]:
-    """Return one shade per ratio, negative below the middle of the band; outside exactly where the band says so."""
+    """Return one shade per ratio, negative below the middle of the band.
+
+    A ratio is outside the band exactly if its shade is `OUTSIDE` or more on either side.
+    """
     middle = (math.log10(band.lower) + math.log10(band.upper)) / 2
     half = max((math.log10(band.upper) - math.log10(band.lower)) / 2, np.finfo(float).tiny)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):

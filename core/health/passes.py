@@ -1,4 +1,4 @@
-"""Which recipes run in one batched pass."""
+"""Decide which recipes run in one batched pass."""
 
 from __future__ import annotations
 

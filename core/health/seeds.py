@@ -59,12 +59,12 @@ class SeedArm:
 
     @property
     def activation_ratio(self) -> FloatArray:
-        """A_s / A_0, `[seeds, sites]`."""
+        """A_s / A_0, `[seeds, sites]`, dimensionless; NaN in the rows of refused seeds."""
         return self.ratios[0]
 
     @property
     def adjoint_ratio(self) -> FloatArray:
-        """G_s / G_last, `[seeds, sites]`."""
+        """G_s / G_last, `[seeds, sites]`, dimensionless; NaN in the rows of refused seeds."""
         return self.ratios[1]
 
     @cached_property

@@ -69,10 +69,7 @@ def verdict_html(verdict: Verdict) -> str:
 
 
 def factor_text(value: float | None) -> str:
-    """Format a factor: two significant digits below 100, else three, with thousands separators.
-
-    A word if it is undefined.
-    """
+    """Format a factor: two significant digits below 100, else three, with thousands separators; None is `undefined`."""
     if value is None:
         return "undefined"
     text = f"{value:.3g}" if value >= 99.5 else f"{value:.2g}"

@@ -55,7 +55,7 @@ def worked_values(
 def checked_depth(blocks: int) -> int:
     """Return `blocks` as a positive number of complete blocks up to 2^53.
 
-    Raises `ConstructionError` or `ConfigError`.
+    Raises `ConstructionError` if it is not positive, `ConfigError` if it is not an integer or too large.
     """
     if isinstance(blocks, bool) or not isinstance(blocks, int) or blocks > LARGEST_SIZE:
         raise ConfigError(f"blocks is {shown(blocks)}; it must be a whole number between 1 and 2^53.")

@@ -86,7 +86,9 @@ def constant(value: float) -> Expression:
 
 
 def stepwise(*steps: tuple[float, int], beyond: float) -> Expression:
-    """Return an expression of the depth: the value of the first step (value, last depth) that covers it, else `beyond`.
+    """Return an expression of the depth L: the value of the first step (value, last depth) with L <= last depth.
+
+    Beyond all steps the value is `beyond`.
     """
     (first, depth), *rest = steps
     told = [f"{_short(first)} to {depth} blocks", *(f"{_short(value)} to {depth}" for value, depth in rest)]

@@ -1,7 +1,8 @@
 """A cell: one recipe on one seed in one setting, with its key and its row in the store.
 
-The key is the SHA-256 of the canonical JSON of everything that determines the cell's numbers. The row of a finished
-cell contains a digest of all its columns, and is used only if the digest matches.
+A cell is *observed*, with numbers, or *refused*, with the reason why its ratios are not finite or it cannot run. The
+key is the SHA-256 of the canonical JSON of everything that determines the cell's numbers. The row of a finished cell
+contains a digest of all its columns, and is used only if the digest matches.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ NUMBER_BYTES = 8
 class Cell(NamedTuple):
     """A finished cell. `numbers` packs the loss, then every site's activation and adjoint RMS.
 
-    Empty if the cell is refused.
+    `numbers` is empty if the cell is refused.
     """
 
     key: bytes

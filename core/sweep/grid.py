@@ -178,7 +178,7 @@ class SweepGrid:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the grid's canonical JSON."""
+        """The SHA-256 of the grid's canonical JSON."""
         return hashlib.sha256(canonical_json(self.document()).encode()).hexdigest()
 
 

@@ -1,6 +1,6 @@
 """Report what a sweep found, read from its output folder without the store: text for a terminal, and the gate.
 
-The gate lists which cells leave the band or are refused, and the worst of them.
+The gate lists the cells that leave the band or are refused (no finite ratios, or cannot run), and the worst of them.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class Verdict:
         return self.first is None
 
     def document(self) -> dict[str, Any]:
-        """The verdict as plain JSON."""
+        """Return the verdict as plain JSON."""
         return {"pass": self.passes, **asdict(self)}
 
     def __str__(self) -> str:
@@ -124,7 +124,7 @@ class Verdict:
 
 
 def judge(folder: OutputFolder, band: Band) -> Verdict:
-    """Judge the table of a finished sweep."""
+    """Return the verdict on the table of a finished sweep."""
     cells, counts = 0, Counter[bool]()
     first: Failure | None = None
     worst: Failure | None = None

@@ -1,6 +1,7 @@
 """The state and the few scalars of every cell of a grid; every summary is made from them.
 
-The numbers per site stay in the store.
+A cell is observed, refused (its ratios are not finite, or it cannot run) or not finished. The numbers per site stay in
+the store.
 """
 
 from __future__ import annotations

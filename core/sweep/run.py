@@ -108,7 +108,7 @@ class SweepRun:
         return sum(group.seconds for group in self.pending_groups())
 
     def step(self, budget_seconds: float = 0.3) -> int:
-        """Compute and store chunks for about `budget_seconds`, at least one.
+        """Compute and store at least one chunk, and further ones until `budget_seconds` have passed.
 
         Returns the number of cells that finished.
         """

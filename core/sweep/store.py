@@ -173,7 +173,7 @@ class Store:
                 self._connection.execute("DELETE FROM cells WHERE rowid = ?", (row,))
 
     def _delete_oldest(self, excess: int, keep: Container[bytes]) -> int:
-        """Delete about `excess` bytes of cells."""
+        """Delete about `excess` bytes of the oldest cells, none of `keep`; returns the number deleted."""
         share = self.used_bytes() / max(1, self.count())
         doomed: list[tuple[int]] = []
         with self._transaction():

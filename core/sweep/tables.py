@@ -1,4 +1,7 @@
-"""The tables of a sweep, as pandas frames and as files; files are written without pandas and in pieces."""
+"""The tables of a sweep, as pandas frames and as files; files are written without pandas and in pieces.
+
+A refused cell, whose ratios are not finite or which cannot run, has a reason in place of numbers.
+"""
 
 from __future__ import annotations
 

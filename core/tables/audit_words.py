@@ -49,10 +49,7 @@ def measured_words(finding: Mapping[str, Any]) -> str:
 
 
 def identity_sentence(document: Document) -> str:
-    """Return what was proved of the stream, to which error and by how many interventions.
-
-    Else where the proof failed.
-    """
+    """Return what was proved of the stream, to which error and by how many interventions; or where the proof failed."""
     identity, additions = document["identity"], len(document["additions"])
     error = identity["worst_relative_error"]
     close = "" if error is None else f" to a relative error of {error:.2g} at worst"

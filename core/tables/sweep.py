@@ -1,7 +1,8 @@
 """Tables of a sweep for figures and display: named series, heat maps, distributions, differences, refused cells.
 
 All are computed from the tables of `core.sweep`. A *series* is one arm of one size, dtype and batch; its name is in the
-column `recipe`, by which figures group rows. A *cell* is one seed of a series at one depth.
+column `recipe`, by which figures group rows. A *cell* is one seed of a series at one depth; a *refused* cell has a
+reason in place of numbers.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def axis_names(grid: SweepGrid) -> tuple[str, ...]:
 
 
 def address_table(grid: SweepGrid) -> pd.DataFrame:
-    """Return every arm and setting of a grid, computed or not.
+    """Return one row per arm and setting of a grid, computed or not.
 
     `setting` is its index, `made_by` the recipe of the weights.
     """

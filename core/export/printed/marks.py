@@ -93,8 +93,7 @@ class Plot:
                 self.axes.add_line(Line2D(x[rows], y[rows], gid=f"{name}-markers", zorder=4, **style))
 
     def _thinned(self, x: Numbers, y: Numbers, most: int, before: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """Return which points keep their marker: `most`, spread as Plotly's `maxdisplayed` over those within the axes.
-        """
+        """Return which points keep their marker: `most`, spread like Plotly's `maxdisplayed` within the axes."""
         if not most:
             return np.ones(len(x), dtype=bool)
         (left, right), (low, high) = sorted(self.x.ends), sorted(self.y.ends)

@@ -19,8 +19,7 @@ SLANT = 45.0
 
 @dataclass(frozen=True)
 class Labels:
-    """The ticks that get a label, the labels' angle, and the pixels they need across the axis and beyond its two ends.
-    """
+    """The ticks with a label, the angle of the labels, and the pixels they need across the axis and beyond its ends."""
 
     ticks: tuple[Tick, ...]
     angle: float = 0.0

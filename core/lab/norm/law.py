@@ -1,9 +1,9 @@
 """Row norms as one law: y = gain * z / r(x) + bias, with exact Jacobian and gradient.
 
 z is x, or x minus its mean for LayerNorm. The moment s is z'z over a divisor: d (population) or d - 1 (sample) for
-LayerNorm, d for RMSNorm, m over the first m coordinates for pRMSNorm, 1 for ScaleNorm. The denominator r is
-sqrt(s + epsilon), or sqrt(s) + epsilon where epsilon stands outside the root. DyT, gain * tanh(alpha x) + bias, has no
-moment at all and is elementwise.
+LayerNorm, d for RMSNorm, m over the first m coordinates for pRMSNorm, 1 for ScaleNorm. The denominator r is sqrt(s +
+epsilon), or sqrt(s) + epsilon if epsilon is outside the root. DyT, gain * tanh(alpha x) + bias, has no moment at all
+and is elementwise.
 
 Sources: Ba et al. (2016); Zhang and Sennrich (2019); Nguyen and Salazar (2019); Zhu et al. (2025).
 """
@@ -26,10 +26,10 @@ STEP = 6.055454452393343e-06
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RowNorm:
-    """One norm over the last axis of rows `[..., d]`; `gain` and `bias` are `[d]` or None for ones and zeros.
+    """One norm over the last axis of rows `[..., d]`; `gain` and `bias` are `[d]`, or None for ones and zeros.
 
-    `share` is pRMSNorm's part of the coordinates, the first ceil(share * d); `alpha` is DyT's slope. Raises
-    `UndefinedNorm` where a row's denominator is 0.
+    pRMSNorm uses the first ceil(share * d) coordinates; `alpha` is DyT's slope. Raises `UndefinedNorm` if a row's
+    denominator is 0.
     """
 
     kind: NormKind = "rmsnorm"

@@ -38,7 +38,7 @@ class NormEpsilonOptions(NormOptions):
 
 
 def norm_epsilon(options: NormEpsilonOptions) -> Result:
-    """Return the scaled row's output and share of full size; the constant row.
+    """Return output and share of full size of the scaled row, and the output of a constant row.
 
     Tables: `scales`, `output`, `constant_row`.
     """

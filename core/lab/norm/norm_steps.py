@@ -1,4 +1,4 @@
-"""Experiment: a norm on one row, each step of its arithmetic."""
+"""Experiment: every step of a norm's arithmetic on one row."""
 
 from __future__ import annotations
 

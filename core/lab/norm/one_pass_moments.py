@@ -2,7 +2,7 @@
 
 One pass: s1 += x, s2 += x^2, variance s2/d - (s1/d)^2, which subtracts two large, nearly equal numbers. Two passes: the
 mean first, then the squared deviations. Online: Welford's update of mean and summed squares. Every operation is rounded
-to the type named; the reference is the stored row's own variance in exactly rounded binary64 sums.
+to the named dtype; the reference is the variance of the row as stored, with exactly rounded binary64 sums.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from ..moments import ordered_product
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PathJacobians:
-    """The tape of a decoder and `additions[b][i]` `[n, n]`, the Jacobian of addition i of block b at its own state."""
+    """The tape of a decoder and `additions[b][i]` `[n, n]`: the Jacobian of addition i of block b at its input."""
 
     tape: Tape
     graph: Graph

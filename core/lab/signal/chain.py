@@ -50,7 +50,7 @@ EPSILON = 1e-6
 
 
 class ChainOptions(Options):
-    """Layers of one width without bias; weights have mean 0 and the variance of `spread`."""
+    """Layers of equal width without bias; weights have mean 0, and `spread` sets their variance."""
 
     activation: str = choice("relu", tuple(ACTIVATIONS), "Activation", "What follows each matrix.")
     topology: str = choice(

@@ -36,7 +36,7 @@ EDGE = 1e-9
 
 
 class LinearLayerOptions(Options):
-    """One layer y = W x over many inputs; spreads are standard deviations."""
+    """One layer y = W x applied to many inputs; the options named spread are standard deviations."""
 
     fan_in: int = whole(512, 1, 4096, "Fan-in d", "Inputs d of one output.")
     spread: float = number(

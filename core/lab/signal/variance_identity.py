@@ -35,7 +35,7 @@ class VarianceIdentity:
 
     @classmethod
     def of(cls, stream: FloatArray, contribution: FloatArray) -> VarianceIdentity:
-        """Measure the addition of `contribution` (c F) to `stream` (h)."""
+        """Measure the terms when `contribution` (c F) is added to `stream` (h)."""
         total = stream + contribution
         return cls(
             stream=covariance(stream, stream),
