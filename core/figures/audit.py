@@ -16,7 +16,7 @@ SLOPES = {"no depth rule": (1.0, "longdash"), "falls as 1/√L": (2**-0.5, "dot"
 
 @Drawn
 def writer_profile_figure(profile: pd.DataFrame, rule: str | None) -> Chart:
-    """Return each group of writers over the blocks: std times forward factor, divided by the rule's value or the base.
+    """Plot each group of writers over the blocks: std times forward factor, divided by the rule's value or the base.
 
     The strip is the deviation that sampling allows a single matrix; the dotted line is a writer left at the base.
     """
@@ -41,7 +41,7 @@ def writer_profile_figure(profile: pd.DataFrame, rule: str | None) -> Chart:
 
 @Drawn
 def depth_ratio_figure(table: pd.DataFrame) -> Chart:
-    """Return writer std / reader std of every family, the deeper model against the smaller one.
+    """Plot writer std / reader std of every family, the deeper model against the smaller one.
 
     One row of `table` each. A family whose writers do not depend on depth lies on the line of equal ratios. One that
     follows (2L)^(-1/2) lies below it, by 1/sqrt(2) if the depth doubles.

@@ -59,7 +59,7 @@ class Bars:
 
 @Drawn
 def role_figure(table: pd.DataFrame) -> Bars:
-    """Return the number of coordinates of every name pattern, in draw order from the top."""
+    """Plot the number of coordinates of every name pattern, in draw order from the top."""
     return Bars(
         title="Parameters by tensor", axis="coordinates", names=table["pattern"].tolist(),
         values=table["coordinates"].tolist(), shares=table["share"].tolist(),
@@ -69,7 +69,7 @@ def role_figure(table: pd.DataFrame) -> Bars:
 
 @Drawn
 def count_figure(table: pd.DataFrame, name: str) -> Bars:
-    """Return the families per row of a table of counts; `name` is the column that names the rows, state or kind."""
+    """Plot the families per row of a table of counts; `name` is the column that names the rows, state or kind."""
     return Bars(
         title=COUNT_TITLES[name], axis="families", names=table[name].tolist(), values=table["families"].tolist(),
         shares=table["share"].tolist(), hover="%{y}<br>%{x} families, %{customdata:.1%}", written="%{x}",

@@ -108,7 +108,7 @@ class Line:
     def told(self, rows: Sequence[str] = ()) -> str:
         """Return the series as text.
 
-        With `rows`, the names of the places at minus their index, as names with values.
+        If `rows` is given, `y` is minus an index into these names, and the text has each name with its `x`.
         """
         values = np.asarray(self.y if self.values is None else self.values, dtype=float)
         if rows:

@@ -39,7 +39,7 @@ COSINE: dict[str, Any] = {
 def profile_figure(
     summary: pd.DataFrame, band: Band = DEFAULT_BAND, quantity: Quantity = "activation", *, spread: bool = False
 ) -> Chart:
-    """Return the ratio of every site, one line per recipe: the median over seeds, with the band and the reference."""
+    """Plot the ratio of every site, one line per recipe: the median over seeds, with the band and the reference."""
     rows = summary[summary["quantity"] == quantity]
     return Chart(
         title=RATIO_TITLES[quantity], subject=told(rows, spread), x_title=SITE_AXIS, y_title=RATIO_AXES[quantity],
@@ -56,7 +56,7 @@ def depth_figure(
     *,
     spread: bool = False,
 ) -> Chart:
-    """Return a quantity of a sweep's summary against depth, both axes logarithmic, with the band."""
+    """Plot a quantity of a sweep's summary against depth, both axes logarithmic, with the band."""
     rows = summary[summary["quantity"] == quantity]
     title, y_title = DEPTH_TITLES[quantity]
     marks = quantile_marks(rows, "blocks", spread=spread)
@@ -68,7 +68,7 @@ def depth_figure(
 
 @Drawn
 def share_figure(summary: pd.DataFrame, *, order: Sequence[str] = ()) -> Chart:
-    """Return the share of seeds whose ratios all lie within the band, against depth."""
+    """Plot the share of seeds whose ratios all lie within the band, against depth."""
     rows = summary[summary["quantity"] == "all_ratios"]
     marks = quantile_marks(rows, "blocks", order=order, column="share_within")
     return Chart(
@@ -79,7 +79,7 @@ def share_figure(summary: pd.DataFrame, *, order: Sequence[str] = ()) -> Chart:
 
 @Drawn
 def branch_figure(summary: pd.DataFrame, measure: str, branch: str, *, spread: bool = False) -> Chart:
-    """Return what one kind of branch adds per block, one line per recipe.
+    """Plot what one kind of branch adds per block, one line per recipe.
 
     Cosines have a linear axis, sizes a logarithmic one.
     """
@@ -96,7 +96,7 @@ def branch_figure(summary: pd.DataFrame, measure: str, branch: str, *, spread: b
 
 @Drawn
 def cosine_figure(tokens: pd.DataFrame, branch: str) -> Chart:
-    """Return the cosine of stream and contribution over the tokens of one recipe: median, middle 50 and 90 %."""
+    """Plot the cosine of stream and contribution over the tokens of one recipe: median, middle 50 and 90 %."""
     rows = tokens[tokens["branch"] == branch]
     name = str(rows["recipe"].iloc[0]) if len(rows) else ""
     style, count = recipe_style(name), int(rows["tokens"].max()) if len(rows) else 0

@@ -20,7 +20,7 @@ GROWTH_TITLES = {
 
 @Drawn
 def growth_figure(growth: pd.DataFrame, quantity: str, *, order: Sequence[str] = ()) -> Chart:
-    """Return fitted exponents of depth with their 95 % intervals, and derived ones as crosses, one row per recipe."""
+    """Plot fitted exponents of depth with their 95 % intervals, and derived ones as crosses, one row per recipe."""
     rows = growth[(growth["quantity"] == quantity) & growth["exponent"].notna()]
     names = list(dict.fromkeys(rows["recipe"]))
     points = []
@@ -42,7 +42,7 @@ def growth_figure(growth: pd.DataFrame, quantity: str, *, order: Sequence[str] =
 
 @Drawn
 def drift_figure(drift: pd.DataFrame, quantity: Quantity = "activation") -> Chart:
-    """Return the largest ratio under the declared law and under the law in the code, one row per code base."""
+    """Plot the largest ratio under the declared law and under the law in the code, one row per code base."""
     declared, found = (drift[f"{which}_{quantity}_ratio"].tolist() for which in ("declared", "variant"))
     places = [-index for index in range(len(drift))]
     ends = [value for pair in zip(declared, found, strict=True) for value in (*pair, None)]

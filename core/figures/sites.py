@@ -62,7 +62,7 @@ site_figure = Drawn(_site_chart)
 def ratio_figure(
     table: pd.DataFrame, band: Band = DEFAULT_BAND, quantity: Quantity = "activation", *, log: bool = True
 ) -> Chart:
-    """Return the ratio of every site and series, with the band and the reference line, which the legend names."""
+    """Plot the ratio of every site and series, with the band and the reference line, which the legend names."""
     titles = {"title": RATIO_TITLES[quantity], "y_title": RATIO_AXES[quantity]}
     chart = _site_chart(table, f"{quantity}_ratio", log=log, **titles)
     return replace(chart, strips=[Strip.of(band)], levels=[(1.0, REFERENCE_NAMES[quantity])])
@@ -70,14 +70,14 @@ def ratio_figure(
 
 @Drawn
 def contribution_figure(table: pd.DataFrame, column: str = "contribution_to_stream", *, log: bool = True) -> Chart:
-    """Return what the branch of every addition adds relative to the stream, or one of the RMS columns."""
+    """Plot what the branch of every addition adds relative to the stream, or one of the RMS columns."""
     title, axis = CONTRIBUTION_TITLES[column]
     return _site_chart(table, column, title=title, y_title=axis, log=log and column != "cosine")
 
 
 @Drawn
 def token_figure(tokens: pd.DataFrame, quantity: Quantity = "activation", *, log: bool = True) -> Chart:
-    """Return the absolute RMS of every site and arm, the median of its tokens' RMS, and a ribbon from 5 to 95 %.
+    """Plot the absolute RMS of every site and arm, the median of its tokens' RMS, and a ribbon from 5 to 95 %.
 
     The loss reduction and the number of valid targets, which the values depend on, are stated on the page.
     """

@@ -40,7 +40,7 @@ def ribbon_figure(
     order: Sequence[str] = (),
     spread: bool = True,
 ) -> Chart:
-    """Return a ratio against depth, axes logarithmic: median over seeds, the middle 50 and 90 % of them, the band.
+    """Plot a ratio against depth, axes logarithmic: median over seeds, the middle 50 and 90 % of them, the band.
 
     `spread=False` draws medians alone. With more than `MOST_WIDE` recipes only the middle 50 % is drawn. Series of one
     recipe take their styles by their place in `order`.
@@ -61,7 +61,7 @@ def difference_figure(
     order: Sequence[str] = (),
     spread: bool = True,
 ) -> Chart:
-    """Return recipe minus control of the same seed against depth, on an axis linear near 0 and logarithmic beyond."""
+    """Plot recipe minus control of the same seed against depth, on an axis linear near 0 and logarithmic beyond."""
     rows = differences[differences["quantity"] == quantity]
     labels = [f"L {blocks}: {value:.6g}" for blocks, value in zip(rows["blocks"], rows["median"], strict=True)]
     turned = rows.assign(
@@ -88,7 +88,7 @@ def distribution_figure(
     *,
     order: Sequence[str] = (),
 ) -> Chart:
-    """Return the share of seeds by ratio at one depth, one step line per series, with the band as an upright strip."""
+    """Plot the share of seeds by ratio at one depth, one step line per series, with the band as an upright strip."""
     title, axis = TITLES[quantity]
     lines = [
         Line.labelled(_closed(rows), "centre", "share", name, style, "steps", hover="%{customdata}")

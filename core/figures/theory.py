@@ -21,7 +21,7 @@ MEASURED = {
 
 @Drawn
 def overlay_figure(overlay: pd.DataFrame, x: str) -> Chart:
-    """Return measured medians of one recipe beside every law's prediction; `x` is `site` or `blocks`."""
+    """Plot measured medians of one recipe beside every law's prediction; `x` is `site` or `blocks`."""
     (own, name), laws = _recipe(overlay), _laws(overlay)
     title, y_title = MEASURED[x]
     thick = replace(own, dash="solid")
@@ -35,7 +35,7 @@ def overlay_figure(overlay: pd.DataFrame, x: str) -> Chart:
 
 @Drawn
 def error_figure(overlay: pd.DataFrame, x: str) -> Chart:
-    """Return the relative error of every law, predicted / measured - 1: median over seeds, ribbon from 5 to 95 %."""
+    """Plot the relative error of every law, predicted / measured - 1: median over seeds, ribbon from 5 to 95 %."""
     (_, name), laws = _recipe(overlay), _laws(overlay)
     return Chart(
         title="Residual error of what is derived", subject=f"{name}: medians over seeds, 5 to 95 % filled",

@@ -53,7 +53,7 @@ class Printed:
 
 
 def near(law: float, relative: float) -> tuple[float, float]:
-    """Return the limits at a relative distance below and above `law`."""
+    """Return `law` * (1 - relative) and `law` * (1 + relative)."""
     return law * (1 - relative), law * (1 + relative)
 
 

@@ -81,10 +81,11 @@ def connected(address: str) -> Iterator[Any]:
 
 
 def run_on_client(run: SweepRun, client: Any) -> Iterator[int]:
-    """Finish `run` on a scheduler's workers; yields the number of finished cells at the start and after every result.
+    """Finish `run` on the workers of `client`'s scheduler.
 
-    A task is a list of chunks that share base draws. It depends on nothing else, so if a worker is lost, its tasks are
-    tried again. Raises `SweepError` if a task is lost repeatedly.
+    Yields the number of finished cells at the start and after every result. A task is a list of chunks that share base
+    draws. It depends on nothing else, so if a worker is lost, its tasks are tried again. Raises `SweepError` if a task
+    is lost repeatedly.
     """
     dask = _distributed()
     client.register_plugin(_project_finder(dask), name=FINDER)

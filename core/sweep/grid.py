@@ -44,7 +44,8 @@ class GridArm:
 class Setting:
     """What the cells of all seeds and recipes share: a decoder at one depth, a dtype and a batch.
 
-    `columns` holds its values, for tables, of the axes other than depth that vary over the grid.
+    `columns` holds (name, value) pairs for tables: the sizes, dtype and batch that vary over the grid, without the
+    depth.
     """
 
     config: DecoderConfig

@@ -41,7 +41,7 @@ def weights_sentence(document: Document) -> str:
 
 
 def measured_words(finding: Mapping[str, Any]) -> str:
-    """Return a finding's measured number together with the expected one."""
+    """Return a finding's measured number and the expected one, as text; empty if nothing was measured."""
     if finding["measured"] is None:
         return ""
     expected = "" if finding["expected"] is None else f", expected {finding['expected']:.4g}"

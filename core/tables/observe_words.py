@@ -61,7 +61,7 @@ def loss_sentence(count: int, reduction: str = "mean over valid targets") -> str
 
 
 def outsized_sentence(tokens: pd.DataFrame) -> str | None:
-    """Return one sentence on where a single token makes up most of a site's RMS; None if there is no such site."""
+    """Return one sentence on the sites whose RMS a single token more than doubles; None if there is no such site."""
     states = tokens[tokens["quantity"] == "activation"]
     quotients = states["rms"] / states[WITHOUT_LARGEST]
     found = states[quotients > OUTSIZED]
