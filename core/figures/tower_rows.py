@@ -112,7 +112,7 @@ class Scale:
     def of(cls, ratios: Iterable[FloatArray], band: Band) -> Scale:
         """Return the scale that shows the band, 1 and all finite ratios.
 
-        Its ends are rounded outwards to half decades.
+        Its ends are those of the band with some room; ratios beyond them move an end by half decades.
         """
         limits = [0.0, math.log10(band.lower), math.log10(band.upper)]
         seen = np.concatenate([np.ravel(one) for one in ratios] or [np.empty(0)])

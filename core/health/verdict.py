@@ -65,8 +65,8 @@ class Growth:
 class Thresholds:
     """The limits that decide a state. `band` is inclusive.
 
-    A state is inside only with a margin of one doubling (*by 2*). The input's own ratio is 1, so this needs lower <=
-    1/2 and upper >= 2; `by_2_possible` is False if the band is narrower.
+    A state is inside only if most seeds have a margin of at least one doubling (*by 2*). The input's own ratio is 1, so
+    this needs lower <= 1/2 and upper >= 2; `by_2_possible` is False if the band is narrower.
     """
 
     band: tuple[float, float]
