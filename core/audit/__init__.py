@@ -1,13 +1,13 @@
-"""The audit of a foreign model: find its residual stream, prove it, and show its health.
+"""Audit any PyTorch model: find its residual stream, prove it, and observe its residual health.
 
     from core.audit import audit
 
     result = audit(model)                     # or audit(model, token_ids), audit(model, {"input_ids": ...})
     result.identity.verdict                   # proved, partial or failed, with the reason
-    result.observation.activation_ratio       # the same observation as of a decoder of our own
+    result.observation.activation_ratio       # an Observation, as of this project's own decoders
     result.document()["additions"]            # every addition: writers, readers, coefficients, RMS
 
-`observe_module` is the short form for a training script. The model runs in evaluation mode and is left as found.
+`observe_module` is the short form for a training script. The model runs in evaluation mode and is left as it was.
 """
 
 from ..lazy import public

@@ -1,4 +1,7 @@
-"""What an audit is asked for beside its model, and the task that its child process is given; checked before torch."""
+"""The options of an audit beside its model, and the task that its child process receives.
+
+The options are checked before torch is imported.
+"""
 
 from __future__ import annotations
 
@@ -38,9 +41,9 @@ STAGES: Mapping[str, tuple[str, float]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class AuditRequest:
-    """The rule and base that a model is judged by, how its fresh weights are drawn, and what its process may take.
+    """The rule and base standard deviation to judge by, how fresh weights are drawn, and the child's limits.
 
-    `max_memory` is in bytes. None stands for `DEFAULT_MEMORY`, for the user's own code for no limit.
+    `max_memory` is in bytes. None means `DEFAULT_MEMORY`, and no limit where the user's own code is run.
     """
 
     rule: str = AUTO
@@ -52,7 +55,7 @@ class AuditRequest:
     max_seconds: int = DEFAULT_SECONDS
 
     def check(self) -> None:
-        """Refuse what no model can be judged by: raises `ConfigError`, `ConfigError`, `AuditError` or `RecipeError`."""
+        """Check every field. Raises `AuditError`, `ConfigError` or `RecipeError` for the first that is not valid."""
         check_limits(self.max_memory, self.max_seconds)
         if not 1 <= self.max_parameters <= MOST_PARAMETERS:
             raise AuditError(
@@ -66,16 +69,19 @@ class AuditRequest:
 
     @property
     def memory(self) -> int:
-        """Bytes that the process of a model from a file may take."""
+        """The memory limit in bytes of a child process that does not run the user's own code."""
         return DEFAULT_MEMORY if self.max_memory is None else self.max_memory
 
     @property
     def budget(self) -> Budget:
-        """What a model may take."""
+        """The largest number of parameters that a model may have, as a `Budget`."""
         return Budget(max_parameters=self.max_parameters)
 
     def task(self, model: Mapping[str, Any], batch: Any = None) -> dict[str, Any]:
-        """The task of `sandbox.tasks` for a screened model and a batch's document, None for a small random one."""
+        """Return the task that `sandbox.tasks` runs: the keys of `model`, screened already, and those of this request.
+
+        `batch` is the JSON form of a batch; None draws a small random one.
+        """
         return {
             **model,
             "seed": self.seed,
@@ -88,7 +94,10 @@ class AuditRequest:
 
 
 def parsed_sigma(text: str) -> float | None:
-    """A base standard deviation as typed, None where nothing was; raises `AuditError`."""
+    """Return the base standard deviation written in `text`, None where the text is blank.
+
+    Raises `AuditError` where it is not a positive number.
+    """
     if not text.strip(SPACES):
         return None
     value = finite_number(text)
@@ -105,9 +114,10 @@ def require_library() -> None:
 
 @lru_cache(maxsize=1)
 def families() -> Mapping[str, str]:
-    """Model type to class name, in the library's order; read from its source, for importing it takes seconds.
+    """Return the class name for every model type, in the library's order.
 
-    Raises `AuditError`.
+    They are read from the library's source, because importing it takes seconds. Raises `AuditError` where it is not
+    installed.
     """
     require_library()
     spec = find_spec("transformers")
@@ -120,7 +130,10 @@ def families() -> Mapping[str, str]:
 
 
 def _names_in(path: Path) -> dict[str, str]:
-    """The literal pairs of the mapping in a source file; none where it is not written as such."""
+    """Return the pairs of the mapping `NAMES` in a source file.
+
+    Empty where the file does not write them as literals.
+    """
     try:
         body = ast.parse(path.read_text(encoding="utf-8")).body
         values = [node.value for node in body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == NAMES]
@@ -132,7 +145,10 @@ def _names_in(path: Path) -> dict[str, str]:
 
 
 def checked_family(family: str) -> str:
-    """The name of a family of the installed library; raises `AuditError`, without importing it."""
+    """Return `family`, unchanged, without importing the library.
+
+    Raises `AuditError` where the installed library has no causal language model of that type.
+    """
     if family not in families():
         raise AuditError(
             f"The model_type {shown(family)} is not among the {len(families())} causal language models of the "

@@ -1,4 +1,4 @@
-"""Audit a model object: find its residual stream, prove it, and hand its health to the observer."""
+"""Audit a model object: find its residual stream, prove it, and observe its residual health."""
 
 from __future__ import annotations
 
@@ -43,9 +43,10 @@ def audit(
     """Find the residual stream of `model`, prove it, and measure it on `batch`.
 
     `batch` is token ids `[rows, positions]` (a tensor, an array or nested lists), a `Batch` or its JSON form, a mapping
-    of keyword arguments or a sequence of positional ones; None draws a small one from `seed`. `max_bytes` bounds the
-    activations held. The model runs in evaluation mode, several times, as `observe_module` says, and is left as found.
-    Raises `AuditError`, `BatchError` or `BudgetError`; what cannot be proved is no error but the verdict's reason.
+    of keyword arguments or a sequence of positional ones; None draws a small one from `seed`. `max_bytes` limits the
+    memory of recorded activations. The model runs in evaluation mode, several times, as `observe_module` says, and is
+    left as it was. Raises `AuditError`, `BatchError` or `BudgetError`. A stream that cannot be proved raises nothing:
+    the result's `identity` holds the verdict and the reason.
     """
     model = _whole_module(model)
     facts = facts or ModelFacts(class_name=type(model).__name__)
@@ -64,19 +65,19 @@ def audit(
 
 
 def observe_module(model: nn.Module, batch: object = None, *, seed: int = 0) -> Observation:
-    """The residual health of a model in a training script: one observation, with E = 1.
+    """Return the residual health of a model inside a training script, as an observation with one arm (E = 1).
 
     `batch` is what `audit` takes. The model runs in evaluation mode (no dropout, BatchNorm by its running statistics),
     several times, under the autocast that is active around the call. Afterwards its modes, weights, gradients, buffers,
     hooks, attributes and generators, the batch and the process's random generators are as they were; the observation's
-    `notes` say where they may not be, and name the autocast.
+    `notes` name what may not be restored, and the autocast.
 
     Hooks on modules may change what a model computes, so they run as a part of it: forward hooks once in every run,
-    backward hooks once in the reverse pass and once for each kind of branch. What they or the forward write where the
-    model does not lead (a list of the script's own, a class, a file) stays written.
+    backward hooks once in the reverse pass and once for each kind of branch. What hooks or the forward write to objects
+    that the model does not reference (a list of the script, a class, a file) is not undone.
 
     Raises `AuditError` with the place where the stream is not wholly proved, `BatchError` where the batch does not fit,
-    and the observer's refusals where the model has no finite ratios.
+    and `ObservationError` where the model has no finite ratios.
     """
     result = audit(model, batch, seed=seed)
     if result.tape is None or result.identity.verdict != "proved":
@@ -91,14 +92,17 @@ def observe_module(model: nn.Module, batch: object = None, *, seed: int = 0) -> 
 
 
 def readable_tape(discovery: Discovery) -> Tape | None:
-    """The tape of a chain whose every state was read and has one shape, None of any other."""
+    """Return the tape of a discovered chain; None unless every state was read and all have one shape."""
     whole = bool(discovery.states) and len(discovery.states) == len(discovery.sites) + 1
     same_width = len({state.shape for state in discovery.states}) == 1
     return tape_of(discovery) if whole and same_width else None
 
 
 def _whole_module(model: object) -> nn.Module:
-    """The model itself, out of `torch.compile`, if it is a module whose parameters all have shapes and values."""
+    """Return the module, taken out of `torch.compile`'s wrapper if it is in one.
+
+    Raises `AuditError` for anything but a module, and where a parameter or buffer has no shape or no values yet.
+    """
     if not isinstance(model, nn.Module):
         raise AuditError(f"The model is {shown(type(model).__name__)}; it must be a torch.nn.Module.")
     if type(model).__name__ == "OptimizedModule":
@@ -129,7 +133,10 @@ def _whole_module(model: object) -> nn.Module:
 
 @contextmanager
 def _refusing(name: str) -> Iterator[None]:
-    """Whatever else goes wrong in code that meets a user's model is told in one sentence, with its cause attached."""
+    """Turn any other exception that is raised inside into one of this project, with the original as its cause.
+
+    `DepthscopeError` and out-of-memory errors pass unchanged.
+    """
     try:
         yield
     except Exception as error:
@@ -141,7 +148,7 @@ def _refusing(name: str) -> Iterator[None]:
 
 
 def _explained(identity: Identity, discovery: Discovery) -> Identity:
-    """The same verdict, its reason being the parameter that it comes from, where one is known."""
+    """Return the verdict with a more precise reason, where a single parameter causes it; unchanged otherwise."""
     for name, parameter in discovery.names.parameters.items():
         if id(parameter) not in discovery.guard.names:
             cause = f"The forward makes the parameter {shown(name)} anew; make it once, before the model is observed."
@@ -150,7 +157,10 @@ def _explained(identity: Identity, discovery: Discovery) -> Identity:
 
 
 def _nonfinite(discovery: Discovery) -> str | None:
-    """The first parameter with an infinite or NaN value, where the states or the loss have one too."""
+    """Return a sentence that names the first parameter with infinite or NaN values.
+
+    None where no such parameter exists, or where the states, the adjoints and the loss are all finite.
+    """
     found = [discovery.loss, *discovery.states, *(a for a in discovery.adjoints if a is not None)]
     if all(bool(torch.isfinite(tensor).all()) for tensor in found):
         return None

@@ -1,6 +1,6 @@
 """Audit every family of the installed transformers at small size and two depths, each in a bounded child process.
 
-The libraries are imported once, then one child per family is forked, so that a family costs what its model costs. A
+The libraries are imported once and one child per family is forked, so that no family pays for the import again. A
 family that cannot be built, proved or finished in time is a row with its reason.
 """
 
@@ -45,9 +45,10 @@ class _Child:
 def survey(
     families: Sequence[str], *, workers: int = 2, seconds: int = FAMILY_SECONDS, memory: int = FAMILY_BYTES
 ) -> Iterator[Row]:
-    """One row per family, in the order they finish; raises `AuditError` for limits that no process can be held to.
+    """Yield one row per family, in the order in which they finish.
 
-    `seconds` and `memory`, in bytes, bound each family. A system that cannot fork is refused too.
+    `seconds` and `memory` (bytes) limit each family. Raises `AuditError` for limits out of range, and on a system that
+    cannot fork.
     """
     check_limits(memory, seconds)
     if not hasattr(os, "fork"):
@@ -66,7 +67,7 @@ def survey(
 
 
 def survey_row(family: str) -> Row:
-    """Build and audit one family at both depths, in this process; every failure is the row's reason."""
+    """Build and audit one family at both depths, in this process. Any failure becomes the `reason` of the row."""
     from .intake.shrink import VOCABULARY
     from .run import audit
     from .sandbox.tasks import special_ids
@@ -100,9 +101,9 @@ def _built(family: str, blocks: int) -> Any:
 
 
 def _judged(family: str, result: Any, settings: Row) -> Row:
-    """The columns `rule` (None where no rule is met) and `kind`, judged at the audited depth and twice it.
+    """Return the columns `rule` (None where no rule is met) and `kind`, judged at the audited depth and at twice it.
 
-    A family that cannot be judged has none.
+    Empty where the family cannot be judged.
     """
     from .initialization.judge import judge
     from .initialization.rebuild import Rebuilder
@@ -116,12 +117,15 @@ def _judged(family: str, result: Any, settings: Row) -> Row:
 
 
 def empty_row(family: str, class_name: str) -> Row:
-    """A row that says nothing yet."""
+    """Return the row of a family before its audit.
+
+    `family` and `class` are set, `built` is False, `reason` is the empty string; all others are None.
+    """
     return {**dict.fromkeys(COLUMNS), "family": family, "class": class_name, "built": False, "reason": ""}
 
 
 def reason_of(error: BaseException) -> str:
-    """One line that says why, without a traceback."""
+    """Return the reason for `error` on one line, without a traceback."""
     cause = error if isinstance(error, DepthscopeError) else error.__cause__ or error
     lines = [line.strip() for line in str(cause).splitlines() if line.strip()]
     text = " ".join(lines)[:300] or type(cause).__name__
@@ -140,7 +144,10 @@ def _outcome(document: Row) -> Row:
 
 
 def _spread(writers: Sequence[Row], readers: Sequence[Row]) -> float | None:
-    """Pooled standard deviation of the writers over that of the readers; None where either is 0 or absent."""
+    """Return the pooled standard deviation of the writers over that of the readers.
+
+    None where either is 0 or has no rows.
+    """
     pooled = []
     for rows in (writers, readers):
         squares = [row["std"] ** 2 for row in rows]
@@ -149,7 +156,7 @@ def _spread(writers: Sequence[Row], readers: Sequence[Row]) -> float | None:
 
 
 def _joined(outcomes: Sequence[Row], failure: str) -> Row:
-    """Both depths as one row: the worse verdict, the larger error, the first reason."""
+    """Join the outcomes of both depths into one row: the worse verdict, the larger error, the first reason."""
     errors = [outcome["error"] for outcome in outcomes if outcome["error"] is not None]
     worst = min((outcome["identity"] for outcome in outcomes), key=VERDICTS.index)
     deep = outcomes[-1] if len(outcomes) == len(DEPTHS) else {}
@@ -166,7 +173,7 @@ def _joined(outcomes: Sequence[Row], failure: str) -> Row:
 
 
 def _preload() -> None:
-    """Import in the parent what every child needs; nothing is computed, so that forking stays safe."""
+    """Import in the parent what every child needs. Nothing is computed, so that forking stays safe."""
     import torch
 
     from .intake.hub import library

@@ -1,4 +1,4 @@
-"""The survey as a table: the state of a row, counts, the manifest, and what ships for the pinned library."""
+"""The survey as a table: the state of each row, counts, the manifest, and what ships for the pinned library."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ STATES = {
 
 
 def survey_state(row: Mapping[str, Any]) -> str:
-    """What became of a family: its identity verdict, else `not run` or `not built`."""
+    """Return the state of a family, a key of `STATES`: its identity verdict, else `not run` or `not built`."""
     return str(row["identity"] or ("not run" if row["built"] else "not built"))
 
 
 def survey_counts(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """How many families there are, how many were built, and how many proved."""
+    """Return the number of families, of those that were built, and of those whose stream is proved."""
     return {
         "families": len(rows),
         "built": sum(bool(row["built"]) for row in rows),
@@ -41,13 +41,13 @@ def survey_counts(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
 
 
 def state_counts(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """Families a state, every state in its order, also those that none is in."""
+    """Return the number of families in each state, in the order of `STATES`; states without a family count 0."""
     found = Counter(map(survey_state, rows))
     return {state: found[state] for state in STATES}
 
 
 def survey_manifest(rows: Sequence[Mapping[str, Any]], versions: Mapping[str, str]) -> dict[str, Any]:
-    """What stands beside the table: versions, the date of today, depths and counts."""
+    """Return the manifest that is stored beside the table: versions, today's date (UTC), depths and counts."""
     return {
         "schema": SCHEMA,
         "version": __version__,
@@ -59,7 +59,10 @@ def survey_manifest(rows: Sequence[Mapping[str, Any]], versions: Mapping[str, st
 
 
 def shipped_survey() -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Rows and manifest of the survey that ships with the project; numbers as numbers, empty cells as None."""
+    """Return the rows and the manifest of the survey that ships with the project.
+
+    Numbers are read as numbers, empty cells as None (`reason`: the empty string).
+    """
     with open(SHIPPED / TABLE, newline="", encoding="utf-8") as stream:
         rows = [{key: _value(key, text) for key, text in row.items()} for row in csv.DictReader(stream)]
     manifest: dict[str, Any] = json.loads((SHIPPED / MANIFEST).read_text(encoding="utf-8"))

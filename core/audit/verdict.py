@@ -42,16 +42,17 @@ def check(
     band: Band | None = None,
     told: Told = silent,
 ) -> Verdict:
-    """Whether the depth of `model` is safe at initialization: a verdict that prints itself, in a notebook too.
+    """Return a verdict on whether the depth of `model` is safe at initialization; it prints itself, in a notebook too.
 
     `model` is a `DecoderConfig`, an `ObserveRequest`, the path of a `config.json` or its content as a mapping, or an
-    `nn.Module`. All but a module are observed over `seeds`, with `recipe` in place of their own, on `batch` (a `Batch`;
-    the fixed example's row unless given), in place of the request's. A decoder too large for an answer within about 20
-    seconds is observed as its reduced twin, which the verdict's subject says. A module is audited as it stands, on
-    `batch` as `audit` takes it: one seed, whatever `seeds` says.
+    `nn.Module`. All but a module are observed over `seeds`. `recipe` replaces their recipe, and `batch` (a `Batch`) the
+    request's batch; without a request it defaults to the one row of the fixed example. A decoder that would take longer
+    than about 20 seconds is observed as its reduced twin, and the verdict's subject says so. A module is audited with
+    the weights it has, on `batch` as `audit` takes it: one seed, whatever `seeds` is. `told(what, done, total)` is
+    called as the observation of the seeds advances.
 
-    Raises `ConfigError` for anything else and for a configuration that the decoder cannot express, `AuditError` where
-    a module's stream is not proved, and the refusals of the observer.
+    Raises `ConfigError` for anything else and for a configuration that the decoder cannot express, `AuditError` where a
+    module's stream is not proved, and what `observe_module` or `observe_seeds` raises.
     """
     if isinstance(model, nn.Module):
         return _module(model, batch, band or DEFAULT_BAND)
@@ -92,7 +93,10 @@ def _request(model: object, batch: Batch | None) -> ObserveRequest:
 
 
 def _at_once(request: ObserveRequest, seeds: int) -> ObserveRequest:
-    """The request itself where it is soon answered, else the widest twin that is, else the narrowest."""
+    """Return the request, if it is answered within `SECONDS_AT_ONCE`; else with the widest reduced twin that is.
+
+    Where none is fast enough, the narrowest twin is taken.
+    """
     request.batch.check(request.config)
     if _soon(request, seeds):
         return request

@@ -15,6 +15,8 @@ def readable(document: dict[str, Any]) -> str:
     lines = [*seeds_lines(document)] if "verdicts" in document else []
     if document["initialized"] is None:
         return "\n".join(lines).rstrip()
+    from ..tables.twin_words import twin_sentence
+
     config, arms = document["config"], (document["initialized"], document["same_base_unscaled_control"])
     factor = "" if document["factor"] is None else f", factor {document['factor']:.6f}"
     lines += [
@@ -22,7 +24,7 @@ def readable(document: dict[str, Any]) -> str:
         "",
         f"{config['blocks']} blocks, width {config['width']}, seed {document['seed']}, {document['dtype']}, "
         f"recipe {document['recipe']}{factor}, {document['parameters']:,} parameters",
-        *_twin_line(document.get("twin")),
+        *(opt.wrapped([twin_sentence(document["twin"])]) if "twin" in document else ()),
     ]
     limits = f"[{', '.join(map(exact_text, document['band']))}]"
     named = zip((document["recipe"], "unscaled control"), arms, strict=True)
@@ -50,16 +52,6 @@ def _arm_line(name: str, arm: dict[str, Any], limits: str) -> str:
         f"{name}: mean loss {arm['loss_nats']:.6f} nats over {arm['valid_positions']} valid targets, "
         f"A0 {arm['input_activation_rms']:.6f}, G_last {arm['terminal_adjoint_rms']:.6f}; {inside} {limits}"
     )
-
-
-def _twin_line(twin: dict[str, Any] | None) -> list[str]:
-    if twin is None:
-        return []
-    true = twin["true"]
-    return [
-        f"twin of width {true['width']:,}, {true['heads']} heads, feed-forward width {true['ff_width']:,}, vocabulary "
-        f"{true['vocabulary']:,}: {true['parameters']:,} parameters"
-    ]
 
 
 def _pair(site: dict[str, Any] | None) -> str:

@@ -10,7 +10,7 @@ __getattr__, __dir__, __all__ = public(
     {
         ".config": ("DecoderConfig", "Budget"),
         ".fixtures": ("FIXTURES",),
-        ".twin": ("reduced_twin", "twin_for_rows", "twin_document"),
+        ".twin": ("reduced_twin", "suggested_width", "twin_for_rows", "twin_document"),
         ".parameters": ("layout", "Layout", "ParameterSpec"),
         ".splitmix64": ("SplitMix64",),
         ".xavier": ("xavier_scale", "XavierScale", "NamedParameter", "NamedParameters"),

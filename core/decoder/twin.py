@@ -23,6 +23,8 @@ LEAST_HEAD_DIM = 16
 # A bound on the search alone: no twin for an answer at once has as many.
 MOST_HEADS = 4096
 LEAST_VOCABULARY = 1000
+# Wide enough for ratios within a tenth, narrow enough for an answer at once.
+WIDEST = 320
 LEAST_POSITIONS = 64
 
 
@@ -61,6 +63,17 @@ def reduced_twin(
         positions=true.positions if positions is None else min(true.positions, max(LEAST_POSITIONS, positions)),
     )
     return true if twin == true else replace(twin, true_sizes=_sizes(true))
+
+
+def suggested_width(true_width: int, widest: int = WIDEST) -> int:
+    """The true width halved until it is at most `widest`, a multiple of 8; `widest` itself where halving ends sooner.
+
+    Halving keeps the ratios of all sizes exactly, and the number of heads as long as they are wide enough.
+    """
+    width = true_width
+    while width > widest and width % 16 == 0:
+        width //= 2
+    return width if width <= widest else widest
 
 
 def twin_for_rows(config: DecoderConfig, width: int, batch: Batch) -> DecoderConfig:
@@ -137,27 +150,27 @@ def _no_head(true: DecoderConfig, width: int) -> str:
     )
 
 
-def twin_heads(inner: int, heads: int, kv_heads: int, head_dim: int, *, exact: bool) -> tuple[int, int, int] | None:
-    """Return (heads, kv_heads, head_dim) of a twin with `inner` features over all query heads; None if there is none.
+def twin_heads(
+    inner: int, heads: int, kv_heads: int, head_dim: int, *, exact: bool, dividing: int = 0
+) -> tuple[int, int, int] | None:
+    """(heads, kv_heads, head_dim) of a twin with `inner` features over all query heads; None where none are even.
 
-    `heads`, `kv_heads` and `head_dim` are the true ones; the twin's head_dim is even if the true one is. The result has
-    the most heads that keep the grouping, else the most heads. Unless `exact`, the features over all heads may be one
-    less or one more than `inner`.
+    `heads`, `kv_heads` and `head_dim` are the true ones. The most heads with their grouping, else the most heads.
+    Where the features over all heads need not be the width, not `exact`, each head has the nearest even size and all
+    together may miss `inner` by a tenth. `dividing` is a number that the heads must divide, 0 for none.
     """
     least, step = min(LEAST_HEAD_DIM, head_dim), 1 if head_dim % 2 else 2
-    possible: list[int] = []
-    for features in [inner] if exact else [inner, inner - 1, inner + 1]:
-        count = range(1, min(heads, features // least, MOST_HEADS) + 1)
-        possible = [n for n in count if features % n == 0 and features // n % step == 0]
-        if possible:
-            inner = features
-            break
-    if not possible:
+    sizes: dict[int, int] = {}
+    for count in range(1, min(heads, inner // least, MOST_HEADS) + 1):
+        size = max(least, step * round(inner / (step * count)))
+        if dividing % count == 0 and (count * size == inner or (not exact and 10 * abs(count * size - inner) <= inner)):
+            sizes[count] = size
+    if not sizes:
         return None
     grouping = heads // kv_heads
-    chosen = max((n for n in possible if n % grouping == 0), default=max(possible))
+    chosen = max((count for count in sizes if count % grouping == 0), default=max(sizes))
     shared = max(group for group in range(1, min(grouping, chosen) + 1) if chosen % group == 0)
-    return chosen, chosen // shared, inner // chosen
+    return chosen, chosen // shared, sizes[chosen]
 
 
 def in_proportion(size: int, width: int, true_width: int) -> int:

@@ -11,9 +11,8 @@ import plotly.graph_objects as go
 from ..figures.sites import RATIO_TITLES, contribution_figure, ratio_figure, token_figure
 from ..figures.tower import tower_figure
 from ..health.band import DEFAULT_BAND, Band
-from ..health.diagnosis import diagnose
 from ..tables.observe import observe_tables
-from ..tables.observe_words import observe_paragraphs, outsized_sentence
+from ..tables.observe_words import observe_paragraphs, observed_headline, outsized_sentence
 from .bundle import Contents, report_text
 from .manifest import Export, SavedSetting, record_of
 
@@ -21,9 +20,9 @@ TITLE = "Residual health"
 
 
 def site_figures(tables: Mapping[str, pd.DataFrame], band: Band = DEFAULT_BAND) -> dict[str, go.Figure]:
-    """Return the tower, ratios, absolute RMS and contributions, by file name."""
-    found = {"tower": tower_figure(tables["sites"], band)}
-    found |= {f"{quantity}-ratio": ratio_figure(tables["sites"], band, quantity) for quantity in RATIO_TITLES}
+    """Ratios, the tower, absolute RMS and contributions, by the names of their files; a report has the first two."""
+    found = {f"{quantity}-ratio": ratio_figure(tables["sites"], band, quantity) for quantity in RATIO_TITLES}
+    found |= {"tower": tower_figure(tables["sites"], band)}
     found |= {f"{quantity}-rms": token_figure(tables["tokens"], quantity) for quantity in RATIO_TITLES}
     return found | {"contribution-to-stream": contribution_figure(tables["contributions"])}
 
@@ -34,7 +33,7 @@ def observe_contents(document: Mapping[str, Any]) -> Contents:
     outsized = outsized_sentence(tables["tokens"])
     return Contents(
         title=TITLE,
-        lead=diagnose(document).headline,
+        lead=observed_headline(document),
         paragraphs=[*observe_paragraphs(document), *([] if outsized is None else [outsized])],
         tables=tables,
         figures=site_figures(tables, Band(*document["band"])),

@@ -37,14 +37,19 @@ COSINE: dict[str, Any] = {
 
 @Drawn
 def profile_figure(
-    summary: pd.DataFrame, band: Band = DEFAULT_BAND, quantity: Quantity = "activation", *, spread: bool = False
+    summary: pd.DataFrame,
+    band: Band = DEFAULT_BAND,
+    quantity: Quantity = "activation",
+    *,
+    spread: bool = False,
+    order: Sequence[str] = (),
 ) -> Chart:
     """Plot the ratio of every site, one line per recipe: the median over seeds, with the band and the reference."""
     rows = summary[summary["quantity"] == quantity]
     return Chart(
         title=RATIO_TITLES[quantity], subject=told(rows, spread), x_title=SITE_AXIS, y_title=RATIO_AXES[quantity],
         strips=[Strip.of(band, near=True)], levels=[(1.0, REFERENCE_NAMES[quantity])], whole_x=True,
-        **quantile_marks(rows, "site", spread=spread), **TALL,
+        **quantile_marks(rows, "site", spread=spread, order=order), **TALL,
     )  # fmt: skip
 
 

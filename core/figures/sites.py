@@ -60,12 +60,31 @@ site_figure = Drawn(_site_chart)
 
 @Drawn
 def ratio_figure(
-    table: pd.DataFrame, band: Band = DEFAULT_BAND, quantity: Quantity = "activation", *, log: bool = True
+    table: pd.DataFrame,
+    band: Band = DEFAULT_BAND,
+    quantity: Quantity = "activation",
+    *,
+    log: bool = True,
+    spread: pd.DataFrame | None = None,
 ) -> Chart:
-    """Plot the ratio of every site and series, with the band and the reference line, which the legend names."""
+    """Ratio of every site and series, with the band and the reference line drawn and named in the legend.
+
+    `spread` has the quantiles of the same arms over seeds (`ribbon_table`), filled from 5 to 95 %.
+    """
     titles = {"title": RATIO_TITLES[quantity], "y_title": RATIO_AXES[quantity]}
     chart = _site_chart(table, f"{quantity}_ratio", log=log, **titles)
-    return replace(chart, strips=[Strip.of(band)], levels=[(1.0, REFERENCE_NAMES[quantity])])
+    ribbons = [] if spread is None else _ribbons(spread[spread["quantity"] == quantity], set(table["recipe"]))
+    return replace(chart, ribbons=ribbons, strips=[Strip.of(band)], levels=[(1.0, REFERENCE_NAMES[quantity])])
+
+
+def _ribbons(spread: pd.DataFrame, recipes: set[str]) -> list[Ribbon]:
+    found = []
+    for recipe, rows in spread.groupby("recipe", sort=False):
+        name = str(recipe)
+        if name in recipes and rows["q05"].notna().all():
+            words = f"{name}, 5 to 95 % of {rows['seeds'].iloc[0]} seeds"
+            found.append(Ribbon.of(rows, "site", "q05", "q95", recipe_style(name), name=words))
+    return found
 
 
 @Drawn
@@ -104,7 +123,9 @@ def styled(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame, Style]]:
     found, recipes = [], []
     for place, (name, rows) in enumerate(series(table)):
         recipes.append(str(rows["recipe"].iloc[0]) if "recipe" in rows else "")
-        own = recipe_style(recipes[-1], recipes[:-1].count(recipes[-1])) if recipes[-1] else place_style(place)
+        # A run has a colour by its place; anything else that of its recipe.
+        by_recipe = recipes[-1] and "pin" not in rows
+        own = recipe_style(recipes[-1], recipes[:-1].count(recipes[-1])) if by_recipe else place_style(place)
         found.append((name, rows, own))
     return found
 

@@ -56,7 +56,7 @@ EDGE = 0.1
 SPREAD_OPACITY = 0.35
 # The side of each quantity.
 SIDES: tuple[tuple[int, Quantity], ...] = ((-1, "activation"), (1, "adjoint"))
-# Ends of a rectangle along and across its row.
+# A rectangle: its widths from the gutter, then its ends along the tower.
 Box = tuple[float, float, float, float]
 
 
@@ -168,14 +168,14 @@ class Tower:
         """Return the figure; x is -1 to 1 on both sides of a gutter, y is 0 to 1 from input to readout."""
         height = HEAD + FOOT + max(LEAST_PIXELS, PIXELS * len(self.rows))
         drawn = layout(heading(TITLE, plain(self.subject)), "ratio", "", theme=theme, height=height)
-        drawn["margin"] |= {"l": 68, "t": HEAD + 18, "b": FOOT}
+        drawn["margin"] |= {"t": HEAD, "b": FOOT}
         ticks = [(sign * (GUTTER + place), text) for sign in (-1, 1) for place, text in self.ticks]
         edge = 1 + GUTTER + 0.02
         drawn["xaxis"] |= {
             "range": [-edge, edge], "tickvals": [place for place, _ in ticks], "ticktext": [text for _, text in ticks],
             "showgrid": False,
         }  # fmt: skip
-        drawn["yaxis"] |= {"range": [-0.01, 1.01], "showgrid": False, **self._block_ticks()}
+        drawn["yaxis"] |= {"range": [-0.01, 1.07], "showgrid": False, **self._block_ticks()}
         drawn["shapes"] = self._references(theme)
         drawn["annotations"] = [_side(quantity, theme) for quantity in QUANTITIES]
         drawn["legend"] |= {"yref": "container", "y": (FOOT - 62) / height}
@@ -201,7 +201,7 @@ class Tower:
     def _references(self, theme: Theme) -> list[dict[str, Any]]:
         colors = PALETTES[theme]
         low, high, one = (GUTTER + self.width(ratio) for ratio in (self.band.lower, self.band.upper, 1.0))
-        tall = {"yref": "paper", "y0": 0, "y1": 1, "layer": "below"}
+        tall = {"yref": "y", "y0": 0, "y1": 1, "layer": "below"}
         found: list[dict[str, Any]] = []
         for sign in (-1, 1):
             strip = {
@@ -219,20 +219,23 @@ class Tower:
         return found
 
     def _filled(self, theme: Theme) -> list[dict[str, Any]]:
-        """Return the traces of the first series: rectangles, one trace per shade, then the quantiles over them."""
-        solid: dict[int, list[Box]] = {}
-        spread: list[Box] = []
+        """The first series: one trace of rectangles per shade, then its spread over them."""
+        found = []
         for sign, quantity in SIDES if self.profiles else ():
+            solid: dict[int, list[Box]] = {}
+            spread: list[Box] = []
             bars = self.bars(self.profiles[0], quantity)
             low, width, high = (self.scale(one).tolist() for one in (bars.low, bars.ratio, bars.high))
             shade = shades(bars.ratio, self.band)
             for row, (start, end) in enumerate(self.places[: len(width)]):
                 upright = (start + EDGE * (end - start), end - EDGE * (end - start))
-                solid.setdefault(shade[row], []).append((sign * GUTTER, sign * (GUTTER + width[row]), *upright))
+                solid.setdefault(shade[row], []).append((0.0, width[row], *upright))
                 if high[row] > low[row]:
-                    spread.append((sign * (GUTTER + low[row]), sign * (GUTTER + high[row]), *upright))
-        found = [_boxes(boxes, SHADES[theme][of + FARTHEST], 1.0) for of, boxes in sorted(solid.items())]
-        return [*found, _boxes(spread, PALETTES[theme].ink, SPREAD_OPACITY)] if spread else found
+                    spread.append((low[row], high[row], *upright))
+            colors = SHADES[theme]
+            found += [_boxes(sign, boxes, colors[of + FARTHEST], 1.0) for of, boxes in sorted(solid.items())]
+            found += [_boxes(sign, spread, PALETTES[theme].ink, SPREAD_OPACITY)] if spread else []
+        return found
 
     def _outline(self, profile: Profile, theme: Theme) -> dict[str, Any]:
         """Return another series as a step line, both sides in one trace."""
@@ -260,10 +263,11 @@ class Tower:
 tower_figure = Drawn(Tower)
 
 
-def _boxes(boxes: list[Box], color: str, opacity: float) -> dict[str, Any]:
+def _boxes(sign: int, boxes: list[Box], color: str, opacity: float) -> dict[str, Any]:
+    """Rectangles of one side as a single closed line, which leads from each to the next along the gutter."""
     drawn = [box for box in boxes if not any(map(math.isnan, box))]
-    xs = [x for x0, x1, _, _ in drawn for x in (x0, x1, x1, x0, x0, None)]
-    ys = [y for _, _, y0, y1 in drawn for y in (y0, y0, y1, y1, y0, None)]
+    xs = [sign * (GUTTER + width) for low, high, _, _ in drawn for width in (0, high, high, low, low, 0)]
+    ys = [y for _, _, start, end in drawn for y in (start, start, end, end, start, start)]
     return {
         "type": "scatter", "mode": "lines", "x": xs, "y": ys, "fill": "toself", "fillcolor": faded(color, opacity),
         "line": {"width": 0, "color": color}, "hoverinfo": "skip", "showlegend": False,
@@ -274,6 +278,6 @@ def _side(quantity: Quantity, theme: Theme) -> dict[str, Any]:
     """Return the title above a side."""
     left = quantity == "activation"
     return {
-        "xref": "paper", "yref": "paper", "x": 0.24 if left else 0.76, "y": 1, "yanchor": "bottom", "showarrow": False,
+        "xref": "paper", "x": 0.24 if left else 0.76, "y": 1.01, "yanchor": "bottom", "showarrow": False,
         "text": WORDS[quantity], "font": {"size": 12, "color": PALETTES[theme].muted},
     }  # fmt: skip

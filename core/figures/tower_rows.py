@@ -47,9 +47,9 @@ class Profile:
 def profiles(table: pd.DataFrame) -> list[Profile]:
     """Return every series of a site table, in order of appearance.
 
-    If a site has rows of several seeds, their linear quantiles are taken. A table with one row per site may contain the
-    quantiles in `activation_ratio_q05`, `activation_ratio_q95` and the same for `adjoint`, beside the medians, and the
-    number of `seeds`. Rows without a site are refused cells.
+    Rows of several seeds at one site give linear quantiles over them. A table with one row per site may bring its own,
+    in `activation_ratio_q05`, `activation_ratio_q95` and the same of `adjoint`, beside the medians, and their `seeds`;
+    or one row per `quantity` and site with `q05`, `median` and `q95`. Rows without a site are refused cells.
     """
     return [_profile(name, rows[rows["site"].notna()], style) for name, rows, style in styled(table)]
 
@@ -58,13 +58,16 @@ def _profile(name: str, rows: pd.DataFrame, style: Style) -> Profile:
     by_site = rows.groupby(rows["site"].astype(int), sort=True)
     labels = tuple(map(str, by_site["label"].first()))
     told = int(rows["seeds"].max()) if "seeds" in rows and len(rows) else int(by_site.size().max() if len(rows) else 0)
-    return Profile(name, style, labels, {one: _levels(rows, f"{one}_ratio") for one in QUANTITIES}, told)
+    return Profile(name, style, labels, {one: _levels(rows, one) for one in QUANTITIES}, told)
 
 
-def _levels(rows: pd.DataFrame, column: str) -> FloatArray:
-    """Return the quantiles `[3, S]` of a column by site."""
+def _levels(rows: pd.DataFrame, quantity: Quantity) -> FloatArray:
+    """`[3, S]` quantiles of a ratio by site."""
+    column = f"{quantity}_ratio"
     own = [f"{column}_q05", column, f"{column}_q95"]
     ordered = rows.sort_values("site", kind="stable")
+    if "quantity" in rows:
+        return ordered.loc[ordered["quantity"] == quantity, ["q05", "median", "q95"]].to_numpy(dtype=float).T
     if set(own) <= set(rows):
         return ordered[own].to_numpy(dtype=float).T
     values = ordered[column].to_numpy(dtype=float)
@@ -73,7 +76,8 @@ def _levels(rows: pd.DataFrame, column: str) -> FloatArray:
         return np.tile(values, (3, 1))
     with np.errstate(invalid="ignore"):
         if len(set(counts.tolist())) == 1:
-            return np.quantile(values.reshape(len(sites), -1), LEVELS, axis=1)
+            found: FloatArray = np.quantile(values.reshape(len(sites), -1), LEVELS, axis=1)
+            return found
         return np.stack([np.quantile(one, LEVELS) for one in np.split(values, counts.cumsum()[:-1])], axis=1)
 
 

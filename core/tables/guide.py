@@ -86,7 +86,7 @@ ESTABLISHES = (
     "One seed is one draw: a sweep over seeds and depths says how far a finding carries.",
     "The unscaled control shares the base draw with the recipe's arm, so their difference is the recipe's alone.",
     "A loss near the logarithm of the vocabulary is what a fresh decoder should have; it says nothing of its depth.",
-    "The plan is arithmetic. It builds and measures nothing until Run it is pressed.",
+    "The plan is arithmetic. It builds and measures nothing; the page Health does.",
 )
 
 PRACTICE = (
@@ -128,7 +128,7 @@ PRACTICE = (
         {},
     ),
     Question(
-        "What does the laptop plan know of its decoder, and what can only a run tell?",
+        "What does the plan know of its decoder, and what can only a run tell?",
         "laptop_plan",
         {},
     ),

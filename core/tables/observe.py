@@ -7,8 +7,7 @@ number is NaN here and empty in a CSV; column names contain units, ratios have n
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
@@ -22,9 +21,6 @@ from ..health.columns import (
 )
 from ..recipes.catalogue import CONTROL
 from .frame import Column, for_people, frame, names
-
-if TYPE_CHECKING:
-    from ..health.mend import Mending
 
 Document = Mapping[str, Any]
 # Observed arms, each with the cells that say whose row it is.
@@ -58,10 +54,6 @@ OBSERVE_COLUMNS = {
     "branches": names((*HEAD, *BRANCH)),
     "gains": names((*HEAD, *GAIN)),
 }
-TRIAL = (
-    Column("recipe"), Column("title"), Column("within"), Column("largest_activation_ratio", dtype="float"),
-    Column("largest_adjoint_ratio", dtype="float"), Column("reason"),
-)  # fmt: skip
 
 QUANTITIES = {"activation": "A", "adjoint": "G"}
 # Arm names of the tables and the keys that hold them in an observe document.
@@ -204,15 +196,6 @@ def token_view(tokens: pd.DataFrame) -> pd.DataFrame:
         for quantity, sign in QUANTITIES.items()
     ]
     return pd.concat(parts, axis=1).reset_index()
-
-
-def trial_table(mending: Mending) -> pd.DataFrame:
-    """Return the recipes that mending tried, the present one first; `reason` says why one could not run."""
-    rows = [
-        {**asdict(trial), "within": "yes" if trial.within else "no", "reason": trial.refusal or ""}
-        for trial in (mending.before, *mending.trials)
-    ]
-    return frame(rows, TRIAL)
 
 
 def observe_tables(document: Document) -> dict[str, pd.DataFrame]:

@@ -10,11 +10,17 @@ import pandas as pd
 from ..health.columns import WITHOUT_LARGEST
 from ..health.diagnosis import comparison, diagnose
 from ..health.verdict import Verdict
-from ..health.verdict_words import verdict_sentences
+from ..health.verdict_words import verdict_headline, verdict_sentences
 from ..lab.view import plural
 
 # Past this factor between a site's RMS and that of all tokens but the largest, one token speaks for the site.
 OUTSIZED = 2.0
+
+
+def observed_headline(document: Mapping[str, Any]) -> str:
+    """The verdict on the recipe in one sentence: over seeds where the document has them, else on its one seed."""
+    found = document.get("verdicts")
+    return verdict_headline(Verdict.from_document(found["initialized"])) if found else diagnose(document).headline
 
 
 def observe_paragraphs(document: Mapping[str, Any]) -> list[str]:

@@ -184,9 +184,3 @@ def parsed_ratios(text: str) -> list[float]:
     if not ratios:
         raise ConfigError("There is no ratio yet; give at least one number.")
     return ratios
-
-
-def plan_run_rows(config: DecoderConfig, tokens: int) -> tuple[list[list[int]], list[list[int]]]:
-    """Return one row of input ids and one of target ids, within any vocabulary: 0, 1, 2, ... modulo the vocabulary."""
-    ids = [index % config.vocabulary for index in range(tokens + 1)]
-    return [ids[:-1]], [ids[1:]]

@@ -25,6 +25,16 @@ if (!history.onePerPage) {
     if (path(left) === location.pathname) history.replaceState(state, title, left);
     push(state, title, address);
   };
+  // Share copies the address; where the browser keeps its clipboard from an insecure page, by way of a field.
+  addEventListener("click", (event) => {
+    if (!event.target.closest(".st-key-share button")) return;
+    if (navigator.clipboard) return navigator.clipboard.writeText(location.href);
+    const field = Object.assign(document.createElement("textarea"), { value: location.href });
+    document.body.append(field);
+    field.select();
+    document.execCommand("copy");
+    field.remove();
+  }, true);
 }
 </script>
 """
@@ -32,9 +42,13 @@ if (!history.onePerPage) {
 # text on the dark page, so there the ink changes instead; by the browser, which may change its theme without a run.
 FILLED = ('button[kind^="primary"]:not(:disabled) *', '[data-testid="stMultiSelect"] [data-tag] *')
 
+# Streamlit leaves six lines free above a page; the model bar stands there.
+ABOVE = '[data-testid="stMainBlockContainer"] { padding-top: 4.25rem; }'
+
 
 def prepare() -> None:
     """Install the script, once for each tab, and the style; to be drawn where nothing stands below it."""
     st.html(SCRIPT, unsafe_allow_javascript=True)
     ink = f"light-dark({PALETTES['light'].paper}, {PALETTES['dark'].paper})"
-    st.html(f"<style>{', '.join(FILLED)} {{ color: {ink} !important; }}</style>")
+    filled = f"{', '.join(FILLED)} {{ color: {ink} !important; }}"
+    st.html(f"<style>{filled} {ABOVE}</style>")

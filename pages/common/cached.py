@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import streamlit as st
 
@@ -15,9 +15,6 @@ from core.figures.chart import blank_figure
 from core.health.request import ObserveRequest
 from pages.common import allowance, engine, panels
 from pages.common.chart import chart
-
-if TYPE_CHECKING:
-    from core.health.mend import Mending
 
 Document = dict[str, Any]
 F = TypeVar("F", bound=Callable[..., Any])
@@ -46,15 +43,6 @@ def observation(request: ObserveRequest) -> Document:
 
     with allowance.charged():
         return observe_document(request)
-
-
-@kept("Trying the recipes of the same topology…")
-def mending(request: ObserveRequest) -> Mending:
-    """What brings the request's decoder into the band, tried once; raises the request's refusal."""
-    from core.health.mend import mend
-
-    with allowance.charged():
-        return mend(request)
 
 
 def start_engine() -> None:

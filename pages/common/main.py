@@ -4,7 +4,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from pages.common import browser, navigation, panels, settings, sidebar, tours, widgets
+from pages.common import browser, model, model_bar, navigation, panels, runs, settings, sidebar, tours, widgets
 
 # Before the menu: a browser that has no picture for its tab by then asks a foreign host for that of the page's symbol.
 st.set_page_config(page_icon=Path(__file__).with_name("icon.svg"), layout="wide")
@@ -13,11 +13,17 @@ page, entry = navigation.menu()
 st.set_page_config(page_title=f"{entry.title} · Depthscope")
 if (restored := st.session_state.pop(settings.NEXT_PAGE, None)) is not None and restored.name != entry.name:
     st.switch_page(restored.script, query_params=settings.query_parameters(restored.all_controls))
-tours.draw(entry)
-with panels.refusals():
-    sidebar.draw(entry)
+declined = [*model.arrive(entry.name), *runs.arrive(entry.name)]
+sidebar.draw(entry)
 with st.sidebar:
     browser.prepare()
+# A tour sets controls, so it comes before the bar that draws them.
+bar = st.container()
+tours.draw(entry)
+with bar, panels.refusals():
+    model_bar.draw(entry)
+model.keep_in_link()
+runs.keep_in_link()
 if (sentence := st.session_state.pop(settings.REFUSAL, None)) is not None:
     panels.refusal(sentence)
 place = st.container()
@@ -25,5 +31,5 @@ with panels.refusals():
     page.run()
 # A page's own controls are drawn by now, so what the link could not set is known.
 with place:
-    for sentence in widgets.notices(asked, entry.all_controls):
+    for sentence in [*declined, *widgets.notices(asked, entry.controls)]:
         panels.notice(sentence)

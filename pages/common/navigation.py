@@ -1,4 +1,4 @@
-"""The pages in the order of the menu.
+"""The pages in the order of the menu, under their headings.
 
 A page is one `Entry` here and one folder `pages/<page>/`: its script `<page>.py`, whose name is the page's URL, and
 what belongs to it. Its own controls stand in its `controls.py` and are named in the entry, so that links, reset and
@@ -14,12 +14,11 @@ from pathlib import Path
 import streamlit as st
 
 from pages.bands import controls as bands
-from pages.common import decoder_controls as shared
+from pages.common import model_controls as shared
 from pages.common.lab_controls import PAGES
 from pages.common.widgets import Control
 from pages.depth_sweep import controls as depth_sweep
 from pages.initialization import controls as initialization
-from pages.laptop_plan import controls as laptop_plan
 from pages.model_audit import controls as model_audit
 from pages.published_fixtures import controls as published_fixtures
 from pages.recipes import controls as recipes
@@ -32,16 +31,19 @@ HOME = "home"
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """A page: its name in links and manifests, its title in the menu, and its own controls.
+    """A page: its name in links and manifests, its title, the menu's words and heading for it, and its own controls.
 
-    `icon` is the name of a Material symbol; Streamlit brings the font along. `decoder` says whether the decoder
-    controls stand beside it; `one_recipe` is false where the page chooses recipes itself, so that the sidebar's
-    recipe would say nothing.
+    `purpose` is one line on what the page is for. `icon` is the name of a Material symbol; Streamlit brings the font
+    along. `decoder` says whether depth and seed stand on the page; `one_recipe` is false where the page chooses recipes
+    itself, so that the model's recipe would say nothing.
     """
 
     name: str
     title: str
+    section: str
+    purpose: str
     icon: str
+    menu: str = ""
     decoder: bool = False
     one_recipe: bool = True
     controls: tuple[Control, ...] = ()
@@ -58,48 +60,91 @@ class Entry:
 
     @property
     def all_controls(self) -> tuple[Control, ...]:
-        """The shared controls, where the page has them, and its own."""
-        return (*(shared.DECODER if self.decoder else ()), *self.controls)
+        """The current model's controls and the page's own."""
+        return (*shared.MODEL, *self.controls)
 
 
+YOUR_MODEL, FIELD, LEARN = "Your model", "Field", "Learn"
 ENTRIES: Mapping[str, Entry] = {
     entry.name: entry
     for entry in (
         Entry(
-            name="residual_health", title="Residual health", icon="monitor_heart", decoder=True,
+            name="residual_health", title="Health", section=YOUR_MODEL, icon="monitor_heart", decoder=True,
+            purpose="Whether the depth is safe at initialization, by how much, and what would change it.",
             controls=residual_health.CONTROLS,
         ),
-        Entry(name="depth_sweep", title="Depth sweep", icon="show_chart", controls=depth_sweep.CONTROLS),
         Entry(
-            name="recipes", title="Recipes", icon="science", decoder=True, one_recipe=False, controls=recipes.CONTROLS
+            name="recipes", title="Recipes", section=YOUR_MODEL, icon="science", decoder=True, one_recipe=False,
+            purpose="What each depth recipe changes, and what it does to this model.", controls=recipes.CONTROLS,
         ),
-        Entry(name="model_audit", title="Audit a model", icon="search", controls=model_audit.CONTROLS),
-        Entry(name="survey", title="Survey", icon="view_list", controls=survey.CONTROLS),
         Entry(
-            name="published_fixtures", title="Published fixtures", icon="menu_book",
-            controls=published_fixtures.CONTROLS,
+            name="depth_sweep", title="Depth sweep", section=YOUR_MODEL, icon="show_chart",
+            purpose="How the ratios grow with depth, over many seeds.", controls=depth_sweep.CONTROLS,
         ),
-        Entry(name="initialization", title="Initialization", icon="casino", controls=initialization.CONTROLS),
-        Entry(name="laptop_plan", title="Laptop plan", icon="computer", controls=laptop_plan.CONTROLS),
-        Entry(name="bands", title="Bands", icon="traffic", controls=bands.CONTROLS),
-        Entry(name="signal_lab", title="Signal lab", icon="waves", controls=PAGES["signal_lab"].controls),
-        Entry(name="norm_lab", title="Norm lab", icon="balance", controls=PAGES["norm_lab"].controls),
         Entry(
-            name="residual_paths", title="Residual paths", icon="alt_route", controls=PAGES["residual_paths"].controls
+            name="model_audit", title="Audit a model", menu="Audit", section=YOUR_MODEL, icon="search",
+            purpose="Whether a real model's code initializes it as its recipe says.", controls=model_audit.CONTROLS,
         ),
-        Entry(name="method_and_limits", title="Method and limits", icon="square_foot"),
+        Entry(
+            name="laptop_plan", title="Plan", section=YOUR_MODEL, icon="computer",
+            purpose="Parameters and bytes, exactly, with nothing allocated.",
+        ),
+        Entry(
+            name="survey", title="Survey", section=FIELD, icon="view_list",
+            purpose="What the audit finds in every language model of one library.", controls=survey.CONTROLS,
+        ),
+        Entry(
+            name="tours", title="Tours", section=LEARN, icon="explore",
+            purpose="Guided walks, a setting and two sentences at each stop.",
+        ),
+        Entry(
+            name="published_fixtures", title="Published fixtures", section=LEARN, icon="menu_book",
+            purpose="Four fixed decoders beside their published numbers.", controls=published_fixtures.CONTROLS,
+        ),
+        Entry(
+            name="initialization", title="Initialization", section=LEARN, icon="casino",
+            purpose="One Xavier matrix against its law, with its histogram.", controls=initialization.CONTROLS,
+        ),
+        Entry(
+            name="bands", title="Bands", section=LEARN, icon="traffic",
+            purpose="What counts as too small or too large a ratio.", controls=bands.CONTROLS,
+        ),
+        Entry(
+            name="signal_lab", title="Signal lab", section=LEARN, icon="waves", controls=PAGES["signal_lab"].controls,
+            purpose="How a signal's size travels through layers.",
+        ),
+        Entry(
+            name="norm_lab", title="Norm lab", section=LEARN, icon="balance", controls=PAGES["norm_lab"].controls,
+            purpose="What normalization does, and where it breaks.",
+        ),
+        Entry(
+            name="residual_paths", title="Residual paths", section=LEARN, icon="alt_route",
+            purpose="How gradients find their way along the shortcut.", controls=PAGES["residual_paths"].controls,
+        ),
+        Entry(
+            name="method_and_limits", title="Method and limits", menu="Method and glossary", section=LEARN,
+            icon="square_foot", purpose="Definitions, limits, practice questions and every term.",
+        ),
     )
 }  # fmt: skip
 
 
 def menu() -> tuple[st.Page, Entry]:
-    """Draw the menu, flat; the page chosen and its entry.
+    """Draw the menu under its headings; the page chosen and its entry.
 
     The landing page stands at the root, where Streamlit leaves its name without a page; a hidden twin answers to it.
+    Streamlit's own headings leave a list without list items to readers that are told of structure, so links are drawn.
     """
     first, *others = ENTRIES.values()
     home = st.Page(first.script, title=first.title, icon=first.symbol, default=True, url_path=HOME)
     twin = st.Page(first.script, title=first.title, url_path=first.name, visibility="hidden")
     pages = [st.Page(entry.script, title=entry.title, icon=entry.symbol) for entry in others]
-    chosen = st.navigation([home, *pages, twin], expanded=True)
+    chosen = st.navigation([home, *pages, twin], position="hidden")
+    with st.sidebar, st.container(gap="xxsmall", key="menu"):
+        section = ""
+        for page, entry in zip((home, *pages), ENTRIES.values(), strict=True):
+            if entry.section != section:
+                section = entry.section
+                st.markdown(f"**{section}**")
+            st.page_link(page, label=entry.menu or entry.title, icon=entry.symbol)
     return chosen, dict(zip((home, *pages, twin), (first, *others, first), strict=True))[chosen]

@@ -132,7 +132,7 @@ class Sheet:
             page=self.page,
             saved=settings.saved(controls),
             query=settings.query(controls),
-            pins=settings.pins() if entry.decoder else (),
+            pins=settings.pins(),
             record=record or {},
         )
         collect = contents or (lambda: self._contents(paragraphs))

@@ -1,68 +1,33 @@
-"""Whole settings: presets, reset, pins, the link to one, and a manifest restored through the same constructors."""
+"""Whole settings: reset, pins, the link to one, and a manifest restored through the same constructors."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
 
 import streamlit as st
 
 from core.decoder.batch import Batch
-from core.decoder.config import DecoderConfig
-from core.decoder.fixtures import FIXTURES
 from core.errors import DepthscopeError, StorageError, shown
-from core.export.manifest import MAX_PINS, SavedSetting, read_manifest
+from core.export.manifest import SavedSetting, read_manifest
 from core.health.request import ObserveRequest
-from pages.common import decoder_controls as shared
+from pages.common import model_controls as shared
 from pages.common import navigation, panels
 from pages.common.widgets import Control, assign, defaults_of, linked, reset, values_of
 
 PINS, REFUSAL, NEXT_PAGE = "pins", "restore refusal", "next page"
-PRESET = "preset"
-
-
-def _preset(config: DecoderConfig, **values: Any) -> dict[str, Any]:
-    sizes = {control.name: getattr(config, control.name) for control in shared.SIZES}
-    return {"blocks": config.blocks, **sizes, **values}
-
-
-PRESETS: Mapping[str, Mapping[str, Any]] = {
-    **{f"Fixture {name}": _preset(config) for name, config in FIXTURES.items()},
-    "Deep and narrow, 64 blocks": _preset(DecoderConfig(blocks=64)),
-    "Broken: 32 blocks, unscaled": _preset(DecoderConfig(blocks=32), recipe="unscaled"),
-    "GPT-2-small shape, 12 blocks of width 768": _preset(
-        DecoderConfig(blocks=12, width=768, heads=12, ff_width=2048, vocabulary=50257, positions=1024),
-        recipe="gpt2", dtype="float32",
-    ),
-}  # fmt: skip
-
-
-def apply_preset() -> None:
-    """Callback of the preset menu: the shared controls at their defaults, then the preset's values."""
-    name = str(st.session_state.get(PRESET))
-    if name in PRESETS:
-        reset(shared.DECODER)
-        assign(PRESETS[name])
-    st.session_state[PRESET] = None
-
-
-def preset_query(name: str) -> dict[str, str | list[str]]:
-    """The query that a link to a preset carries."""
-    defaults = defaults_of(shared.DECODER)
-    return {key: linked(value) for key, value in PRESETS[name].items() if value != defaults[key]}
 
 
 def reset_page(entry: navigation.Entry) -> None:
-    """Callback of Reset: every control of the page at its default; uploads and pins stay."""
-    reset(entry.all_controls)
+    """Callback of Reset: the page's controls at their defaults, where it is about the model that too."""
+    reset(entry.all_controls if entry.section == navigation.YOUR_MODEL else entry.controls)
 
 
 def saved(controls: Iterable[Control]) -> SavedSetting:
     """The controls' values now, with the batch where it was uploaded."""
     values = values_of(controls)
-    batch = st.session_state.get(shared.UPLOADED) if values.get("batch") == "uploaded" else None
+    batch = st.session_state.get(shared.UPLOADED) if values.get("batch") == shared.UPLOADED_BATCH else None
     return SavedSetting(setting=values, batch=batch.document() if isinstance(batch, Batch) else None)
 
 
@@ -83,24 +48,8 @@ def request_of(setting: SavedSetting) -> ObserveRequest:
 
 
 def pins() -> list[SavedSetting]:
-    """The pinned settings, oldest first."""
+    """The runs that are kept, oldest first."""
     return list(st.session_state.get(PINS, []))
-
-
-def pin() -> None:
-    """Callback of Pin: keep the decoder's setting; at most four."""
-    one = saved(shared.DECODER)
-    kept = [other for other in pins() if (other.setting, other.batch) != (one.setting, one.batch)]
-    name = f"L {one.setting['blocks']}, seed {one.setting['seed64'] or one.setting['seed']}, {one.setting['recipe']}"
-    names = [name, *(f"{name} ({count})" for count in range(2, MAX_PINS + 1))]
-    if len(kept) < MAX_PINS:
-        unique = next(label for label in names if label not in {other.name for other in kept})
-        st.session_state[PINS] = [*kept, replace(one, name=unique)]
-
-
-def unpin(index: int) -> None:
-    """Callback: take one pin away."""
-    st.session_state[PINS] = [one for place, one in enumerate(pins()) if place != index]
 
 
 def restore_upload() -> None:
@@ -121,8 +70,8 @@ def restore(data: bytes) -> None:
         raise StorageError(f"The manifest is of the page {shown(manifest.page)}, which this app does not have.")
     values = checked(manifest.saved.setting, entry.all_controls)
     batch = None if manifest.saved.batch is None else Batch.from_document(manifest.saved.batch)
-    if entry.decoder and not (values["batch"] == "uploaded" and batch is None):
-        shared.request_of(values, batch).check()
+    if not (values["batch"] == shared.UPLOADED_BATCH and batch is None):
+        shared.request_of(values, batch)
     kept = [_checked_pin(one) for one in manifest.pins]
     assign(values)
     if batch is not None:
@@ -142,6 +91,6 @@ def checked(setting: Mapping[str, Any], controls: Iterable[Control]) -> dict[str
 
 
 def _checked_pin(setting: SavedSetting) -> SavedSetting:
-    found = SavedSetting(setting=checked(setting.setting, shared.DECODER), batch=setting.batch, name=setting.name)
-    request_of(found).check()
+    found = SavedSetting(setting=checked(setting.setting, shared.MODEL), batch=setting.batch, name=setting.name)
+    request_of(found)
     return found

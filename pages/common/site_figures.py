@@ -31,11 +31,16 @@ def draw_ratios(
     *,
     log: bool = True,
     prefix: str = "",
+    spread: pd.DataFrame | None = None,
     stacked: bool = False,
 ) -> None:
-    """Both ratios beside the band, `stacked` one above the other; `prefix` leads their files' names."""
+    """Show both ratios beside the band, `stacked` one above the other; `prefix` leads their files' names.
+
+    `spread` is that of the arms over seeds, as `ribbon_table` gives it.
+    """
     for quantity in RATIO_TITLES if stacked else beside(RATIO_TITLES):
-        sheet.figure(f"{prefix}{quantity}-ratio", ratio_figure.chart(sites, band, quantity, log=log))
+        chart = ratio_figure.chart(sites, band, quantity, log=log, spread=spread)
+        sheet.figure(f"{prefix}{quantity}-ratio", chart)
 
 
 def draw_tokens(sheet: Sheet, tokens: pd.DataFrame, *, log: bool = True) -> None:

@@ -41,20 +41,19 @@ function siteUnder(place, event) {
   const { rows, places, main } = place.tower;
   const box = place.querySelector("svg").getBoundingClientRect();
   const [along, across] = place.frame.back(event.clientX - box.left, event.clientY - box.top);
-  let row = places.findIndex(([, end]) => along <= end);
-  if (row < 0) row = rows.length - 1;
+  const found = places.findIndex(([, end]) => along <= end);
+  const row = found < 0 ? rows.length - 1 : found;
   return main[across < 0 ? "activation" : "adjoint"].site[row] ?? rows[row][0];
 }
 
 function walk(place, event) {
   const { sites: count, each } = place.tower;
   const here = sites.at ?? sites.chosen ?? place.tower.worst;
-  const step = KEYS[event.key] ?? { PageUp: each, PageDown: -each }[event.key];
-  let there = step === undefined ? { Home: 0, End: count - 1 }[event.key] : here + step;
+  const step = { ...KEYS, PageUp: each, PageDown: -each, Home: -here, End: count - 1 - here }[event.key];
   if (event.key === "Enter" || event.key === " ") choose(here);
   else if (event.key === "Escape") pointAt(null);
-  else if (there === undefined) return;
-  else pointAt(Math.max(0, Math.min(count - 1, there)));
+  else if (step === undefined) return;
+  else pointAt(Math.max(0, Math.min(count - 1, here + step)));
   event.preventDefault();
 }
 
@@ -143,10 +142,18 @@ function letters(tower, frame) {
   for (const [place, words] of tower.blocks) {
     drawn += lying ? text(along(place), middle + 3.5, words, "middle", "small") : text(middle, along(place) + 3.5, words);
   }
-  const up = `<tspan class="arrow">${lying ? "→" : "↑"}</tspan> activations`;
-  const down = `gradients <tspan class="arrow">${lying ? "←" : "↓"}</tspan>`;
-  if (lying) return drawn + text(width - 12, 11, up, "end", "side") + text(width - 12, height - 3, down, "end", "side") + text(32, height - 3, "input", "start", "side");
-  return drawn + text(across(-1, 0.5), 13, up, "middle", "side") + text(across(1, 0.5), 13, down, "middle", "side") + text(middle, 26, "readout") + text(middle, height - 9, "input");
+  if (lying) {
+    drawn += text(width - 24, 11, "activations", "end", "side") + text(width - 24, height - 3, "gradients", "end", "side");
+    return drawn + arrow(width - 21, 7, "h9m-4 -4l4 4l-4 4") + arrow(width - 11, height - 7, "h-9m4 -4l-4 4l4 4") + text(32, height - 3, "input", "start", "side");
+  }
+  const [left, right] = [across(-1, 0.5), across(1, 0.5)];
+  drawn += text(left, 13, "activations", "middle", "side") + text(right, 13, "gradients", "middle", "side");
+  drawn += arrow(left - 42, 14, "v-10m-4 4l4 -4l4 4") + arrow(right + 39, 4, "v10m-4 -4l4 4l4 -4");
+  return drawn + text(middle, 26, "readout") + text(middle, height - 9, "input");
+}
+
+function arrow(x, y, path) {
+  return `<path class="arrow" d="M${x} ${y}${path}"/>`;
 }
 
 function draw(place) {
@@ -159,10 +166,7 @@ function draw(place) {
   place.classList.toggle("lying", frame.lying);
   svg.setAttribute("viewBox", `0 0 ${width} ${frame.height}`);
   svg.style.height = `${frame.height}px`;
-  svg.style.setProperty("--muted", tower.colors.muted);
-  svg.style.setProperty("--ink", tower.colors.ink);
-  svg.style.setProperty("--accent", tower.colors.accent);
-  svg.style.setProperty("--paper", tower.colors.paper);
+  for (const name of ["muted", "ink", "accent", "paper"]) svg.style.setProperty(`--${name}`, tower.colors[name]);
   svg.setAttribute("aria-orientation", frame.lying ? "horizontal" : "vertical");
   const trunk = frame.lying
     ? `<rect class="trunk" x="${frame.along(0)}" width="${frame.along(1) - frame.along(0)}" y="${frame.middle - frame.gutter}" height="${2 * frame.gutter}"/>`
@@ -172,13 +176,9 @@ function draw(place) {
   mark(place);
 }
 
-function rowOf(tower, site) {
-  return tower.rows.findIndex(([first, last]) => first <= site && site <= last);
-}
-
 function outlineRow(place, name, site) {
   const box = place.querySelector(`svg .${name}`);
-  const row = site === null ? -1 : rowOf(place.tower, site);
+  const row = site === null ? -1 : place.tower.rows.findIndex(([first, last]) => first <= site && site <= last);
   box.setAttribute("visibility", row < 0 ? "hidden" : "visible");
   if (row < 0) return;
   const { frame } = place;
@@ -197,13 +197,12 @@ function cell(row, kind, words, span = 1) {
   return one;
 }
 
-const MARKS = { below: " ▼", above: " ▲" };
 
 function told(tower, value) {
   if (value === null || value === undefined) return "–";
   if (typeof value === "string") return value;
-  const side = value < tower.band[0] ? "below" : value > tower.band[1] ? "above" : "";
-  return `${Number(value.toPrecision(4))}${MARKS[side] ?? ""}`;
+  const side = value < tower.band[0] ? " below" : value > tower.band[1] ? " above" : "";
+  return `${Number(value.toPrecision(4))}${side}`;
 }
 
 // All runs at one site, in one table.
@@ -257,17 +256,17 @@ function mark(place) {
 // While a slider is dragged the server hears of it at its release alone; the tower asks for each depth on the way, one
 // question at a time.
 function follow(place, key) {
+  const depth = () => Number(document.querySelector(`.st-key-${CSS.escape(key)} input[type=range]`)?.value);
   const ask = () => {
-    const slider = document.querySelector(`.st-key-${CSS.escape(key)} input[type=range]`);
-    const now = slider ? Number(slider.value) : NaN;
+    const now = depth();
     if (Number.isNaN(now) || now === place.asked || place.waiting) return;
     place.asked = now;
     place.waiting = setTimeout(() => { place.waiting = 0; ask(); }, 1000);
     place.tell("depth", now);
   };
   const later = () => requestAnimationFrame(ask);
-  place.asked = Number(document.querySelector(`.st-key-${CSS.escape(key)} input[type=range]`)?.value);
-  place.answered = () => { clearTimeout(place.waiting); place.waiting = 0; later(); };
+  // Without a question the page was run as a whole, at the slider's own depth.
+  place.answered = (asked) => { clearTimeout(place.waiting); place.waiting = 0; place.asked = asked ?? depth(); later(); };
   const dragging = (event) => event.buttons && later();
   document.addEventListener("pointermove", dragging, true);
   return () => document.removeEventListener("pointermove", dragging, true);
@@ -286,7 +285,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   chosen(data.site);
   draw(place);
   if (data.follow && !place.unfollow) place.unfollow = follow(place, data.follow);
-  place.answered?.();
+  place.answered?.(data.asked);
   place.tables ??= linkTables();
   return () => {
     place.unfollow?.();

@@ -24,8 +24,7 @@ from core.recipes.recipe import JOINT
 from pages.common import panels
 
 T = TypeVar("T")
-# Session entry: names of controls that are not bound to the URL.
-LOOSE = "loose controls"
+LOOSE = "loose controls"  # Session entry: names of controls that are not bound to the URL.
 Kind = Literal["slider", "whole", "number", "text", "choice", "among", "segments", "toggle", "recipe", "recipes"]
 NUMBERS = ("slider", "whole", "number")
 # What the other kinds take. A `recipe` may be typed as a combination; `among` offers what the page shows now.
@@ -42,6 +41,7 @@ RULES = {
 class Control:
     """A widget's description. `lower` and `upper` are inclusive limits; `linked` says whether the URL carries it.
 
+    The widget keeps the URL itself where it is `bound`; the current model's do not, for every page's URL carries them.
     `takes` says in words what it takes, where that is not read off the kind. A choice `among` changing entries stands
     at the first one, or the one that `place` counts to, as long as it is empty.
     """
@@ -59,6 +59,7 @@ class Control:
     placeholder: str | None = None
     width: int | None = None
     linked: bool = True
+    bound: bool = True
     takes: str | None = None
     place: int = 0
 
@@ -69,14 +70,14 @@ class Control:
             "key": self.name,
             "help": self.help,
             "persist_state": "session",
-            "bind": "query-params" if self.linked and not loose else None,
+            "bind": "query-params" if self.linked and self.bound and not loose else None,
             "label_visibility": label_visibility,
         }
         if self.width is not None:
             common["width"] = self.width
         if self.kind == "among" and st.session_state.get(self.name) not in (None, *among):
             del st.session_state[self.name]
-        elif self.linked and self.kind not in ("among", "recipes"):
+        elif self.linked and self.bound and self.kind not in ("among", "recipes"):
             self._enter_link()
         value = self._widget(common, among)
         if loose:
@@ -113,7 +114,12 @@ class Control:
         Streamlit drops what a control cannot take, but fails at these; such a control writes the URL itself.
         """
         loose: set[str] = st.session_state.setdefault(LOOSE, set())
-        if self.linked and self.kind in NUMBERS and not all(map(_finite, st.query_params.get_all(self.name))):
+        if (
+            self.linked
+            and self.bound
+            and self.kind in NUMBERS
+            and not all(map(_finite, st.query_params.get_all(self.name)))
+        ):
             with suppress(StreamlitAPIException):
                 del st.query_params[self.name]
                 loose.add(self.name)
@@ -138,6 +144,16 @@ class Control:
         value = st.session_state.get(self.name)
         value = self.default if value is None else value
         return tuple(value) if self.kind == "recipes" else value
+
+    def parsed(self, text: str) -> Any:
+        """The value that a link's text stands for; raises as `checked` does."""
+        value: Any = text
+        if self.kind == "toggle":
+            value = {"true": True, "false": False}.get(text, text)
+        elif self.kind in NUMBERS:
+            with suppress(ValueError):
+                value = type(self.default)(text)
+        return self.checked(value)
 
     def checked(self, value: object) -> Any:
         """`value` from a file as this control may take it; raises `ConfigError` or `RecipeError` otherwise."""
@@ -185,10 +201,9 @@ class Control:
 
 def _finite(text: str) -> bool:
     """False for a number that is infinite or undefined; what is no number is for Streamlit to drop."""
-    try:
+    with suppress(ValueError):
         return math.isfinite(float(text))
-    except ValueError:
-        return True
+    return True
 
 
 def linked(value: Any) -> str | list[str]:
@@ -227,13 +242,19 @@ def asked() -> dict[str, list[str]]:
     return {name: st.query_params.get_all(name) for name in st.query_params if name not in st.session_state}
 
 
+def declined(control: Control, text: str) -> str:
+    """The sentence about a value in a link that a control cannot take."""
+    told = f"The link asks for {control.name} = {shown(text)}, which is not {control.rule}"
+    return f"{told}; {shown(control.value)} is used."
+
+
 def notices(before: Mapping[str, list[str]], controls: Iterable[Control]) -> list[str]:
     """What a link asked for and did not get, one sentence each: Streamlit drops what a control cannot take."""
     return [
-        f"The link asks for {control.name} = {shown(before[control.name][-1])}, which is not {control.rule}; "
-        f"{shown(control.value)} is used."
+        declined(control, before[control.name][-1])
         for control in controls
         if before.get(control.name)
+        and control.bound
         and control.name not in st.query_params
         and str(control.value) != before[control.name][-1]
     ]

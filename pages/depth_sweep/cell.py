@@ -1,4 +1,4 @@
-"""From a cell of a sweep to its residual sites: the same decoder, seed, recipe and input on Residual health."""
+"""From a cell of a sweep to its residual sites: the same decoder, seed, recipe and input on Health."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from typing import Any
 
 import streamlit as st
 
-from core.decoder.batch import chapter_batch
 from core.errors import DepthscopeError
 from core.sweep.grid import Setting, SweepGrid
 from core.tables.sweep import address_table, series_table
-from pages.common import decoder_controls as shared
+from pages.common import model_controls as shared
 from pages.common import navigation, panels, settings
 from pages.common.widgets import assign
 from pages.depth_sweep import controls
@@ -33,15 +32,13 @@ def open_clicked(grid: SweepGrid, axes: Sequence[str], cell: Sequence[Any]) -> N
 
 
 def open_cell(grid: SweepGrid, series: str, blocks: int, seed: str, axes: Sequence[str]) -> None:
-    """Callback: set the shared controls to a cell and show Residual health; what they cannot take is said."""
+    """Callback: set the model to a cell and show Health; what they cannot take is said."""
     setting, made_by = cell_of(grid, series, blocks, axes)
     try:
-        values = control_values(grid, setting, made_by, seed)
+        values = control_values(setting, made_by, seed)
     except DepthscopeError as error:
-        st.session_state[settings.REFUSAL] = f"Residual health cannot show that cell. {panels.told(error)}"
+        st.session_state[settings.REFUSAL] = f"Health cannot show that cell. {panels.told(error)}"
         return
-    if values["batch"] == "uploaded":
-        st.session_state[shared.UPLOADED] = setting.batch
     assign(values)
     st.session_state[settings.NEXT_PAGE] = navigation.ENTRIES[TARGET]
 
@@ -52,7 +49,7 @@ def picker(grid: SweepGrid, series: str, axes: Sequence[str]) -> None:
         blocks = int(controls.DEPTH.draw([str(depth) for depth in grid.blocks]))
         seed = controls.SEED.draw([str(seed) for seed in grid.seeds])
         st.button(
-            "Open on Residual health", key="open-cell", icon=":material/monitor_heart:", on_click=open_cell,
+            "Open on Health", key="open-cell", icon=":material/monitor_heart:", on_click=open_cell,
             args=(grid, series, blocks, seed, axes),
         )  # fmt: skip
 
@@ -64,18 +61,14 @@ def cell_of(grid: SweepGrid, series: str, blocks: int, axes: Sequence[str]) -> t
     return grid.settings[int(row["setting"])], str(row["made_by"])
 
 
-def control_values(grid: SweepGrid, setting: Setting, made_by: str, seed: str) -> dict[str, Any]:
-    """Values of the shared controls that show this cell; raises `DepthscopeError` where a control cannot."""
+def control_values(setting: Setting, made_by: str, seed: str) -> dict[str, Any]:
+    """What the model's controls show this cell with; raises `DepthscopeError` where one cannot take it."""
     fits = int(seed) <= int(shared.SEED.upper or 0)
     values: Mapping[str, Any] = {
         "blocks": setting.config.blocks,
-        **{control.name: getattr(setting.config, control.name) for control in shared.SIZES},
         "recipe": made_by,
         "seed": int(seed) if fits else shared.SEED.default,
         "seed64": "" if fits else seed,
-        "dtype": setting.dtype,
-        "band_lower": grid.band.lower,
-        "band_upper": grid.band.upper,
-        "batch": "chapter" if setting.batch == chapter_batch() else "uploaded",
     }
-    return {control.name: control.checked(values[control.name]) for control in shared.DECODER if control.name in values}
+    by_name = {control.name: control for control in shared.MODEL}
+    return {name: by_name[name].checked(value) for name, value in values.items()}

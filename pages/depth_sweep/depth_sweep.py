@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import streamlit as st
 
-from core.errors import BudgetError
 from core.export.sweep import TITLE, sweep_contents
 from core.sweep.interactive import InteractiveSweep
 from core.tables.sweep_words import verdict_sentences
-from pages.common import panels
+from pages.common import model, panels
 from pages.common.outputs import Sheet
 from pages.common.widgets import draw_tabs
 from pages.depth_sweep import form as sweep_form
@@ -31,15 +30,11 @@ def show(sweep: InteractiveSweep) -> None:
     shown.sheet.exports(contents=lambda: sweep_contents(sweep), record=sweep.grid.document())
 
 
-request = sweep_form.form()
-try:
-    sweep = sweep_form.sweep_of(request)
-except BudgetError as refusal:
-    sweep_form.too_large(refusal, request)
-else:
-    sweep_form.warnings(sweep)
-    sweep_form.state(sweep, request)
-    if sweep.done:
-        show(sweep)
-    if sweep.running:
-        sweep_form.go_on(sweep)
+names = sweep_form.form()
+sweep = sweep_form.sweep_of(names, model.current().answered)
+sweep_form.warnings(sweep)
+sweep_form.state(sweep)
+if sweep.done:
+    show(sweep)
+if sweep.running:
+    sweep_form.go_on(sweep)

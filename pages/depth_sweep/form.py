@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
+from collections.abc import Sequence
 
 import streamlit as st
 
-from core.command.line import sweep_line
-from core.errors import BudgetError
 from core.health.request import ObserveRequest
 from core.sweep.grid import SweepGrid
 from core.sweep.interactive import InteractiveSweep
-from core.sweep.request import SweepRequest
 from core.sweep.store import Store, default_store
 from core.tables.sweep_words import allowance_sentence, cost_figures, grid_sentence, pace_sentence
 from pages.common import cached, panels, recipe_panel
@@ -27,55 +24,47 @@ ESTIMATED = "Estimated from the sizes alone, within a factor of about two. Nothi
 GOES_ON = "What has finished is stored and shown below; only the missing cells are computed."
 
 
-def form() -> SweepRequest:
-    """Draw the form; the sweep that it asks for, with names of recipes as the core writes them."""
+def form() -> Sequence[str]:
+    """Draw the form; the recipes that it asks for, named as the core writes them."""
     with st.form("sweep-form"):
         draw_beside((controls.BLOCKS, controls.SEEDS))
         controls.RECIPES.draw()
-        with st.expander("Sizes"):
-            draw_beside(controls.SIZES[:3])
-            draw_beside(controls.SIZES[3:])
-        with st.expander("Input, floating type and band"):
-            draw_beside((controls.INPUT, controls.LENGTHS, controls.ROWS, controls.TEXT))
-            draw_beside((controls.DTYPE, controls.BAND_LOWER, controls.BAND_UPPER))
         st.form_submit_button("Set and estimate", key="sweep-set", icon=":material/straighten:")
     names, refused = recipe_panel.checked_names(controls.RECIPES.value)
     for sentence in refused:
         panels.refusal(sentence)
-    request = controls.request_of(values_of(controls.AXES))
-    return replace(request, recipes=tuple(names))
+    return names
 
 
-def sweep_of(request: SweepRequest) -> InteractiveSweep:
-    """The session's sweep of `request`, on the store that the command line uses too. Raises its refusal.
+def sweep_of(names: Sequence[str], base: ObserveRequest) -> InteractiveSweep:
+    """The session's sweep of `names` on a model, on the store that the command line uses too. Raises its refusal.
 
     Finished cells lie in the user's own cache folder, or where the variable DEPTHSCOPE_STORE said when the server was
     started; neither a page nor a link can say it.
     """
+    values = values_of(controls.AXES)
 
     def new() -> tuple[SweepGrid, Store]:
-        grid = request.grid(most_seeds=ALLOWANCE.cells)
+        grid = controls.grid_of(values, names, base, ALLOWANCE.cells)
         ALLOWANCE.check(grid)
         return grid, Store.open(default_store(os.environ))
 
-    return session_sweep(SWEEP, request, new)
-
-
-def too_large(refusal: BudgetError, request: SweepRequest) -> None:
-    """What a page does not take, with the command line that does; its cells are then in the store of this page too."""
-    panels.refusal(panels.told(refusal))
-    st.code(sweep_line(request), language="sh", wrap_lines=True)
+    asked = (values["sweep_blocks"], values["sweep_seeds"], tuple(names), base)
+    return session_sweep(SWEEP, asked, new)
 
 
 def warnings(sweep: InteractiveSweep) -> None:
     """Why to think again about a combination of recipes, at the sweep's largest depth and first size."""
     grid = sweep.grid
     setting = max(grid.settings[: len(grid.blocks)], key=lambda setting: setting.config.blocks)
-    base = ObserveRequest(config=setting.config, seed=grid.seeds[0], dtype=setting.dtype, batch=setting.batch)
+    base = ObserveRequest(
+        config=setting.config, seed=grid.seeds[0], dtype=setting.dtype, batch=setting.batch,
+        distribution=grid.distribution,
+    )  # fmt: skip
     recipe_panel.warn(base, grid.recipes)
 
 
-def state(sweep: InteractiveSweep, request: SweepRequest) -> None:
+def state(sweep: InteractiveSweep) -> None:
     """Estimate and Run, or progress and Cancel, or that everything is there."""
     if sweep.fault is not None:
         panels.refusal(sweep.fault)
@@ -85,9 +74,8 @@ def state(sweep: InteractiveSweep, request: SweepRequest) -> None:
         panels.outcome(f"Complete: {pace_sentence(sweep.pace)}, {sweep.refused:,} refused.", good=True)
     else:
         _offer(sweep)
-    with st.expander("The same sweep on the command line, and what this page grants"):
+    with st.expander("What is swept, and what this page grants"):
         st.markdown(panels.escaped(grid_sentence(sweep.grid)))
-        st.code(sweep_line(request), language="sh", wrap_lines=True)
         st.caption(panels.escaped(allowance_sentence(sweep)))
 
 

@@ -103,7 +103,7 @@ def depth_by_seed(shown: Shown) -> None:
             heat_figure.chart(heat, shown.sweep.grid.band, quantity),
             select=partial(sweep_cell.open_clicked, shown.sweep.grid, shown.axes),
         )
-    st.caption("A click on a cell opens that decoder on Residual health. So does the choice below.")
+    st.caption("A click on a cell opens that decoder on Health. So does the choice below.")
     sweep_cell.picker(shown.sweep.grid, name, shown.axes)
     shown.sheet.table(
         "cells", shown.sweep.table("cells"), view=cell_view(cells, MOST_CELLS), height=320,

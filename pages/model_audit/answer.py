@@ -19,8 +19,6 @@ from pages.model_audit.tabs import Shown
 STATE_BOXES = {"inside": "good", "close": "careful", "outside": "fault", "refused": "fault"}
 MATTER_BOXES = {"always": "fault", "much": "fault", "some": "careful", "little": "careful", "unknown": "careful"}
 FORMS = {LOOP: "PyTorch, any model", OVERRIDE: "transformers, by _init_weights"}
-# Lines of code up to which a block is shown without scrolling.
-SHOWN_LINES, CODE_HEIGHT = 24, 480
 
 
 def answer(document: Mapping[str, Any]) -> None:
@@ -43,7 +41,7 @@ def gate_files(shown: Shown) -> None:
     """The files and the steps of a pipeline, folded."""
     with st.expander("For continuous integration", icon=":material/published_with_changes:"):
         st.markdown("These steps audit the model on every change, and fail where the initialization no longer holds.")
-        st.code(ci_snippet(shown.document), language="yaml")
+        _code(ci_snippet(shown.document))
         with st.container(horizontal=True, gap="small", key="gate-files"):
             for name, mime in FILES.items():
                 shown.sheet.file(name, mime, partial(gate_file, shown.document, name))
@@ -54,7 +52,11 @@ def _box(document: Mapping[str, Any]) -> str:
     headline = document["headline"]
     if document["model"]["trained"] and not headline["off"]:
         return "note"
-    return MATTER_BOXES[headline["matters"]] if headline["off"] else STATE_BOXES.get(headline["state"], "note")
+    if headline["off"]:
+        return MATTER_BOXES[headline["matters"]]
+    # An input that is small beside the first block is no fault of the depth.
+    by_input = headline["as_it_is"] is not None and headline["as_it_is"]["verdict"]["cause"] == "input"
+    return "careful" if by_input else STATE_BOXES.get(headline["state"], "note")
 
 
 def _repairs(repairs: Sequence[Mapping[str, str]]) -> None:
@@ -65,8 +67,13 @@ def _repairs(repairs: Sequence[Mapping[str, str]]) -> None:
         codes = [repair["code"] for repair in repairs if repair["form"] == form]
         with tab:
             for code in codes:
-                long = code.count("\n") > SHOWN_LINES
-                st.code(code, language="python", height=CODE_HEIGHT if long else "content")
+                _code(code)
+
+
+def _code(code: str) -> None:
+    """Code to copy, wrapped and in one colour: a block that scrolls is out of the keyboard's reach, and the
+    highlighter's colours are too pale for axe."""
+    st.code(code, language=None, wrap_lines=True)
 
 
 def _identity(document: Mapping[str, Any]) -> None:

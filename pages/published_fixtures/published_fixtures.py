@@ -9,7 +9,7 @@ from core.export.manifest import record_of
 from core.health.request import ObserveRequest
 from core.tables.observe import site_table
 from core.tables.published import agreement_sentence, compared_table
-from pages.common import cached, navigation, panels, settings
+from pages.common import cached, model, navigation, panels
 from pages.common.outputs import Sheet
 from pages.common.site_figures import draw_ratios
 from pages.published_fixtures.controls import FIXTURE
@@ -29,8 +29,8 @@ name = FIXTURE.draw()
 sites = site_table(documents[name])
 draw_ratios(sheet, sites, prefix=f"{name}-")
 st.page_link(
-    navigation.ENTRIES["residual_health"].script, label=f"Open {name} in Residual health",
-    icon=":material/monitor_heart:", query_params=settings.preset_query(f"Fixture {name}"),
+    navigation.ENTRIES["residual_health"].script, label=f"Open {name} in Health",
+    icon=":material/monitor_heart:", query_params=model.query_of(name),
 )  # fmt: skip
 st.subheader("Every published value")
 sheet.table(

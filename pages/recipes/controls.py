@@ -1,4 +1,4 @@
-"""Controls of the page Recipes alone: which recipes are compared, over how many seeds, at which depths."""
+"""Controls of the page Recipes alone: which recipes are compared, at which depths."""
 
 from __future__ import annotations
 
@@ -15,10 +15,6 @@ COMPARED = Control(
     placeholder="Choose recipes, or type a combination such as lns+gpt2",
     help=f"Up to {MAX_RECIPES}. Type two names with a {JOINT} between them, such as lns{JOINT}gpt2, and press Enter to "
     "combine a recipe that changes the graph with laws on stored weights.",
-)  # fmt: skip
-SEEDS = Control(
-    name="compare_seeds", label="Seeds", kind="whole", default=32, lower=1, upper=256, step=1,
-    help="Consecutive seeds from the sidebar's seed on. All recipes of a seed share its base draw.",
 )  # fmt: skip
 DEPTHS = Control(
     name="compare_depths", label="Depths", kind="text", default="2,4,8,16,32", placeholder="2,4,8,16,32", width=220,
@@ -38,4 +34,4 @@ FOCUS = Control(
 FIRST = Control(name="compare_from", label="From", kind="among", default="", width=240)
 SECOND = Control(name="compare_to", label="To", kind="among", default="", place=1, width=240)
 
-CONTROLS = (COMPARED, SEEDS, DEPTHS, SPREAD, MEASURE, FOCUS, FIRST, SECOND)
+CONTROLS = (COMPARED, DEPTHS, SPREAD, MEASURE, FOCUS, FIRST, SECOND)

@@ -7,9 +7,9 @@ import streamlit as st
 from core.compare.request import comparison_of
 from core.sweep.ranges import seed_text
 from core.tables.recipe_words import comparison_sentence
-from pages.common import cached, decoder_controls, panels, recipe_panel
+from pages.common import cached, model, panels, recipe_panel
 from pages.common.outputs import Sheet
-from pages.common.widgets import draw_beside, draw_tabs
+from pages.common.widgets import draw_tabs
 from pages.recipes import controls
 from pages.recipes.comparison import Shown
 from pages.recipes.tabs import TABS
@@ -20,14 +20,15 @@ st.markdown(
     "seeds and depths, and the traps in public code."
 )
 
-draw_beside((controls.COMPARED, controls.SEEDS), (5, 1))
+controls.COMPARED.draw()
 names, refused = recipe_panel.checked_names(controls.COMPARED.value)
 for sentence in refused:
     panels.refusal(sentence)
-request = decoder_controls.request()
+found = model.current()
+request = found.answered
 recipe_panel.warn(request, names)
 if names:
-    wanted = comparison_of(request, names, controls.SEEDS.value)
+    wanted = comparison_of(request, names, found.seeds)
     shown = Shown(wanted, Sheet("recipes", "Recipes"))
     cached.start_engine()
     draw_tabs(TABS, shown, key="compare_view")

@@ -1,4 +1,4 @@
-"""Controls of the page Residual health alone."""
+"""Controls of the page Health alone."""
 
 from __future__ import annotations
 

@@ -1,45 +1,58 @@
-"""Residual health: both arms of one decoder, site by site, beside the band."""
+"""Health, the landing page: is the depth of the current model safe, by how much, and what would change it."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import streamlit as st
 
 from core.export.manifest import record_of
 from core.export.observe import observe_contents
-from core.health.diagnosis import comparison, diagnose
-from core.health.request import ObserveRequest
-from core.recipes.catalogue import recipe
-from pages.common import decoder_controls, jobs, panels, recipe_panel
+from pages.common import cached, jobs, model, model_ways, panels, recipe_panel
 from pages.common.outputs import Sheet
-from pages.common.widgets import assign, draw_tabs
+from pages.common.widgets import draw_tabs
+from pages.residual_health import headline
 from pages.residual_health.tabs import TABS, Shown
 
-
-def show(request: ObserveRequest, document: dict[str, Any]) -> None:
-    """The verdict, the open tab and the exports."""
-    diagnosis = diagnose(document)
-    panels.verdict(diagnosis, comparison(document))
-    name = recipe(request.recipe).name
-    if recipe(name).parts and jobs.is_long(request):
-        recipe_panel.caution(name, "is a combination, and this decoder is too large to weigh its parts here.")
-    else:
-        recipe_panel.warn(request, [name])
-    if not diagnosis.within:
-        st.button("Mend it", key="mend", icon=":material/healing:", on_click=assign, args=({"view": "Mend it"},))
-    shown = Shown(request, document, Sheet("residual_health", "Residual health"))
-    draw_tabs(TABS, shown, key="view")
-    shown.sheet.exports(contents=lambda: observe_contents(document), record=record_of(document))
-
-
-st.title("Residual health")
-st.markdown(
-    "How large the residual stream and the loss sensitivity are at every residual site of a fresh decoder, beside the "
-    "same base draw without depth scaling."
+WELCOME = (
+    "**Depthscope** answers one question before a training run is paid for: **is your decoder's depth safe, and if "
+    "not, what do I change?** A small decoder of the course is answered below. Bring your own:"
 )
 
-request = decoder_controls.request()
-document = jobs.document(request)
-if document is not None:
-    show(request, document)
+
+def welcome() -> None:
+    """The name, the question and the ways in."""
+    st.markdown(WELCOME)
+    known, files, rest = st.columns([2, 3, 2], vertical_alignment="bottom")
+    with known:
+        model_ways.choose("landing-model")
+    with files:
+        model_ways.drop("landing-files")
+    with rest:
+        st.button(
+            "Paste or type settings", key="landing-change", icon=":material/tune:", width="stretch",
+            on_click=model_ways.ask, args=("Paste settings",),
+        )  # fmt: skip
+    model_ways.refusal()
+
+
+def show(shown: Shown) -> None:
+    """The verdict, what it is of, the open tab and the exports."""
+    headline.draw(shown)
+    if shown.model.is_reduced:
+        headline.reduced(shown)
+    recipe_panel.warn(shown.request, [shown.request.recipe])
+    draw_tabs(TABS, shown, key="view")
+    if shown.model.is_reduced:
+        with st.expander("Run at true size", on_change="rerun", key="true-size") as fold, panels.refusals():
+            if fold.open:
+                headline.true_size(shown, jobs.document(shown.model.request))
+    document = shown.document
+    shown.sheet.exports(contents=lambda: observe_contents(document), record=record_of(document))
+    headline.go_on(shown)
+
+
+st.title("Health")
+welcome()
+current = model.current()
+current.answered.check()
+cached.start_engine()
+show(Shown(current, cached.observation(current.answered), Sheet("residual_health", "Health")))

@@ -1,4 +1,4 @@
-"""What each tab of the page Residual health shows; only the open one is drawn and computed."""
+"""What each tab of the page Health shows; only the open one is drawn and computed."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import streamlit as st
 
 from core.errors import DepthscopeError
 from core.figures.block import Observed
+from core.figures.recipes import profile_figure
 from core.figures.sites import RATIO_TITLES, site_figure
 from core.health.columns import INITIALIZED, SAME_BASE_CONTROL
 from core.health.request import ObserveRequest
-from core.recipes.catalogue import CONTROL
+from core.recipes.catalogue import CONTROL, DEFAULT
+from core.tables.frame import for_people
 from core.tables.observe import (
     arm_table,
     arm_view,
@@ -26,28 +28,67 @@ from core.tables.observe import (
     site_view,
     token_table,
     token_view,
-    trial_table,
 )
 from core.tables.observe_words import outsized_sentence, reduction_sentence, setting_sentence
 from core.tables.pins import overlay_table, quotient_table
 from core.tables.references import reference_table, reference_view
+from core.tables.seeds import (
+    CANDIDATE,
+    VERDICT,
+    before_and_after,
+    candidate_table,
+    ribbon_table,
+    verdict_table,
+)
 from core.tables.writers import writer_view
-from pages.common import cached, jobs, panels, settings
-from pages.common.decoder_controls import BLOCKS
+from pages.common import cached, jobs, model_controls, panels, runs, seeds, settings, twins
+from pages.common.model import Model
 from pages.common.outputs import Sheet
 from pages.common.site_figures import draw_block, draw_contributions, draw_ratios, draw_tokens
 from pages.common.tower import tower
 from pages.common.widgets import assign, beside, draw_row
 from pages.residual_health import controls
 
+if TYPE_CHECKING:
+    from core.health.seeds import SeedArm
+    from core.health.suggestion import Suggestion
+
 
 @dataclass(frozen=True)
 class Shown:
-    """What the page was asked for and found, and the sheet it is shown on."""
+    """What the page was asked for and found, and the sheet it is shown on.
 
-    request: ObserveRequest
+    `document` observes one seed of what is answered for, the model or its reduced twin.
+    """
+
+    model: Model
     document: Mapping[str, Any]
     sheet: Sheet
+
+    @property
+    def request(self) -> ObserveRequest:
+        """What is answered for."""
+        return self.model.answered
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The arms that are counted over seeds: the recipe and what it stands beside."""
+        return (self.request.recipe, CONTROL if self.request.recipe != CONTROL else DEFAULT)
+
+    @cached_property
+    def arms(self) -> list[SeedArm] | None:
+        """Both arms over the model's seeds; None as long as they are not counted."""
+        return seeds.counted(self.request, self.model.seed_values, self.names)
+
+    @cached_property
+    def refusal(self) -> str | None:
+        """Why the seeds of an earlier run were not counted to their end."""
+        return seeds.refusal()
+
+    @cached_property
+    def suggestion(self) -> Suggestion | None:
+        """What would change the verdict; None as long as it was not sought."""
+        return None if self.arms is None else seeds.suggested(self.request, self.arms[0])
 
     @cached_property
     def sites(self) -> pd.DataFrame:
@@ -74,6 +115,15 @@ class Shown:
             int(wanted) if known and int(wanted) in set(self.sites.loc[self.sites["arm"] == self.arm, "site"]) else None
         )
 
+    @cached_property
+    def compared(self) -> pd.DataFrame:
+        """The sites of the recipe and of what it stands beside; the unscaled model beside what mends it."""
+        if self.request.recipe != CONTROL:
+            return self.sites
+        other = site_table(cached.observation(replace(self.request, recipe=DEFAULT)))
+        own = self.sites[self.sites["arm"] == INITIALIZED]
+        return pd.concat([own, other[other["arm"] == INITIALIZED]], ignore_index=True)
+
     @property
     def log(self) -> bool:
         """Whether figures have a logarithmic axis."""
@@ -89,17 +139,28 @@ def chosen_arms(table: pd.DataFrame) -> pd.DataFrame:
 def ratios(shown: Shown) -> None:
     """Both ratios beside the band, the arms and every site."""
     draw_row(controls.ARMS, controls.SCALE, controls.SITE, key="figure-options")
-    table = chosen_arms(shown.sites)
+    table = chosen_arms(shown.compared)
+    spread = None if shown.arms is None else ribbon_table(shown.arms)
     left, right = st.columns([2, 3], gap="medium")
+    profile = table if spread is None else spread[spread["recipe"].isin(table["recipe"])]
     with left:
         tower(
-            shown.sheet, table, shown.request.band, site=shown.site, select=_choose, follow=BLOCKS.name,
+            shown.sheet,
+            profile,
+            shown.request.band,
+            site=shown.site,
+            select=_choose,
+            follow=model_controls.BLOCKS.name,
             preview=partial(_at_depth, shown.request),
-        )  # fmt: skip
+        )
     with right:
-        draw_ratios(shown.sheet, table, shown.request.band, log=shown.log, stacked=True)
+        draw_ratios(shown.sheet, table, shown.request.band, log=shown.log, spread=spread, stacked=True)
     if shown.site is not None:
         _opened(shown, shown.site)
+    if shown.arms is not None:
+        verdicts = verdict_table(shown.arms)
+        st.subheader("Over the seeds")
+        shown.sheet.table("verdicts", verdicts, view=for_people(verdicts, VERDICT), alt="The verdict's numbers by arm.")
     st.subheader("Sites")
     shown.sheet.table(
         "sites", shown.sites, view=site_view(shown.sites), alt="Ratios and band of every site, both arms."
@@ -209,46 +270,43 @@ def block(shown: Shown) -> None:
 
 
 def mend_it(shown: Shown) -> None:
-    """The first recipe of the same topology that brings every ratio into the band."""
-    if jobs.is_long(shown.request):
-        panels.notice("Recipes are tried one after another on small decoders only; choose smaller sizes to try them.")
+    """What would change the verdict, before and after, and everything that was tried."""
+    if shown.arms is not None and shown.arms[0].verdict.state == "inside":
+        panels.outcome("The verdict is inside the band; nothing needs to change.", good=True)
         return
-    mending = cached.mending(shown.request)
-    found = None if mending.before.within else mending.found
-    panels.outcome(mending.sentence, good=mending.before.within or found is not None)
-    if found is not None:
-        values = {"recipe": found.recipe}
-        st.button(f"Apply {found.recipe}", key="apply-recipe", type="primary", on_click=assign, args=(values,))
-    shown.sheet.table("mending", trial_table(mending), alt="Recipes of the same topology with their largest ratios.")
-
-
-def pinned(shown: Shown) -> None:
-    """Up to four pinned settings over each other and this one, with their differences."""
-    kept = settings.pins()
-    if not kept:
-        st.info(
-            "Nothing is pinned yet. Set a decoder and press Pin in the sidebar; up to four stay here.",
-            icon=":material/push_pin:",
+    if (found := shown.suggestion) is None:
+        st.caption("What would change the verdict is sought once the seeds are counted.")
+        return
+    table = before_and_after(found)
+    for quantity in beside(RATIO_TITLES):
+        chart = profile_figure.chart(
+            table, shown.request.band, quantity, spread=True, order=tuple(table["recipe"].unique())
         )
-        return
-    tables = {"now": shown.sites}
-    for index, one in enumerate(kept):
-        with st.container(horizontal=True, gap="small", vertical_alignment="center", key=f"pinned-{index}"):
-            st.button(f"Unpin {one.name}", key=f"unpin-{index}", on_click=settings.unpin, args=(index,))
-        with panels.refusals():
-            request = settings.request_of(one)
-            found = jobs.kept(request) if jobs.is_long(request) else cached.observation(request)
-            if found is None:
-                panels.notice(f"{one.name} is a long run without a result yet; set it and press Run it first.")
-            else:
-                tables[one.name] = site_table(found)
-    overlay = overlay_table(tables)
-    draw_ratios(shown.sheet, overlay, shown.request.band, log=shown.log, prefix="pinned-")
-    differences = quotient_table(overlay)
+        shown.sheet.figure(f"mended-{quantity}-ratio", chart)
+    tried = candidate_table(found)
     shown.sheet.table(
-        "differences", differences, alt="Ratios of every pinned setting, site by site, and their quotients."
+        "tried", tried, view=for_people(tried, CANDIDATE), alt="What was tried over the same seeds, the best first."
     )
-    shown.sheet.table("pinned-sites", overlay, alt="Every site of every pinned setting.")
+
+
+def kept_runs(shown: Shown) -> None:
+    """Up to four runs over each other and the present setting, with their differences."""
+    if not settings.pins():
+        st.info("No run is kept yet. Press Keep in the bar above; up to four stay here.", icon=":material/push_pin:")
+        return
+    runs.draw_list()
+    tables = {}
+    for one in runs.drawn():
+        with panels.refusals():
+            request = twins.answered(settings.request_of(one), shown.model.seeds)
+            tables[one.name] = site_table(cached.observation(request))
+    if settings.saved(model_controls.MODEL).setting not in [one.setting for one in runs.drawn()]:
+        tables["now"] = shown.sites
+    overlay = overlay_table(tables)
+    draw_ratios(shown.sheet, overlay, shown.request.band, log=shown.log, prefix="runs-")
+    differences = quotient_table(overlay)
+    shown.sheet.table("differences", differences, alt="Ratios of every run, site by site, and their quotients.")
+    shown.sheet.table("run-sites", overlay, alt="Every site of every run.")
 
 
 def _figure_options() -> None:
@@ -262,5 +320,5 @@ TABS: Mapping[str, Callable[[Shown], None]] = {
     "Reference site": reference_site,
     "The block": block,
     "Mend it": mend_it,
-    "Pins": pinned,
+    "Runs": kept_runs,
 }

@@ -17,8 +17,8 @@ KIND = Control(
     width=240,
 )  # fmt: skip
 ORDER = Control(
-    name="survey_order", label="Order", kind="choice", default="family", options=tuple(ORDERS), width=260,
-    help="A click on a column's head sorts by it too.",
+    name="survey_order", label="Order", kind="choice", default="smallest writer / reader, deep", options=tuple(ORDERS),
+    width=260, help="A click on a column's head sorts by it too.",
 )  # fmt: skip
 FAMILY = Control(name="survey_family", label="Family", kind="among", default="", width=260)
 

@@ -81,7 +81,9 @@ def test_a_fault_that_matters() -> None:
 def test_where_the_cause_is_the_input_the_writers_may_stay() -> None:
     document = documented(lambda at: 0.3, rule="auto", embedding=1e-3)
     assert document["headline"]["as_it_is"]["verdict"]["cause"] == "input"
-    assert "the scale of the input and not the depth" in told(document)
+    assert told(document).startswith("Your 4 layers start healthy from the end of the first block on: factors ")
+    assert "-fold below the first block: counted from it the ratios are " in told(document)
+    assert told(document).count("Draw the embeddings larger, or scale their output; the writers may stay.") == 1
     assert document["repairs"] == []
 
 

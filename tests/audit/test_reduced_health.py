@@ -53,7 +53,7 @@ def reduced(name: str, batch: Batch | None = None) -> Any:
 def test_each_matrix_keeps_the_true_product(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each kind of matrix is pooled over its blocks; the standard deviation of n values is known to 1 / sqrt(2n)."""
     pytest.importorskip("transformers")
-    monkeypatch.setattr(health_twin, "WIDTHS", (64,))
+    monkeypatch.setattr(health_twin, "WIDEST", 64)
     true, found = true_model(name), reduced(name)
     twin = found.discovery.guard.model
     products = [pooled_products(model) for model in (true, twin)]
@@ -86,8 +86,7 @@ def pooled_products(model: nn.Module) -> dict[str, tuple[float, int]]:
          {"hidden_size": 256, "num_attention_heads": 16, "intermediate_size": 688}),
         ({"hidden_size": 2304, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256,
           "query_pre_attn_scalar": 256, "vocab_size": 256000},
-         {"hidden_size": 256, "num_attention_heads": 6, "num_key_value_heads": 3, "head_dim": 38,
-          "query_pre_attn_scalar": 38, "vocab_size": 1000}),
+         {"hidden_size": 256, "head_dim": 28, "query_pre_attn_scalar": 28, "vocab_size": 1000}),
         ({"hidden_size": 2048, "num_attention_heads": 32, "kv_lora_rank": 512, "qk_rope_head_dim": 64},
          {"hidden_size": 256, "num_attention_heads": 16, "kv_lora_rank": 64, "qk_rope_head_dim": 16}),
         ({"hidden_size": 512, "num_attention_heads": 2**39, "num_key_value_heads": 1, "head_dim": 64,
@@ -122,7 +121,7 @@ def test_shrinking_measures_health_at_the_true_products(monkeypatch: pytest.Monk
     pytest.importorskip("transformers")
     from core.audit.sandbox.tasks import judged_document, run_audit
 
-    monkeypatch.setattr(health_twin, "WIDTHS", (64,))
+    monkeypatch.setattr(health_twin, "WIDEST", 64)
     settings = {"model_type": "llama", **SMALL}
     wanted = task(settings, shrink=True)
     target = build_target(wanted)
@@ -150,8 +149,17 @@ def test_a_twin_that_cannot_be_built_is_no_health(monkeypatch: pytest.MonkeyPatc
     result = run_audit(build_target(wanted), wanted)
     assert result.observation is None
     assert result.health_refusal == (
-        "No twin of this model is narrow enough to be run at once, so its health is not told."
+        "With every narrow width the model is too large to be run at once, so its health is not told."
     )
+
+
+def test_a_narrow_model_is_its_own_twin() -> None:
+    """Only its vocabulary shrinks; no law of the width is asked for."""
+    pytest.importorskip("transformers")
+    settings = {**SMALL, "hidden_size": 24, "intermediate_size": 40}
+    found = health_twin._reduced(model_class_of("llama"), settings, random_batch(500, 0), 0)
+    assert found.document["twin"]["width"] == 24
+    assert set(found.document["std_over_own_std"].values()) == {1.0}
 
 
 SEEDS = range(4)

@@ -71,7 +71,7 @@ def session(address: str, seed: int, seconds: float, results: Any) -> None:
 def walk(tab: Visitor, outcome: Outcome, seconds: float) -> None:
     """Move controls until the time is over, comparing as it goes."""
     seed, blocks, recipe = outcome.seed, 8 + outcome.seed % 8, RECIPES[outcome.seed % len(RECIPES)]
-    tab.open(f"/?{urlencode({'blocks': blocks, 'seed': seed, 'recipe': recipe})}", "Residual health")
+    tab.open(f"/?{urlencode({'blocks': blocks, 'seed': seed, 'recipe': recipe})}", "Health")
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         step = STEPS[outcome.moves % len(STEPS)]
@@ -102,7 +102,7 @@ def run(sessions: int, seconds: float) -> list[str]:
         with server_process(log=log) as (address, pid):
             with browser() as opened, visit(opened, address) as first:
                 # The tensor engine is loaded once a server, whoever comes.
-                first.open("/", "Residual health")
+                first.open("/", "Health")
             before, peak = resident_bytes(pid), 0
             visitors = [
                 start.Process(target=session, args=(address, 101 * number + 7, seconds, results), daemon=True)

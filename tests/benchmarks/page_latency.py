@@ -44,7 +44,7 @@ FIRST_CHART = "document.querySelector('.gtitle')?.textContent.includes('L = 8')"
 def release_to_repaint(visitor: Visitor, moves: int, start: int = 32) -> list[float]:
     """Milliseconds of `moves` slider releases that step to and fro around `start` blocks, never to a depth again."""
     page = visitor.page
-    visitor.open(f"/?blocks={start}", "Residual health")
+    visitor.open(f"/?blocks={start}", "Health")
     page.evaluate("addEventListener('pointerup', () => { window.released = performance.now(); }, true)")
     handle = page.locator(".st-key-blocks").get_by_role("slider")
     thumb = page.locator(".st-key-blocks [data-testid=stSliderThumbValue]").locator("..")

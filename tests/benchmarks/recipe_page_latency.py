@@ -49,7 +49,7 @@ def main() -> int:
     options = parser.parse_args()
     with browser() as opened, running_server() as address:
         with visit(opened, address, viewport=VIEWPORT) as tab:
-            tab.open("/", "Residual health")
+            tab.open("/", "Health")
             known = [time_to_depths(tab, SEED_STEP * index) for index in range(options.rounds)]
         new = []
         for index in range(options.rounds, 2 * options.rounds):

@@ -215,6 +215,11 @@ class Visitor:
             self.page.evaluate("getComputedStyle(document.querySelector('[data-testid=stApp]')).backgroundColor")
         )
 
+    def change(self, way: str) -> None:
+        """Open the dialog of the model bar at a way in."""
+        self.page.locator(".st-key-change-model button").click()
+        self.page.get_by_role("dialog").get_by_role("radio", name=way, exact=True).click()
+
     def restore(self, manifest: bytes) -> None:
         """Upload a manifest in the sidebar."""
         self.page.get_by_text("Files", exact=True).first.click()
@@ -235,9 +240,11 @@ class Visitor:
 
     def _cover(self, button_key: str) -> str:
         """What opens the menu or fold that a download button stands in."""
-        name = re.sub(r"-(figure-json|png|svg|pdf|csv|json)$", "", button_key.removeprefix("download-"))
-        menu, fold = f".st-key-export-{name} button", f".st-key-numbers-{name} summary"
-        return next((cover for cover in (menu, fold) if self.page.locator(cover).count()), ".st-key-export-page button")
+        name = button_key.removeprefix("download-")
+        if image := re.fullmatch(r"(.+)-(figure-json|png|svg|pdf)", name):
+            return f".st-key-export-{image[1]} button"
+        fold = f".st-key-numbers-{re.sub(r'-(csv|json)$', '', name)} summary"
+        return fold if self.page.locator(fold).count() else ".st-key-export-page button"
 
 
 @contextmanager

@@ -129,7 +129,7 @@ def test_a_click_on_a_cell_opens_it_with_its_numbers_and_the_way_back_is_kept(vi
     box = plot.bounding_box()
     # Six seeds across, three depths up: seed 4 at two blocks.
     tab.page.mouse.click(box["x"] + box["width"] * 4.5 / 6, box["y"] + box["height"] * 1.5 / 3)
-    tab.page.get_by_role("heading", level=1, name="Residual health", exact=True).wait_for()
+    tab.page.get_by_role("heading", level=1, name="Health", exact=True).wait_for()
     tab.settle()
     assert "L = 2 blocks, seed 4" in tab.chart_title("activation-ratio")
     assert "blocks=2" in tab.page.url
@@ -159,7 +159,7 @@ def test_a_cell_is_reached_by_keyboard_alone(visitor: Visit) -> None:
         if tab.page.evaluate("document.activeElement.closest('.st-key-open-cell') !== null"):
             break
     tab.page.keyboard.press("Enter")
-    tab.page.get_by_role("heading", level=1, name="Residual health", exact=True).wait_for()
+    tab.page.get_by_role("heading", level=1, name="Health", exact=True).wait_for()
     tab.settle()
     assert f"L = 4 blocks, seed {seed}" in tab.chart_title("activation-ratio")
     assert seed != "0"

@@ -28,7 +28,7 @@ def shown(tab: Visitor, expression: str) -> Any:
 
 def test_a_moved_slider_redraws_the_figure_that_stands_there_and_keeps_what_the_reader_did(visitor: Visit) -> None:
     tab = visitor()
-    tab.open("/?blocks=6", "Residual health")
+    tab.open("/?blocks=6", "Health")
     shown(tab, "{ plot.mark = 'the same'; plot.draws = 0; plot.on('plotly_afterplot', () => plot.draws++); }")
     tab.page.locator(f"{FIGURE} .legendtoggle").nth(1).click()
     tab.page.wait_for_function(f"document.querySelector('{FIGURE}').draws === 1")
@@ -42,7 +42,7 @@ def test_a_moved_slider_redraws_the_figure_that_stands_there_and_keeps_what_the_
 
 def test_a_zoom_does_not_outlive_another_axis(visitor: Visit) -> None:
     tab = visitor()
-    tab.open("/?blocks=6", "Residual health")
+    tab.open("/?blocks=6", "Health")
     shown(tab, "window.Plotly.relayout(plot, {'xaxis.range': [2, 7], 'yaxis.range': [-1, 1]})")
     tab.page.locator(".st-key-scale").get_by_text("linear", exact=True).click()
     tab.page.wait_for_function(f"document.querySelector('{FIGURE}')._fullLayout.yaxis.type === 'linear'")
@@ -51,7 +51,7 @@ def test_a_zoom_does_not_outlive_another_axis(visitor: Visit) -> None:
 
 def test_a_figure_out_of_sight_is_drawn_too_after_those_in_sight(visitor: Visit) -> None:
     tab = visitor(viewport={"width": 390, "height": 500})
-    tab.open("/?blocks=4", "Residual health")
+    tab.open("/?blocks=4", "Health")
     below = tab.page.locator(".st-key-figure-adjoint-ratio .depthscope-figure")
     assert below.evaluate("plot => plot.getBoundingClientRect().top > innerHeight")
     assert "L = 4 blocks" in tab.chart_title("adjoint-ratio")
@@ -59,7 +59,7 @@ def test_a_figure_out_of_sight_is_drawn_too_after_those_in_sight(visitor: Visit)
 
 def test_a_figure_is_as_wide_as_its_column_whatever_becomes_of_the_sidebar(visitor: Visit) -> None:
     tab = visitor()
-    tab.open("/", "Residual health")
+    tab.open("/", "Health")
     fits = "Math.abs(plot._fullLayout.width - plot.getBoundingClientRect().width) <= 1"
     assert shown(tab, fits)
     before = shown(tab, "plot._fullLayout.width")
@@ -89,7 +89,7 @@ def test_the_library_is_the_pinned_package_s_own_kept_for_ever(server: str) -> N
 
 def test_a_zoom_and_a_hidden_line_outlive_the_slider_and_home_goes_to_the_new_data(visitor: Visit) -> None:
     tab = visitor()
-    tab.open("/?blocks=5", "Residual health")
+    tab.open("/?blocks=5", "Health")
     figure = tab.page.locator(".st-key-figure-activation-ratio .depthscope-figure")
     figure.locator(".legendtoggle").nth(1).click()
     figure.evaluate("plot => new Promise(done => setTimeout(done, 800))")
@@ -114,7 +114,7 @@ def test_a_zoom_and_a_hidden_line_outlive_the_slider_and_home_goes_to_the_new_da
 
 def test_the_whole_screen_has_the_legend_too_and_no_button_sends_a_figure_away(visitor: Visit) -> None:
     tab = visitor()
-    tab.open("/", "Residual health")
+    tab.open("/", "Health")
     figure = tab.page.locator(".st-key-figure-activation-ratio .depthscope-figure")
     figure.locator(".legend").wait_for()
     before = figure.evaluate(STATE)

@@ -8,7 +8,7 @@ from tests.browser.conftest import Visit
 from tests.browser.harness import Visitor
 
 pytestmark = pytest.mark.heavy
-HEALTH, BROKEN = "Residual health", "/?blocks=32&recipe=unscaled"
+HEALTH, BROKEN = "Health", "/?blocks=32&recipe=unscaled"
 
 
 def arrived(tab: Visitor, title: str) -> None:
@@ -19,7 +19,7 @@ def arrived(tab: Visitor, title: str) -> None:
 
 def chosen(tab: Visitor, title: str) -> None:
     """Go to a page by the menu."""
-    tab.page.get_by_test_id("stSidebarNavLink").filter(has_text=title).click()
+    tab.page.locator(".st-key-menu").get_by_role("link", name=title, exact=True).click()
     arrived(tab, title)
 
 
@@ -41,7 +41,7 @@ def depth(tab: Visitor) -> int:
 def test_back_leads_through_the_pages_one_by_one_each_as_it_was_left(visitor: Visit) -> None:
     tab = visitor().open(BROKEN, HEALTH)
     tab.slide("blocks", 2)
-    tab.page.locator(".st-key-mend button").click()
+    tab.page.get_by_role("tab", name="Mend it").click()
     assert tab.until(lambda: "view=Mend+it" in address(tab))
     left = address(tab)
     chosen(tab, "Recipes")
@@ -49,15 +49,15 @@ def test_back_leads_through_the_pages_one_by_one_each_as_it_was_left(visitor: Vi
     assert tab.until(lambda: "blocks=37" in address(tab))
     chosen(tab, "Bands")
     chosen(tab, "Published fixtures")
-    assert back(tab, "Bands") == "/bands"
-    assert back(tab, "Recipes") == "/recipes?blocks=37"
+    assert back(tab, "Bands") == "/bands?blocks=37&recipe=unscaled"
+    assert back(tab, "Recipes") == "/recipes?blocks=37&recipe=unscaled"
     assert depth(tab) == 37
     assert back(tab, HEALTH) == left
     assert tab.until(lambda: depth(tab) == 34)
     assert tab.page.get_by_role("tab", name="Mend it").get_attribute("aria-selected") == "true"
     tab.page.go_forward()
     arrived(tab, "Recipes")
-    assert address(tab) == "/recipes?blocks=37"
+    assert address(tab) == "/recipes?blocks=37&recipe=unscaled"
 
 
 def test_settings_of_a_page_fill_no_history(visitor: Visit) -> None:
@@ -75,7 +75,7 @@ def test_settings_of_a_page_fill_no_history(visitor: Visit) -> None:
 
 def test_back_from_a_page_that_a_link_in_the_text_opened(visitor: Visit) -> None:
     tab = visitor().open("/published_fixtures", "Published fixtures")
-    tab.page.get_by_role("link", name="in Residual health").click()
+    tab.page.get_by_role("link", name="in Health").click()
     arrived(tab, HEALTH)
     assert back(tab, "Published fixtures") == "/published_fixtures"
 
@@ -90,7 +90,8 @@ def test_back_from_a_page_that_a_button_opened(visitor: Visit) -> None:
     left = address(tab)
     tab.page.locator(".st-key-open-cell button").click()
     arrived(tab, HEALTH)
-    assert back(tab, "Depth sweep") == left
+    # The cell's depth and seed are the model's now, on every page.
+    assert back(tab, "Depth sweep") == f"{left}&blocks=4&seed=0"
 
 
 def test_a_tour_is_one_entry_for_each_page_it_leads_to(visitor: Visit) -> None:

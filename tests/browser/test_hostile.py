@@ -38,11 +38,12 @@ def test_a_file_of_200_megabytes_is_one_sentence_and_never_reaches_memory(chromi
     with vast.open("wb") as stream:
         stream.truncate(200 * 1000 * 1000)
     with server_process(log=log) as (address, pid), visit(chromium, address) as tab:
-        tab.open("/?batch=uploaded", "Residual health")
+        tab.open("/?batch=uploaded", "Health")
         before = resident_bytes(pid, "VmHWM")
-        tab.page.get_by_text("Input", exact=True).first.click()
         tab.page.get_by_text("Files", exact=True).first.click()
-        for key in ("batch_file", "manifest_file"):
+        for key in ("manifest_file", "batch_file"):
+            if key == "batch_file":
+                tab.change("Input, seeds and band")
             place = tab.page.locator(f".st-key-{key}")
             place.locator("input[type=file]").set_input_files(vast)
             place.get_by_text(re.compile("must be 1.* or smaller")).wait_for()
@@ -66,12 +67,13 @@ def test_a_file_of_200_megabytes_is_one_sentence_and_never_reaches_memory(chromi
 def test_a_batch_that_hurts_is_one_sentence(visitor: Visit, data: bytes, words: str) -> None:
     tab = visitor()
     dialogs = watch_dialogs(tab)
-    tab.open("/?batch=uploaded", "Residual health")
-    tab.page.get_by_text("Input", exact=True).first.click()
+    tab.open("/?batch=uploaded", "Health")
+    tab.change("Input, seeds and band")
     tab.page.locator(".st-key-batch_file input[type=file]").set_input_files(
         {"name": f"{HOSTILE.replace('/', '')}.json", "mimeType": "application/json", "buffer": data}
     )
-    tab.page.locator("[data-testid=stAlert]", has_text=words).wait_for()
+    tab.page.get_by_role("dialog").get_by_role("button", name="Done").click()
+    tab.page.locator("[data-testid=stMain] [data-testid=stAlert]", has_text=words).wait_for()
     tab.settle()
     assert tab.page.locator("[data-testid=stAlert]").count() == 1
     assert tab.page.locator("[data-testid=stMain] img, [data-testid=stSidebar] img").count() == 0

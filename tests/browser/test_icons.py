@@ -42,6 +42,6 @@ def test_every_icon_of_every_page_is_a_symbol_of_the_bundled_font(visitor: Visit
 
 
 def test_the_browser_tab_shows_a_picture_of_this_server(visitor: Visit) -> None:
-    tab = visitor().open("/", "Residual health")
+    tab = visitor().open("/", "Health")
     icon = str(tab.page.locator("link[rel~=icon]").first.get_attribute("href"))
     assert icon.startswith("data:image/svg+xml")

@@ -14,6 +14,7 @@ import pytest
 from core.audit.intake.target import family_task
 from core.audit.request import AuditRequest
 from core.audit.sandbox.isolation import run_isolated
+from core.command.audit_ci import with_snippet
 from core.export.audit import gate_file
 from core.export.csv import csv_text
 from core.tables.audit import matrix_table
@@ -36,7 +37,7 @@ def opened(tab: Visitor, query: str) -> Visitor:
 
 def audited(tab: Visitor) -> Visitor:
     """Wait until the running audit is shown."""
-    tab.page.get_by_text("Worst relative error").wait_for()
+    tab.page.get_by_text("Residual stream proved").wait_for()
     tab.settle()
     return tab
 
@@ -73,7 +74,9 @@ def test_the_first_link_to_a_fresh_server_audits_the_family(chromium: Any, tmp_p
     with running_server(log=log) as address, visit(chromium, address) as tab:
         audited(opened(tab, "family=gpt2&audit_blocks=4&rule=gpt2&audit_view=Writers+and+readers"))
         assert tab.page.get_by_text("Residual stream proved").count() == 1
-        assert tab.page.get_by_text("applied: The declared rule is met").count() == 1
+        assert tab.page.get_by_text("Your 4 layers start healthy: ratios ").count() == 1
+        assert " --" not in tab.page.inner_text("body")
+        tab.page.get_by_text("For continuous integration").click()
         text = tab.download("download-writers-csv").read_text()
         document = json.loads(tab.download("download-audit-json").read_text())
         assert text == csv_text(matrix_table(document).query("side == 'writer'"))
@@ -88,7 +91,8 @@ def test_the_first_link_to_a_fresh_server_audits_the_family(chromium: Any, tmp_p
 @pytest.mark.heavy
 def test_the_exports_are_the_cores(visitor: Visit) -> None:
     tab = audited(opened(visitor(), "family=nanochat&rule=gpt2"))
-    expected = core_document("nanochat", "gpt2")
+    expected = with_snippet(core_document("nanochat", "gpt2"))
+    tab.page.get_by_text("For continuous integration").click()
     for button, name in (("audit-json", "audit.json"), ("audit-sarif", "audit.sarif")):
         assert tab.download(f"download-{button}").read_bytes() == gate_file(expected, name)
     first = tab.download("download-model-audit-zip").read_bytes()
@@ -108,7 +112,7 @@ def test_an_uploaded_config_is_audited(visitor: Visit) -> None:
     tab.settle()
     tab.page.locator(".st-key-audit-run button").click()
     audited(tab)
-    assert tab.page.get_by_text("applied: The declared rule is met").count() == 1
+    assert tab.page.get_by_text("layers start healthy: ratios ").count() == 1
     tab.page.locator(".st-key-audit-remove button").click()
     tab.page.get_by_text("which a link does not carry").wait_for()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import re
@@ -18,7 +17,6 @@ import pytest
 from core.compare.comparison import compare_recipes
 from core.compare.overlays import site_overlay_table
 from core.compare.request import ComparisonRequest
-from core.decoder.batch import Batch
 from core.decoder.config import DecoderConfig
 from core.export.csv import csv_text
 from core.export.html import html_report
@@ -29,10 +27,8 @@ from core.figures.theory import overlay_figure
 from core.health.band import DEFAULT_BAND
 from core.health.report import observe_document
 from core.health.request import ObserveRequest
-from core.plan.presets import LAPTOP, PRESETS
 from core.tables.observe import site_table
 from core.tables.recipes import overlay_summary
-from core.tables.studies import plan_run_rows
 from pages.common import navigation
 from tests.browser.conftest import Visit
 from tests.browser.harness import BACKGROUNDS
@@ -77,7 +73,7 @@ def test_a_page_is_accessible_in_dark_and_fits_a_telephone(visitor: Visit, name:
 
 def test_a_filled_button_reads_well_when_the_browser_s_theme_changes(visitor: Visit) -> None:
     tab = visitor(color_scheme="light")
-    tab.open("/?view=Mend+it&blocks=64", "Residual health")
+    tab.open("/?view=Mend+it&blocks=64", "Health")
     tab.page.emulate_media(color_scheme="dark")
     assert tab.until(lambda: tab.background() == BACKGROUNDS["dark"])
     tab.settle()
@@ -86,7 +82,7 @@ def test_a_filled_button_reads_well_when_the_browser_s_theme_changes(visitor: Vi
 
 def test_the_report_and_a_figure_of_the_zip_draw_by_themselves(visitor: Visit, chromium: Any, tmp_path: Path) -> None:
     tab = visitor()
-    tab.open("/", "Residual health")
+    tab.open("/", "Health")
     with zipfile.ZipFile(io.BytesIO(tab.download("download-residual-health-zip").read_bytes())) as archive:
         archive.extractall(tmp_path)
     images = "[...document.images].filter(one => one.complete && one.naturalWidth > 700).length === 2"
@@ -131,7 +127,7 @@ def test_the_report_of_sixty_four_blocks_prints_on_three_pages(chromium: Any, tm
 
 def test_a_figure_s_menu_gives_the_file_that_the_core_draws(visitor: Visit) -> None:
     tab = visitor()
-    tab.open("/?blocks=3", "Residual health")
+    tab.open("/?blocks=3", "Health")
     assert tab.page.locator("[data-title^='Download plot']").count() == 0
     sites = site_table(observe_document(ObserveRequest(config=DecoderConfig(blocks=3))))
     figure = ratio_figure(sites, DEFAULT_BAND, "activation")
@@ -141,14 +137,14 @@ def test_a_figure_s_menu_gives_the_file_that_the_core_draws(visitor: Visit) -> N
 
 def test_pins_travel_in_the_manifest_to_a_fresh_session(visitor: Visit) -> None:
     tab = visitor()
-    tab.open("/?blocks=6&seed=99&recipe=gpt2&arms=recipe", "Residual health")
+    tab.open("/?blocks=6&seed=99&recipe=gpt2&arms=recipe", "Health")
     tab.page.locator(".st-key-pin button").click()
     manifest = tab.download("download-manifest-json").read_bytes()
     assert [pin["setting"]["blocks"] for pin in json.loads(manifest)["pins"]] == [6]
     fresh = visitor()
     fresh.open("/bands", "Bands")
     fresh.restore(manifest)
-    fresh.page.get_by_role("heading", level=1, name="Residual health", exact=True).wait_for()
+    fresh.page.get_by_role("heading", level=1, name="Health", exact=True).wait_for()
     fresh.settle()
     assert "L = 6 blocks, seed 99" in fresh.chart_title("activation-ratio")
     assert fresh.download("download-manifest-json").read_bytes() == manifest
@@ -157,7 +153,7 @@ def test_pins_travel_in_the_manifest_to_a_fresh_session(visitor: Visit) -> None:
 
 def test_a_hostile_manifest_is_one_sentence_and_changes_nothing(visitor: Visit) -> None:
     tab = visitor()
-    tab.open("/?blocks=3", "Residual health")
+    tab.open("/?blocks=3", "Health")
     tab.page.get_by_text("Files", exact=True).click()
     for data in (b"[" * 5000, b'{"schema": NaN}', json.dumps({"schema": "x" * 500_000}).encode()):
         tab.page.locator(".st-key-manifest_file input[type=file]").set_input_files(
@@ -171,15 +167,19 @@ def test_a_hostile_manifest_is_one_sentence_and_changes_nothing(visitor: Visit) 
 def test_markup_in_a_link_stays_text(visitor: Visit) -> None:
     tab = visitor()
     for name, value in (("recipe", "<img src=x onerror=alert(1)>"), ("seed64", "![x](http://example.invalid/a.png)")):
-        tab.open(f"/?{urlencode({name: value})}", "Residual health")
+        tab.open(f"/?{urlencode({name: value})}", "Health")
         tab.settle()
         assert tab.page.locator("[data-testid=stMain] img").count() == 0
         assert tab.page.locator("[data-testid=stAlert]").count() == 1
 
 
+TRUE_SIZE = "/?model=laptop&context=256&dtype=float32&batch=random&seeds=1"
+
+
 def test_a_long_run_shows_progress_and_can_be_cancelled(visitor: Visit) -> None:
     tab = visitor()
-    tab.open("/laptop_plan?run_tokens=512", "Laptop plan")
+    tab.open(TRUE_SIZE, "Health")
+    tab.page.get_by_text("Run at true size").click()
     tab.page.locator(".st-key-run-it button").click()
     tab.page.get_by_text(re.compile(r"about \d+ s left")).first.wait_for()
     tab.page.locator(".st-key-cancel-run button").click()
@@ -187,25 +187,35 @@ def test_a_long_run_shows_progress_and_can_be_cancelled(visitor: Visit) -> None:
     tab.page.locator(".st-key-run-it button").wait_for()
 
 
-def test_a_long_run_ends_in_the_numbers_of_the_command_line(visitor: Visit) -> None:
+def test_a_config_that_is_dropped_on_the_landing_page_is_answered_without_a_form(visitor: Visit) -> None:
+    """The layout of LLaMA 2 7B: outside by its input, and the depth by itself inside."""
+    config = {
+        "model_type": "llama", "hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32,
+        "num_key_value_heads": 32, "intermediate_size": 11008, "vocab_size": 32000, "max_position_embeddings": 4096,
+        "initializer_range": 0.02, "rms_norm_eps": 1e-5, "tie_word_embeddings": False,
+    }  # fmt: skip
     tab = visitor()
-    tab.open("/laptop_plan?run_tokens=256", "Laptop plan")
-    tab.page.locator(".st-key-run-it button").click()
-    tab.page.locator(".st-key-numbers-run-sites").wait_for(timeout=120_000)
+    tab.open("/", "Health")
+    file = {"name": "secret.json", "mimeType": "application/json", "buffer": json.dumps(config).encode()}
+    tab.page.locator(".st-key-landing-files input[type=file]").set_input_files(file)
+    tab.page.get_by_text("Outside the band").wait_for()
+    verdict = tab.page.locator("[data-testid=stAlert]").first.text_content()
+    assert "The depth by itself is inside the band" in verdict
+    tab.page.locator(".st-key-apply-change").wait_for()
     tab.settle()
-    config = PRESETS[LAPTOP].request.config
-    batch = Batch.from_rows(*plan_run_rows(config, 256))
-    expected = observe_document(ObserveRequest(config=config, dtype="float32", batch=batch))
-    rows = list(csv.DictReader(io.StringIO(tab.download("download-run-sites-csv").read_text())))
-    ratios = [site["adjoint_ratio"] for site in expected["initialized"]["sites"]]
-    assert [float(row["adjoint_ratio"]) for row in rows[: len(ratios)]] == pytest.approx(ratios, rel=1e-4)
+    assert "width=4096" in tab.page.url
+    assert "secret" not in tab.page.url
+    fresh = visitor()
+    fresh.open(tab.page.url.removeprefix(tab.address), "Health")
+    fresh.page.get_by_text("Outside the band").wait_for()
+    assert fresh.page.locator("[data-testid=stAlert]").first.text_content() == verdict
 
 
 def test_two_visitors_at_once_each_see_their_own_numbers(visitor: Visit) -> None:
     """Row 24 of the cases: two sessions, different seeds, interleaved."""
     tabs = {seed: visitor() for seed in (11, 4242)}
     for seed, tab in tabs.items():
-        tab.open(f"/?seed={seed}&blocks=4", "Residual health")
+        tab.open(f"/?seed={seed}&blocks=4", "Health")
     for step in range(3):
         for tab in tabs.values():
             tab.slide("blocks", 1)

@@ -15,7 +15,7 @@ from tests.browser.conftest import Visit
 
 def test_a_link_shows_its_recipes_and_typing_adds_a_combination(visitor: Visit) -> None:
     tab = visitor()
-    tab.open("/recipes?compare=gpt2&compare=lns%2Bgpt2&compare_seeds=3&blocks=5", "Recipes")
+    tab.open("/recipes?compare=gpt2&compare=lns%2Bgpt2&seeds=3&blocks=5", "Recipes")
     assert "L = 5 blocks, medians over 3 seeds" in tab.chart_title("activation-ratio")
     assert tab.page.get_by_text("damped twice").count() == 1
     assert_medians(tab.download("download-profiles-csv"))
@@ -69,7 +69,7 @@ def test_every_view_opens_from_a_link_with_all_its_figures(
     visitor: Visit, view: str, figures: int, scheme: str
 ) -> None:
     tab = visitor(color_scheme=scheme)
-    tab.open(f"/recipes?compare_view={view.replace(' ', '%20')}&compare=gpt2&compare=dyt&compare_seeds=4", "Recipes")
+    tab.open(f"/recipes?compare_view={view.replace(' ', '%20')}&compare=gpt2&compare=dyt&seeds=4", "Recipes")
     tab.page.locator(".js-plotly-plot .main-svg").nth(figures - 1).wait_for(state="attached")
     tab.settle()
     assert tab.page.locator(".js-plotly-plot").count() == figures
@@ -101,6 +101,6 @@ def test_a_narrow_screen_shows_diagrams_and_labels_whole(visitor: Visit) -> None
 @pytest.mark.parametrize("view", ["Contributions", "Theory"])
 def test_a_narrow_screen_shows_controls_and_legends_whole(visitor: Visit, view: str) -> None:
     tab = visitor(viewport={"width": 390, "height": 844})
-    tab.open(f"/recipes?compare_view={view}&compare=unscaled&compare=gpt2&compare_seeds=4", "Recipes")
+    tab.open(f"/recipes?compare_view={view}&compare=unscaled&compare=gpt2&seeds=4", "Recipes")
     assert tab.overflowing() == []
     assert tab.overprinted() == []

@@ -111,7 +111,7 @@ WALKS = {
         table="moments", expected=lambda: moment_table(init_document(8, 12, 2**64 - 1)),
     ),
     "laptop_plan": Walk(
-        query="model=llama-3-8b", move=chosen("model", "gpt2"), link="model=gpt2", table="roles",
+        query="model=gpt2", move=lambda tab: tab.settle(), link="width=768", table="roles",
         expected=lambda: role_table(plan_document(PRESETS["gpt2"].request)),
     ),
     "bands": Walk(
@@ -162,7 +162,11 @@ def test_the_files_of_a_page_are_whole_and_its_manifest_brings_it_back(visitor: 
     assert {"report.html", "manifest.json"} <= set(files)
     assert {f"tables/{table}.{kind}" for table in tables for kind in ("csv", "json")} <= set(files)
     assert {f"figures/{figure}.{kind}" for figure in figures for kind in ("html", "json", "svg")} <= set(files)
-    for table in tables:
+    # A table behind another fold than its own has its files in the zip all the same.
+    own = ".st-key-numbers-{0}, .st-key-download-{0}-csv button:visible"
+    within_reach = [table for table in tables if tab.page.locator(own.format(table)).count()]
+    assert within_reach
+    for table in within_reach:
         assert tab.download(f"download-{table}-csv").read_bytes() == files[f"tables/{table}.csv"]
     for figure in sorted(figures)[:1]:
         assert tab.download(f"download-{figure}-svg").read_bytes() == files[f"figures/{figure}.svg"]

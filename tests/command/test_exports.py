@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from core.command.pictures import trace_figures
+from core.command.trace import trace_document
 from tests.support import run_cli
 
 TABLES = {
@@ -58,6 +60,36 @@ def test_a_place_that_cannot_be_written_is_one_sentence(verb: str, tmp_path: Pat
     outcome = run_cli(verb, "--csv", taken)
     assert (outcome.status, outcome.err.count("\n")) == (2, 1)
     assert taken.read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("verb", "names"),
+    [
+        (("init",), ["histogram"]),
+        (("recipes", "--recipe", "gpt2"), ["block-gpt2"]),
+        (("lab", "soft-cap"), ["soft-cap-logit", "soft-cap-slope"]),
+    ],
+)
+def test_figures_are_written_in_three_formats(verb: tuple[str, ...], names: list[str], tmp_path: Path) -> None:
+    outcome = run_cli(*verb, "--json", "--figures", tmp_path / "out")
+    assert (outcome.status, outcome.err) == (0, "")
+    starts = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
+    written = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+    assert sorted(written) == sorted(f"{name}.{kind}" for name in names for kind in starts)
+    assert all(data.startswith(starts[name.rpartition(".")[2]]) for name, data in written.items())
+    (tmp_path / "taken").write_text("mine")
+    refused = run_cli(*verb, "--figures", tmp_path / "taken")
+    assert (refused.status, refused.err.count("\n"), (tmp_path / "taken").read_text()) == (2, 1, "mine")
+
+
+def test_figures_of_fixtures_are_those_of_their_documents() -> None:
+    document = trace_document()
+    found = trace_figures(document)
+    for fixture in document["fixtures"]:
+        expected = [site["adjoint_ratio"] for site in fixture["initialized"]["sites"]]
+        assert list(found[f"{fixture['id']}-adjoint-ratio"].data[0].y) == expected
+    assert sum(found["roles"].data[0].x) == document["laptop_plan"]["parameters"]
+    assert sum(name.endswith("-array") for name in found) == len(document["synthetic_classifiers"])
 
 
 def test_a_quiet_sweep_says_nothing_and_writes_the_same(tmp_path: Path) -> None:

@@ -140,7 +140,8 @@ OBSERVE: list[tuple[list[str], str]] = [
             ["--rms-epsilon", "1"], ["--base-std", "1"], ["--embedding-std", "1"], ["--truncate", "1"],
         )
     ),
-    (["--config", "@bert"], "The model_type 'bert' is not observed here, only gpt2, llama, mistral are; give"),
+    (["--config", "@bert"], "The model_type 'bert' is not observed here, only gpt2, llama, mistral, qwen2, "
+     "qwen3, nanogpt are; give"),
     (["--config", "absent"], "cannot be read: No such file or directory."),
     (["--config", "@list"], "it must hold one object of settings."),
     *(

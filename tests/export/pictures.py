@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 
 import pandas as pd
@@ -19,8 +20,9 @@ from core.figures import recipes, studies, sweep, theory
 from core.figures.audit import depth_ratio_figure, writer_profile_figure
 from core.figures.bars import count_figure, role_figure
 from core.figures.block import block_figure
-from core.figures.chart import Picture
+from core.figures.chart import Chart, Line, Picture
 from core.figures.heat import heat_figure
+from core.figures.matrix import Matrix
 from core.figures.rows import drift_figure, growth_figure
 from core.figures.sites import RATIO_TITLES, contribution_figure, ratio_figure, token_figure
 from core.health.band import Band
@@ -60,8 +62,20 @@ def few() -> dict[str, Picture]:
         "heat": heat_figure.chart(heat_table(cells[cells["recipe"] == "unscaled"], "largest_activation_ratio", Band())),
         "roles": role_figure.chart(numbers.role_table(plan_document(PRESETS["laptop"].request))),
         "block": block_figure.chart(nodes, edges, writer_table(SMALL, "depth-scaled", 2), "Block 2"),
+        "edge": Chart(title="", x_title="x", y_title="a title " * 40, lines=[Line(name="none", x=[1.0], y=[math.nan])]),
+        "matrix": large_matrix(),
         **pictures_of("norm-jacobian"),
     }
+
+
+def large_matrix() -> Matrix:
+    """Cells too many for numbers, so that a bar says what their colours mean."""
+    names = [f"a rather long name {index}" for index in range(24)]
+    values = [[row * column * 1e-7 - 1e-5 for column in range(24)] for row in range(24)]
+    return Matrix(
+        title="Matrix " * 30, rows=names, columns=names, values=values, x_title="to", y_title="from",
+        bar_title="covariance of what is written by two blocks",
+    )  # fmt: skip
 
 
 def swept(blocks: tuple[int, ...], seeds: int) -> SweepRun:

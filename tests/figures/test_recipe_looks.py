@@ -21,7 +21,7 @@ from core.figures.recipes import depth_figure, profile_figure, share_figure
 from core.figures.rows import growth_figure
 from core.figures.series import series_style
 from core.figures.sites import contribution_figure, ratio_figure, series, site_figure, token_figure
-from core.figures.style import DASHES, MARKERS, PALETTES, Stroke, Theme, recipe_style
+from core.figures.style import DASHES, MARKERS, PALETTES, Stroke, Theme, recipe_style, stroke
 from core.figures.sweep import difference_figure, distribution_figure, ribbon_figure
 from core.health.columns import INITIALIZED
 from core.health.report import observe_document
@@ -155,16 +155,16 @@ def test_lines_of_one_recipe_keep_its_colour_and_differ() -> None:
     assert not set(found[1:5]) & {recipe_stroke(name) for name in NAMES}
 
 
-def test_branches_and_pins_have_their_recipes_colour(document: dict[str, Any]) -> None:
+def test_branches_have_their_recipes_colour_and_runs_one_each(document: dict[str, Any]) -> None:
     branches = dict(looks(contribution_figure(contribution_table(document))))
     assert branches["depth-scaled, attention"] == recipe_stroke("depth-scaled")
     assert branches["depth-scaled, feed-forward"].color == recipe_stroke("depth-scaled").color
     assert branches["unscaled, attention"] == recipe_stroke(CONTROL)
     assert len(set(branches.values())) == 4
     sites = site_table(document)
-    pinned = list(looks(ratio_figure(overlay_table({"now": sites, "before": sites}))))
-    assert pinned[0][1] == recipe_stroke("depth-scaled") != pinned[1][1]
-    assert pinned[1][1].color == pinned[0][1].color
+    runs = list(looks(ratio_figure(overlay_table({"now": sites, "before": sites, "first": sites}))))
+    assert [look for _, look in runs] == [stroke(place) for place in range(3)]
+    assert len({look.color for _, look in runs}) == 3
 
 
 def test_tokens_have_the_arms_looks(document: dict[str, Any]) -> None:

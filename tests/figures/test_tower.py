@@ -135,6 +135,17 @@ def test_a_table_may_bring_its_own_quantiles() -> None:
     assert "5 to 95 % of 32 seeds" in Tower(table).subject
 
 
+def test_a_table_may_have_a_row_per_quantity() -> None:
+    quantiles = {"q05": [0.5, 1.0, 2.0], "median": [1.0, 2.0, 3.0], "q95": [2.0, 4.0, 5.0]}
+    head = {"recipe": "gpt2", "blocks": 1, "seeds": 32, "site": range(3), "label": list("abc")}
+    upward = pd.DataFrame({**head, "quantity": "activation", **quantiles})
+    downward = upward.assign(quantity="adjoint", q05=9.0, median=10.0, q95=11.0)
+    (profile,) = profiles(pd.concat([downward, upward]))
+    assert (profile.sites, profile.seeds) == (3, 32)
+    assert profile.ratios["activation"].tolist() == list(quantiles.values())
+    assert profile.ratios["adjoint"].tolist() == [[9.0] * 3, [10.0] * 3, [11.0] * 3]
+
+
 def test_a_refused_cell_is_no_site(document: dict[str, Any]) -> None:
     table = site_table(document)
     refused = table.iloc[[0]].assign(site=pd.NA, seed="9", status="refused", activation_ratio=np.nan)

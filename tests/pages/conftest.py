@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from pages.common import outputs
+from pages.common import outputs, seeds
 
 ROOT = Path(__file__).resolve().parents[2]
 APP = ROOT / "pages" / "common" / "main.py"
@@ -26,9 +26,10 @@ def own_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="package")
 def no_browser_to_wait_for() -> Iterator[None]:
-    """Nobody draws figures here, so no run need leave a browser time to."""
+    """Nobody draws figures here, so no run need leave a browser time to, and seeds are counted before them."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(outputs, "FIGURE_ALONE", 0.0)
+        patch.setattr(seeds, "INLINE_WORK", 2**40)
         yield
 
 

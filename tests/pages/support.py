@@ -34,3 +34,9 @@ def assert_no_trace(app: AppTest) -> None:
     kinds = ("error", "warning", "info", "success", "markdown", "caption")
     shown = [sentence for kind in kinds for sentence in sentences(app, kind)]
     assert not [sentence for sentence in shown if "unexpected fault" in sentence or OPTION.search(sentence)]
+
+
+def change(app: AppTest, way: str) -> AppTest:
+    """Open the dialog of the model bar at one of its ways in."""
+    app.session_state["way-in"] = way
+    return app.button(key="change-model").click().run()

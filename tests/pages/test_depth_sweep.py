@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from core.decoder.base_draw import Distribution
 from core.decoder.config import DecoderConfig
 from core.sweep.grid import SweepGrid
 from core.sweep.interactive import InteractiveSweep
@@ -15,8 +16,8 @@ from core.sweep.run import SweepRun
 from core.sweep.store import Store
 from core.tables.sweep import quantile_view, series_table
 from pages.depth_sweep import controls, form
-from tests.pages.conftest import Open
-from tests.pages.support import assert_no_trace, figures, sentences
+from tests.pages.conftest import ROOT, Open
+from tests.pages.support import assert_no_trace, change, figures, sentences
 
 PAGE = "pages/depth_sweep/depth_sweep.py"
 SMALL = {"sweep_blocks": "1,2,4", "sweep_seeds": "0:6"}
@@ -153,23 +154,25 @@ def test_refused_cells_are_listed_with_their_reason(open_app: Open) -> None:
     assert "needs at least 2 blocks" in app.dataframe[0].value["reason"].iloc[0]
 
 
-def test_a_link_sets_every_axis_of_the_grid(open_app: Open) -> None:
-    link = {
-        "sweep_blocks": "2,3", "sweep_seeds": "7,18446744073709551615", "sweep_recipes": "gpt2", "sweep_width": "8,16",
-        "sweep_heads": "2", "sweep_kv_heads": "1", "sweep_ff_width": "12", "sweep_vocabulary": "300",
-        "sweep_positions": "9", "sweep_dtype": "float32", "sweep_input": "random tokens", "sweep_lengths": "3,5",
-        "sweep_rows": "2", "sweep_band_lower": "0.5", "sweep_band_upper": "20.0",
+def test_a_link_sets_the_axes_and_the_model_has_everything_else(open_app: Open) -> None:
+    axes = {"sweep_blocks": "2,3", "sweep_seeds": "7,18446744073709551615", "sweep_recipes": "gpt2"}
+    sizes = {"width": "8", "heads": "2", "kv_heads": "1", "ff_width": "12", "vocabulary": "300", "positions": "9"}
+    rest = {
+        "base_std": "0.02", "dtype": "float32", "batch": "random", "context": "5", "rows": "2", "band_lower": "0.5",
+        "band_upper": "20.0",
     }  # fmt: skip
-    assert set(link) == {control.name for control in controls.AXES if control.linked}
-    app = open_app(PAGE, **link)
+    assert set(axes) == {control.name for control in controls.AXES}
+    app = open_app(**sizes, **rest)
+    for name, value in axes.items():
+        app.query_params[name] = value
+    app.switch_page(str(ROOT / PAGE)).run()
     assert_no_trace(app)
     grid = app.session_state[form.SWEEP][1].grid
     assert (grid.blocks, grid.seeds, grid.recipes) == ((2, 3), (7, 2**64 - 1), ("gpt2",))
-    size = DecoderConfig(blocks=1, width=8, heads=2, kv_heads=1, ff_width=12, vocabulary=300, positions=9)
-    assert grid.sizes[0] == size
-    assert [one.width for one in grid.sizes] == [8, 16]
-    assert grid.dtypes == ("float32",)
-    assert [batch.inputs.shape for batch in grid.batches] == [(2, 3), (2, 5)]
+    config = DecoderConfig(blocks=1, **{name: int(value) for name, value in sizes.items()})
+    assert grid.sizes == (config,)
+    assert (grid.dtypes, grid.distribution) == (("float32",), Distribution(0.02))
+    assert [batch.inputs.shape for batch in grid.batches] == [(2, 5)]
     assert (grid.band.lower, grid.band.upper) == (0.5, 20.0)
 
 
@@ -181,11 +184,9 @@ def test_a_link_sets_every_axis_of_the_grid(open_app: Open) -> None:
         ({"sweep_blocks": "<script>alert(1)</script>"}, "which is not a whole number"),
         ({"sweep_seeds": "0:1000000000000"}, "are more than 32,768; give fewer"),
         ({"sweep_seeds": "![x](http://example.invalid/a.png)"}, "is not a whole number"),
-        ({"sweep_width": "4,8", "sweep_heads": "1,1,1"}, "lists of sizes go side by side"),
-        ({"sweep_dtype": "float8"}, "is not offered"),
+        ({"heads": "3"}, "width 4 is not a multiple of heads 3"),
         ({"sweep_recipes": "no-such"}, "The recipe 'no-such' is unknown"),
-        ({"sweep_band_lower": "10.0", "sweep_band_upper": "1.0"}, "lower limit 10 is above its upper limit 1"),
-        ({"sweep_width": "16384", "sweep_ff_width": "65536"}, "exceed the budget"),
+        ({"band_lower": "10.0", "band_upper": "1.0"}, "lower limit 10 is above its upper limit 1"),
     ],
 )
 def test_a_link_that_makes_no_sweep_is_one_sentence(open_app: Open, link: dict[str, str], sentence: str) -> None:
@@ -204,11 +205,10 @@ def test_a_link_that_makes_no_sweep_is_one_sentence(open_app: Open, link: dict[s
         ({"sweep_blocks": "4000"}, "One pass takes about"),
     ],
 )
-def test_more_than_the_page_grants_is_given_as_a_command(open_app: Open, link: dict[str, str], sentence: str) -> None:
+def test_more_than_the_page_grants_is_one_sentence(open_app: Open, link: dict[str, str], sentence: str) -> None:
     app = open_app(PAGE, **link)
     assert_no_trace(app)
     assert any(sentence in text for text in sentences(app))
-    assert app.code[0].value.startswith("python -m core sweep --")
     assert not [button for button in app.button if button.key == "sweep-run" and not button.disabled]
 
 
@@ -228,20 +228,20 @@ def test_another_grid_reads_what_it_shares_and_the_band_alone_computes_nothing(o
     press(app, "sweep-set")
     assert {metric.label: metric.value for metric in app.metric}["To compute"] == "12"
     app.text_input(key="sweep_seeds").set_value("0:6")
-    app.number_input(key="sweep_band_upper").set_value(5.0)
     press(app, "sweep-set")
+    change(app, "Input, seeds and band").number_input(key="band_upper").set_value(5.0).run()
     assert sentences(app, "success")[0].startswith("Complete: 36 of 36 cells")
     assert any("within [0.01, 5]" in str(text.value).replace("\\", "") for text in app.markdown)
 
 
 def test_a_cell_opens_on_residual_health(open_app: Open) -> None:
-    app = press(open_app(PAGE, sweep_view="Depth by seed", sweep_width="8", **SMALL), "sweep-run")
+    app = press(open_app(PAGE, sweep_view="Depth by seed", width="8", heads="2", **SMALL), "sweep-run")
     app.selectbox(key="sweep_depth").set_value("2").run()
     app.selectbox(key="sweep_seed").set_value("5").run()
     press(app, "open-cell")
-    assert app.title[0].value == "Residual health"
+    assert app.title[0].value == "Health"
     assert "L = 2 blocks, seed 5" in figures(app)[0]["layout"]["title"]["text"]
-    assert app.number_input(key="width").value == 8
+    assert app.session_state["width"] == 8
     assert app.selectbox(key="recipe").value == "depth-scaled"
 
 
@@ -249,19 +249,20 @@ def test_a_cell_of_a_combination_opens_with_the_combination(open_app: Open) -> N
     app = press(open_app(PAGE, sweep_recipes="gpt2+lns", sweep_view="Depth by seed", **SMALL), "sweep-run")
     cells = SweepGrid(blocks=(1, 2, 4), seeds=tuple(range(6)), recipes=("lns+gpt2",))
     press(app, "open-cell")
-    assert app.title[0].value == "Residual health"
+    assert app.title[0].value == "Health"
     assert app.selectbox(key="recipe").value == cells.recipes[0]
     assert "damped twice" in " ".join(sentences(app, "warning"))
 
 
-def test_a_large_seed_and_an_input_of_its_own_come_along(open_app: Open) -> None:
-    link = {"sweep_input": "random tokens", "sweep_lengths": "6", "sweep_view": "Depth by seed"}
-    app = open_app(PAGE, sweep_blocks="2", sweep_seeds="18446744073709551615", **link)
+def test_a_large_seed_comes_along(open_app: Open) -> None:
+    app = open_app(
+        PAGE, sweep_blocks="2", sweep_seeds="18446744073709551615", sweep_view="Depth by seed", batch="random"
+    )
     press(press(app, "sweep-run"), "open-cell")
-    assert app.title[0].value == "Residual health"
-    assert app.text_input(key="seed64").value == "18446744073709551615"
-    assert app.selectbox(key="batch").value == "uploaded"
-    assert len(figures(app)) == 2
+    assert app.title[0].value == "Health"
+    assert app.session_state["seed64"] == "18446744073709551615"
+    assert app.session_state["batch"] == "random"
+    assert "seed 18446744073709551615" in figures(app)[0]["layout"]["title"]["text"]
 
 
 def test_a_cell_that_residual_health_cannot_show_says_so(open_app: Open) -> None:

@@ -6,10 +6,13 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.lab.initializer import init_document
-from core.tables.studies import moment_table
+from core.plan.arithmetic import plan_document
+from core.plan.presets import PRESETS
+from core.tables.studies import moment_table, role_table
 from pages.bands.controls import edited_text
 from pages.common import navigation
 from tests.pages.conftest import Open
+from tests.pages.lab_pages import straight
 from tests.pages.support import assert_no_trace, downloads, figures, sentences
 
 LEARN = ("published_fixtures", "initialization", "laptop_plan", "bands", "method_and_limits")
@@ -58,31 +61,13 @@ def test_initialization_follows_its_controls(open_app: Open) -> None:
     assert_no_trace(app)
 
 
-def test_the_plan_counts_presets_and_own_sizes_exactly(open_app: Open) -> None:
-    app = open_app(script("laptop_plan"))
-    assert app.metric[0].value == "32,514,560"
-    app.selectbox(key="model").set_value("gpt2").run()
-    assert app.metric[0].value == "124,439,808"
-    app.selectbox(key="model").set_value("llama-3.1-405b").run()
+@pytest.mark.parametrize("name", PRESETS)
+def test_the_plan_counts_every_known_model_exactly(name: str) -> None:
+    app = straight(script("laptop_plan"), model=name)
     assert_no_trace(app)
-    assert app.metric[0].value == "405,853,388,800"
-    assert "exceed the budget" in sentences(app)[0]
-    app.selectbox(key="model").set_value("own sizes").run()
-    assert app.metric[0].value == "32,514,560"
-    app.number_input(key="plan_heads").set_value(7).run()
-    assert "width 512 is not a multiple of heads 7" in sentences(app)[0]
-
-
-def test_an_upload_that_is_not_there_is_an_empty_state(open_app: Open) -> None:
-    app = open_app(script("laptop_plan"), model="uploaded config.json")
-    assert_no_trace(app)
-    assert sentences(app) == ["No config.json is uploaded yet; a link does not carry one."]
-
-
-def test_the_laptop_plan_is_not_run_before_a_click(open_app: Open) -> None:
-    app = open_app(script("laptop_plan"))
-    assert sentences(app, "info")[0].startswith("Nothing was run yet.")
-    assert app.button(key="run-it").label == "Run it"
+    assert app.metric[0].value == f"{int(plan_document(PRESETS[name].request)['parameters']):,}"
+    roles = next(table.value for table in app.dataframe if "coordinates" in table.value.columns)
+    assert roles.to_dict("list") == role_table(plan_document(PRESETS[name].request)).to_dict("list")
 
 
 def test_bands_judge_typed_ratios_with_the_linked_limits(open_app: Open) -> None:

@@ -424,6 +424,7 @@ def test_a_model_past_the_budget_is_refused_before_a_child_is_started(open_app: 
     assert not [button for button in app.button if button.key == "audit-shrink"]
     app.button(key="audit-run").click().run()
     assert child.tasks[0]["shrink"] is True
+    finished(app.button(key="cancel-run").click().run())
 
 
 def given(name: str, data: bytes) -> Given:
@@ -455,10 +456,12 @@ def test_a_config_and_its_weights_are_dropped_together(open_app: Open, child: ty
     files = [("model.safetensors", weights(w=[2, 3]), "x"), ("config.json", CONFIG, "application/json")]
     uploader(app).set_value(files).run()
     assert_no_trace(app)
+    assert sentences(app) == []
     app.button(key="audit-run").click().run()
     (task,) = child.tasks
     assert (task["kind"], task["family"], task["source"]) == ("folder", "gpt2", "model.safetensors and 1 more file")
     assert sorted(path.name for path in Path(task["folder"]).iterdir()) == ["config.json", "model.safetensors"]
+    finished(app.button(key="cancel-run").click().run())
 
 
 def test_a_refused_file_stays_in_sight_until_it_is_removed(open_app: Open, child: type[Answering]) -> None:

@@ -16,13 +16,14 @@ from core.health.report import observe_document
 from core.health.request import ObserveRequest
 from core.recipes.catalogue import RECIPES
 from core.recipes.variants import VARIANTS
+from core.sweep.allowance import Allowance
 from pages.recipes import controls
 from pages.recipes.tabs import TABS
 from tests.pages.conftest import ROOT, Open
 from tests.pages.support import assert_no_trace, figures, sentences
 
 PAGE = str(ROOT / "pages" / "recipes" / "recipes.py")
-FEW = {"compare": ["unscaled", "gpt2"], "compare_seeds": "3"}
+FEW = {"compare": ["unscaled", "gpt2"], "seeds": "3"}
 
 
 def opened(open_app: Open, **parameters: str | list[str]) -> AppTest:
@@ -77,7 +78,7 @@ def test_the_sidebar_sets_the_decoder(open_app: Open) -> None:
 
 
 def test_a_combination_shows_its_computed_warnings(open_app: Open) -> None:
-    app = opened(open_app, compare=["lns+gpt2", "unscaled"], compare_seeds="2", compare_view="Contracts")
+    app = opened(open_app, compare=["lns+gpt2", "unscaled"], seeds="2", compare_view="Contracts")
     assert_no_trace(app)
     report = combination_report(ObserveRequest(recipe="lns+gpt2"))
     assert report.warnings
@@ -90,7 +91,7 @@ def test_a_combination_shows_its_computed_warnings(open_app: Open) -> None:
 
 def test_warnings_stand_in_every_view(open_app: Open) -> None:
     for view in TABS:
-        app = opened(open_app, compare=["t-fixup", "gpt2"], compare_seeds="2", compare_depths="1,2", compare_view=view)
+        app = opened(open_app, compare=["t-fixup", "gpt2"], seeds="2", compare_depths="1,2", compare_view=view)
         assert_no_trace(app)
         assert sentences(app, "warning")[0].startswith("**t-fixup** T-Fixup sets encoder-decoder weights")
 
@@ -106,7 +107,7 @@ def test_warnings_stand_in_every_view(open_app: Open) -> None:
 def test_a_name_that_is_no_recipe_is_one_sentence_and_the_others_stay(
     open_app: Open, chosen: list[str], sentence: str
 ) -> None:
-    app = opened(open_app, compare=chosen, compare_seeds="2")
+    app = opened(open_app, compare=chosen, seeds="2")
     assert_no_trace(app)
     assert sentence in sentences(app)[0]
     assert len(sentences(app)) == 1
@@ -139,7 +140,7 @@ def test_cards_have_a_diagram_laws_and_words_and_say_why_a_recipe_is_refused(ope
 
 
 def test_a_recipe_that_needs_more_blocks_says_so_beside_the_others(open_app: Open) -> None:
-    app = opened(open_app, compare=["gpt2", "deepscalelm"], compare_seeds="2", blocks="1")
+    app = opened(open_app, compare=["gpt2", "deepscalelm"], seeds="2", blocks="1")
     assert_no_trace(app)
     assert any("needs at least 2 blocks" in sentence for sentence in sentences(app, "warning"))
     assert "gpt2" in lines(figures(app)[0])
@@ -192,11 +193,10 @@ def test_a_decoder_that_would_hold_the_page_up_is_refused_with_its_cost(
     open_app: Open, view: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever the pace of the machine: here a page may take no time at all."""
-    monkeypatch.setattr("pages.common.recipe_panel.PATIENCE_SECONDS", 1.0)
-    app = opened(open_app, compare_view=view, compare_depths="16,32", compare_seeds="256")
-    for name, value in (("width", 512), ("heads", 8), ("kv_heads", 8), ("ff_width", 2048)):
-        app.number_input(key=name).set_value(value)
-    app.run()
+    monkeypatch.setattr("pages.common.recipe_panel.PATIENCE_SECONDS", 1e-3)
+    monkeypatch.setattr("pages.common.sweeps.ALLOWANCE", Allowance(seconds=1e-6))
+    sizes = {"width": "512", "heads": "8", "kv_heads": "8", "ff_width": "2048"}
+    app = opened(open_app, compare_view=view, compare_depths="16,32", seeds="64", **sizes)
     assert_no_trace(app)
     assert len(sentences(app)) == 1
     assert "take" in sentences(app)[0]
@@ -211,7 +211,7 @@ def test_theory_is_labelled_derived_and_says_where_no_law_applies(open_app: Open
     errors = next(table.value for table in app.dataframe if "largest error" in table.value.columns)
     assert set(errors["evidence"]) == {"derived"}
     assert set(errors["recipe"]) == {"gpt2"}
-    app = opened(open_app, compare=["deepnorm"], compare_depths="1,2", compare_seeds="2", compare_view="Theory")
+    app = opened(open_app, compare=["deepnorm"], compare_depths="1,2", seeds="2", compare_view="Theory")
     assert_no_trace(app)
     assert len(sentences(app, "info")) == 2
     assert not figures(app)
@@ -255,7 +255,7 @@ def test_only_the_open_view_is_computed(open_app: Open, monkeypatch: pytest.Monk
 
     for module, name in (("core.compare.comparison", "compare_recipes"), ("core.compare.drift_table", "drift_table")):
         monkeypatch.setattr(import_module(module), name, refuse)
-    app = opened(open_app, compare=["block-indexed", "wang"], compare_seeds="7", compare_view="Contracts")
+    app = opened(open_app, compare=["block-indexed", "wang"], seeds="7", compare_view="Contracts")
     assert_no_trace(app)
     assert len(figures(app)) == 2
 

@@ -14,7 +14,7 @@ from streamlit.runtime.caching.hashing import update_hash
 from core.compare.request import comparison_of
 from core.decoder.base_draw import Distribution
 from core.decoder.batch import Batch
-from core.decoder.config import Budget, DecoderConfig
+from core.decoder.config import Budget, DecoderConfig, TrueSizes
 from core.errors import BudgetError, RecipeError
 from core.health.band import Band
 from core.health.report import observe_document
@@ -26,7 +26,10 @@ BASE = DecoderConfig(blocks=3, width=8, heads=2, kv_heads=2, positions=6)
 CONFIGS: dict[str, Any] = {
     "blocks": 5, "width": 16, "heads": 4, "kv_heads": 1, "head_dim": 6, "ff_width": 7, "vocabulary": 300,
     "positions": 11, "rope_base": 500000.0, "rms_epsilon": 1e-5, "norm": "layernorm", "mlp": "gelu",
-    "position_encoding": "learned", "tied": False, "bias": True,
+    "position_encoding": "learned", "tied": False, "bias": True, "query_key_norm": True,
+    "true_sizes": TrueSizes(
+        width=16, heads=2, kv_heads=2, head_dim=8, ff_width=4, vocabulary=266, positions=6
+    ),
 }  # fmt: skip
 ROWS = Batch.from_rows([[1, 2, 3], [4, 5]], [[2, 3, 4], [5, 6]], [[True, False, True], [True, True]])
 REQUESTS: dict[str, Any] = {

@@ -17,7 +17,7 @@ from core.errors import AuditError, shown
 from pages.common import jobs
 from pages.model_audit import audits
 from tests.pages.conftest import Open
-from tests.pages.support import assert_no_trace, sentences
+from tests.pages.support import assert_no_trace, change, sentences
 
 NAMES = (
     "my llama", "../../etc/passwd", "/root/secret", "two\nlines", "![x](http://example.invalid/a.png)", "=1+1",
@@ -106,15 +106,14 @@ def test_a_hostile_name_is_text(open_app: Open, stem: str, ending: str, data: by
 
 
 @pytest.mark.parametrize("stem", NAMES)
-def test_batch_manifest_and_plan_name_the_file(open_app: Open, stem: str) -> None:
+def test_batch_manifest_and_config_name_the_file(open_app: Open, stem: str) -> None:
     name = f"{stem}.json"
-    for page, parameters, key in (
-        (None, {"batch": "uploaded"}, "batch_file"),
-        (None, {}, "manifest_file"),
-        ("pages/laptop_plan/laptop_plan.py", {"model": "uploaded config.json"}, "config_file"),
-    ):
-        app = open_app(page, **parameters)
-        app.file_uploader(key=key).set_value((name, b'{"a": 1}', "application/json")).run()
+    for key in ("batch_file", "manifest_file", "landing-files"):
+        app = open_app(**({"batch": "uploaded"} if key == "batch_file" else {}))
+        if key == "batch_file":
+            change(app, "Input, seeds and band")
+        file = (name, b'{"a": 1}', "application/json")
+        app.file_uploader(key=key).set_value([file] if key == "landing-files" else file).run()
         assert_names(refused(app), name)
 
 

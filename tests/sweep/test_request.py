@@ -1,4 +1,4 @@
-"""What is typed in a form is the grid of the command line, and the command it prints makes that grid again."""
+"""What is typed is the grid that it says."""
 
 from __future__ import annotations
 
@@ -8,31 +8,12 @@ from typing import Any
 
 import pytest
 
-from core.command.line import sweep_line
 from core.command.sweep import command, grid_from
 from core.decoder.base_draw import Distribution
 from core.decoder.config import Budget, DecoderConfig
 from core.errors import DepthscopeError
 from core.sweep.grid import SweepGrid
 from core.sweep.request import SweepRequest, side_by_side, uniform_batch
-
-REQUESTS = [
-    SweepRequest(),
-    SweepRequest(blocks="3, 1", seeds="5,7:9", recipes=("gpt2", "lns+gpt2"), dtype="float32,float64"),
-    SweepRequest(width="4,8", heads="1,2", ff_width="12", vocabulary="300", positions="9", kv_heads="1"),
-    SweepRequest(input="random tokens", lengths="4,6", rows="1,2", width="8"),
-    SweepRequest(input="random tokens", token_seed=5, heads="2", head_dim="4,6", positions="8"),
-    SweepRequest(input="text", text="it's a 'row' of $bytes", band_lower=0.5, band_upper=20.0),
-]
-
-
-@pytest.mark.parametrize("request_", REQUESTS)
-def test_the_printed_command_describes_the_same_grid(request_: SweepRequest) -> None:
-    words = shlex.split(sweep_line(request_, "some folder"))
-    assert words[:4] == ["python", "-m", "core", "sweep"]
-    context = command.make_context("sweep", words[4:])
-    assert context.params["out"] == "some folder"
-    assert grid_from(context, context.params).digest == request_.grid().digest
 
 
 def test_a_grid_of_everything_is_that_of_the_command_line() -> None:
@@ -55,7 +36,6 @@ def test_a_grid_of_everything_is_that_of_the_command_line() -> None:
 
 
 def test_the_defaults_are_the_verbs() -> None:
-    assert sweep_line(SweepRequest()) == "python -m core sweep --out sweep"
     assert SweepRequest().grid().digest == SweepGrid().digest
 
 

@@ -158,7 +158,7 @@ def test_the_report_and_the_files_hold_everything_escaped(document: dict[str, An
     contents = audit_contents(document)
     assert set(contents.files) == set(FILES)
     assert json.loads(gate_file(document, "audit.json")) == document
-    assert len(contents.figures) == 6
+    assert len(contents.figures) == 7
     assert "<b>down" not in audit_report(document)
 
 

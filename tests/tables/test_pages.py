@@ -19,9 +19,10 @@ from core.figures import bars, studies
 from core.figures.block import block_figure
 from core.figures.sites import contribution_figure
 from core.health.band import Band
-from core.health.mend import mend
 from core.health.report import observe_document
 from core.health.request import ObserveRequest
+from core.health.seeds import observe_seeds
+from core.health.suggestion import suggest
 from core.lab.initializer import init_document
 from core.lab.synthetic import synthetic_classifiers
 from core.plan.arithmetic import plan_document
@@ -30,10 +31,11 @@ from core.plan.worked_values import worked_values
 from core.recipes.catalogue import recipe
 from core.recipes.law import depth_factor
 from core.tables import studies as lab_tables
-from core.tables.observe import contribution_table, site_table, trial_table
+from core.tables.observe import contribution_table, site_table
 from core.tables.pins import overlay_table, quotient_table
 from core.tables.published import agreement_sentence, compared_table, published_rows
 from core.tables.references import reference_table, reference_view
+from core.tables.seeds import before_and_after, candidate_table, verdict_table
 from core.tables.writers import writer_table, writer_view
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "chapter06.json"
@@ -162,12 +164,6 @@ def test_ratios_that_are_none_get_a_sentence(text: str) -> None:
         lab_tables.parsed_ratios(text)
 
 
-def test_counted_ids_stay_within_any_vocabulary() -> None:
-    inputs, targets = lab_tables.plan_run_rows(DecoderConfig(vocabulary=3), 5)
-    assert inputs == [[0, 1, 2, 0, 1]]
-    assert targets == [[1, 2, 0, 1, 2]]
-
-
 @pytest.mark.parametrize("name", ["depth-scaled", "parallel", "post-norm", "ngpt", "admin"])
 def test_blocks_are_drawn_with_their_writers_sites_and_factors(name: str) -> None:
     config = DecoderConfig(blocks=4)
@@ -181,11 +177,29 @@ def test_blocks_are_drawn_with_their_writers_sites_and_factors(name: str) -> Non
     assert writer_view(writers)["matrix"].tolist() == ["attention.output", "ffn.down"]
 
 
-def test_mending_is_told_as_a_table() -> None:
-    table = trial_table(mend(ObserveRequest(config=DecoderConfig(blocks=32), recipe="unscaled")))
-    assert table["recipe"].tolist() == ["unscaled", "depth-scaled"]
-    assert table["within"].tolist() == ["no", "yes"]
-    assert table["largest_adjoint_ratio"].dtype == float
+def test_what_was_tried_is_told_as_a_table_and_the_best_is_drawn_beside_what_was_before() -> None:
+    found = suggest(ObserveRequest(config=DecoderConfig(blocks=48), recipe="unscaled"), range(8))
+    assert found.best is not None
+    table = candidate_table(found)
+    tried = table[table["refusal"].isna()]
+    assert len(table) == len(found.candidates) + len(found.refused)
+    assert tried["share_within"].tolist() == [one.arm.verdict.share_within for one in found.candidates]
+    assert tried["within_noise"].tolist() == [one.difference.within_noise for one in found.candidates]
+    drawn = before_and_after(found)
+    assert list(dict.fromkeys(drawn["recipe"])) == ["unscaled", found.best.change.recipe]
+    for arm in (found.before, found.best.arm):
+        rows = drawn[(drawn["recipe"] == arm.recipe.name) & (drawn["quantity"] == "adjoint")]
+        np.testing.assert_allclose(rows["q95"], np.quantile(arm.adjoint_ratio, 0.95, axis=0), rtol=1e-12)
+        assert rows["label"].tolist() == arm.labels
+
+
+def test_verdicts_are_told_as_a_table_of_their_numbers() -> None:
+    arms = observe_seeds(ObserveRequest(config=DecoderConfig(blocks=3)), range(5))
+    rows = verdict_table(arms).to_dict("records")
+    for row, arm in zip(rows, arms, strict=True):
+        assert (row["recipe"], row["state"], row["seeds"]) == (arm.recipe.name, arm.verdict.state, 5)
+        assert (row["interval_low"], row["interval_high"]) == arm.verdict.interval
+        assert row["share_within"] == np.mean([margin >= 0 for margin in arm.margins])
 
 
 def test_absolute_and_contribution_figures_are_valid_and_split_branches(document: dict[str, Any]) -> None:

@@ -1,1 +1,1 @@
-"""Does a model's initialization do what its recipe says?"""
+"""Judging whether a model's initialization does what its depth recipe says."""

@@ -1,4 +1,8 @@
-"""The standard deviation that matrices were drawn with before any depth rule: a constant, or a law of their fans."""
+"""The base: the standard deviation that matrices have before any depth rule, a constant or a law of the fans.
+
+A reader is a matrix that reads the residual stream, a writer one that writes to it. A reader agrees with a base if its
+standard deviation is the base's within sampling error.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ from .weight_stats import ORTHOGONAL, combined_tolerance, tolerance
 
 @dataclass(frozen=True)
 class FanLaw:
-    """What a base standard deviation is proportional to, as a function of (fan_in, fan_out)."""
+    """A function of (fan_in, fan_out) that a base standard deviation is proportional to."""
 
     formula: str
     of: Callable[[int, int], float]
@@ -41,7 +45,7 @@ PARTS = ("text_config", "decoder", "llm_config")
 
 
 class Origin(Enum):
-    """Where a base standard deviation comes from."""
+    """Where a base comes from."""
 
     DECLARED = "declared by the user"
     CONFIGURED = "a key of the configuration"
@@ -55,11 +59,11 @@ class Origin(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class BaseStd:
-    """std = `constant` * `shrink` * law(fan_in, fan_out), where `shrink` is what truncation leaves of sigma.
+    """A base: std = `constant` * `shrink` * law(fan_in, fan_out), where `shrink` is std over sigma after truncation.
 
-    `count` values stand behind the constant, 0 where it is exact; `agreeing` of `readers` lie on it. `named` tells
-    that the constant is one in common use. `key` is the configuration's key or the table's name; `beside` is the
-    readers' own base where the writers have another.
+    The constant was measured on `count` values, 0 where it is exact; `agreeing` of `readers` agree with it. `named`:
+    the constant is one in common use. `key` is the configuration's key or the table's name; `beside` is the readers'
+    base where the writers have another.
     """
 
     law: FanLaw
@@ -74,17 +78,20 @@ class BaseStd:
     beside: BaseStd | None = None
 
     def std(self, matrix: MatrixStats) -> float:
-        """The standard deviation of that matrix before any depth rule."""
+        """Return the standard deviation that the base gives the matrix, before any depth rule."""
         return self.constant * self.shrink * self.law.of(matrix.fan_in, matrix.fan_out)
 
     @property
     def tolerance(self) -> float:
-        """Sampling tolerance of the constant, in log."""
+        """The sampling tolerance of the constant, as a difference of logarithms."""
         return tolerance(self.count) if self.count else 0.0
 
 
 def declared_base(std: float, origin: Origin, readers: Sequence[MatrixStats], key: str = "") -> BaseStd:
-    """A constant base as declared; where the readers show it only after truncation, its shrink is taken along."""
+    """Return the constant base with standard deviation `std`.
+
+    Where the readers agree with it only after truncation, it includes their `shrink`.
+    """
     base = BaseStd(law=CONSTANT, constant=std, origin=origin, key=key, readers=len(readers))
     bases = [replace(base, shrink=shrink) for shrink in shrinks(readers)]
     counted = [replace(one, agreeing=len(_agreeing(usable(readers), one))) for one in bases]
@@ -92,7 +99,7 @@ def declared_base(std: float, origin: Origin, readers: Sequence[MatrixStats], ke
 
 
 def configured_base(settings: Mapping[str, Any] | None, readers: Sequence[MatrixStats]) -> BaseStd | None:
-    """The base that a configuration declares; None where it names none."""
+    """Return the base that a configuration declares; None where it declares none."""
     for key in RANGE_KEYS:
         value = (settings or {}).get(key)
         if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf:
@@ -102,13 +109,16 @@ def configured_base(settings: Mapping[str, Any] | None, readers: Sequence[Matrix
 
 
 def shrinks(readers: Sequence[MatrixStats]) -> tuple[float, ...]:
-    """What truncation may have left of the readers' sigma: all of it, or what their largest values tell."""
+    """Return the possible ratios of std to the sigma before truncation.
+
+    These are 1 and, where readers show truncation, the mean ratio of those readers.
+    """
     cut = [m.weights.shrink for m in usable(readers) if m.weights.truncation is not None]
     return (1.0, sum(cut) / len(cut)) if cut else (1.0,)
 
 
 def named_bases(readers: Sequence[MatrixStats]) -> Iterator[BaseStd]:
-    """Every base in common use, as it is and as truncation leaves it."""
+    """Yield every base in common use, without truncation and with that of the readers."""
     for law, constant in NAMED:
         for shrink in shrinks(readers):
             yield BaseStd(
@@ -117,10 +127,11 @@ def named_bases(readers: Sequence[MatrixStats]) -> Iterator[BaseStd]:
 
 
 def pooled_base(readers: Sequence[MatrixStats]) -> BaseStd | None:
-    """The base that most readers lie on; None where there is none to read it from.
+    """The base standard deviation that the most readers (matrices that read the stream) agree with.
 
-    Of laws that fit as many readers one with a constant in common use is preferred, for it is not met by accident;
-    then a plain constant.
+    A reader agrees within its sampling error. If several laws have equally many readers, one with a constant in common
+    use wins, because such agreement is rarely chance, unless a plain constant fits its readers much better; otherwise a
+    plain constant wins. None where no reader has a positive, finite standard deviation.
     """
     known = usable(readers)
     if not known:
@@ -138,9 +149,10 @@ def pooled_base(readers: Sequence[MatrixStats]) -> BaseStd | None:
 
 
 def other_laws(readers: Sequence[MatrixStats], base: BaseStd) -> Iterator[BaseStd]:
-    """Laws of the fans that the readers of a constant base lie on as well, for all of them read the width.
+    """Yield the laws of the fans that at least as many readers agree with as with a constant base.
 
-    None where the constant is one that code writes down.
+    That happens where all readers read one width. Nothing is yielded where `base` is not a constant, or is the constant
+    that code usually writes, `HARD_CODED`.
     """
     if base.law != CONSTANT or any(
         abs(math.log(base.constant / (HARD_CODED * shrink))) <= base.tolerance for shrink in shrinks(readers)
@@ -154,7 +166,7 @@ def other_laws(readers: Sequence[MatrixStats], base: BaseStd) -> Iterator[BaseSt
 
 
 def transposed(readers: Sequence[MatrixStats]) -> BaseStd | None:
-    """The base where every reader is drawn by its fan_out with a constant in common use; else None."""
+    """Return the base by fan_out, if every reader agrees with it and its constant is one in common use; else None."""
     known = usable(readers)
     cluster = _cluster(known, FAN_OUT) if known else []
     if not cluster or len(cluster) < len(known):
@@ -182,7 +194,10 @@ def _pooled(law: FanLaw, cluster: Sequence[MatrixStats], readers: Sequence[Matri
 
 
 def _misfit(readers: Sequence[MatrixStats], base: BaseStd) -> float:
-    """Chi-square of the logarithms: the variance of that of a standard deviation of n normal values is 1 / 2n."""
+    """Return the chi-square of log(std of a reader / std of the base) over the readers.
+
+    log(std) of n normal values has variance 1 / 2n.
+    """
     return sum(2 * m.weights.count * math.log(m.weights.std / base.std(m)) ** 2 for m in readers)
 
 
@@ -191,7 +206,7 @@ def _agreeing(known: Sequence[MatrixStats], base: BaseStd) -> list[MatrixStats]:
 
 
 def _cluster(known: Sequence[MatrixStats], law: FanLaw) -> list[MatrixStats]:
-    """The largest set of readers that lie on one constant; of sets as large, that with the larger constant."""
+    """Return the largest set of readers that agree on one constant; of equal sets, that with the larger constant."""
     units = sorted(_units(known, law), key=lambda unit: unit[0])
     best: list[MatrixStats] = []
     for start, (low, first, _) in enumerate(units):
@@ -206,9 +221,9 @@ def _cluster(known: Sequence[MatrixStats], law: FanLaw) -> list[MatrixStats]:
 
 
 def _units(known: Sequence[MatrixStats], law: FanLaw) -> Iterator[tuple[float, int, list[MatrixStats]]]:
-    """(constant, values behind it, readers): readers of one group together where they agree, else each alone.
+    """Yield (constant, number of values, readers): the readers of a group together where they agree, else each alone.
 
-    Pooled over the blocks a constant is known better than from any one matrix.
+    A constant is known more exactly pooled over the blocks than from one matrix.
     """
     for members in grouped(known):
         pooled = _pooled(law, members, members)

@@ -1,4 +1,4 @@
-"""Checks beside scale: memory never written, draws repeated, parameters that saving and loading change."""
+"""Checks other than of scale: memory that was never written, repeated draws, and changes by saving and loading."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ HUGE, TINY = 1e6, 1e-30
 def uninitialized(
     model: nn.Module, marked: nn.Module | None, explained: frozenset[str] = frozenset()
 ) -> Iterator[Finding]:
-    """Parameters that hold what no initializer left there: by a build in marked memory, and by their values.
+    """Yield findings on parameters that no initializer wrote, found by `marked` and by their values.
 
-    `explained` are names whose values another finding explains.
+    `marked` is a build in memory that was filled with NaN, or None. Parameters in `explained` have another finding.
     """
     parameters = dict(model.named_parameters())
     blank = [] if marked is None else [name for name, p in marked.named_parameters() if bool(p.isnan().any())]
@@ -48,9 +48,9 @@ def uninitialized(
 
 
 def alike(model: nn.Module, again: nn.Module) -> bool:
-    """Whether a second build has the names, the shapes and, within sampling error, the spreads of the first.
+    """Return whether a second build has the names, shapes and, within sampling error, standard deviations of a model.
 
-    A model that was changed after it was built is not what its source builds, at any depth.
+    If not, the model was changed after it was built, so its source builds another model.
     """
     one, two = dict(model.named_parameters()), dict(again.named_parameters())
     if {name: p.shape for name, p in one.items()} != {name: p.shape for name, p in two.items()}:
@@ -64,7 +64,7 @@ def alike(model: nn.Module, again: nn.Module) -> bool:
 
 
 def shared(model: nn.Module) -> Iterator[Finding]:
-    """Parameters that hold one draw, a warning, and names that share one tensor, which is as intended."""
+    """Yield a warning on parameters with the same draw, and an info on names that share one tensor (as intended)."""
     names = ParameterNames(model)
     memory: dict[tuple[int, int, int], list[str]] = {}
     for name, p in names.parameters.items():
@@ -91,7 +91,7 @@ def shared(model: nn.Module) -> Iterator[Finding]:
 
 
 def missing(source: Rebuilder) -> Iterator[Finding]:
-    """Parameters that the stored files lack."""
+    """Yield a finding on the parameters that the stored files lack."""
     if source.missing:
         yield _missing(source.missing, words.missing(source.missing))
 
@@ -101,7 +101,7 @@ def _missing(names: tuple[str, ...], sentence: str) -> Finding:
 
 
 def reloaded(model: nn.Module, source: Rebuilder) -> Iterator[Finding]:
-    """What a round trip through the model's own saving and loading changes."""
+    """Yield findings on the parameters that saving and loading the model changes or loses."""
     if sum(parameter.numel() for parameter in model.parameters()) > LARGEST_REBUILD:
         return
     own = hasattr(model, "save_pretrained") and hasattr(type(model), "from_pretrained")
@@ -125,7 +125,10 @@ def reloaded(model: nn.Module, source: Rebuilder) -> Iterator[Finding]:
 
 
 def _pretrained(model: Any) -> tuple[nn.Module | None, list[str]]:
-    """Through files in a private folder; where files cannot be written, through the state alone."""
+    """Return the model after saving and loading it with its own methods, and the names that were lost.
+
+    Uses files in a private folder, or the state dictionary where files cannot be written. (None, []) where both fail.
+    """
     options = {"output_loading_info": True, "attn_implementation": "eager", "dtype": next(model.parameters()).dtype}
     try:
         with tempfile.TemporaryDirectory(prefix="depthscope-") as folder, _quiet():
@@ -145,7 +148,7 @@ def _pretrained(model: Any) -> tuple[nn.Module | None, list[str]]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the library's progress bars."""
+    """Turn the library's progress bars and logging off; restore them on exit."""
     logging = importlib.import_module("transformers.utils.logging")
     shown, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
     logging.disable_progress_bar()
@@ -159,7 +162,10 @@ def _quiet() -> Iterator[None]:
 
 
 def _state_dict(model: nn.Module, source: Rebuilder) -> tuple[nn.Module | None, list[str]]:
-    """Through torch's own state dictionary, into a second build, or into a copy whose parameters were overwritten."""
+    """Return a model loaded from the state dictionary, and the names that were lost; (None, []) where that fails.
+
+    It is loaded into a second build, or a copy, whose floating-point values were overwritten with NaN before.
+    """
     try:
         stream = io.BytesIO()
         torch.save(model.state_dict(), stream)
@@ -177,7 +183,7 @@ def _state_dict(model: nn.Module, source: Rebuilder) -> tuple[nn.Module | None, 
 
 
 def _stored(model: nn.Module) -> dict[str, torch.Tensor]:
-    """Parameters, and the buffers that are saved with them."""
+    """Return the parameters, and the buffers that are saved with them, by name."""
     saved = model.state_dict().keys()
     return dict(model.named_parameters()) | {name: buffer for name, buffer in model.named_buffers() if name in saved}
 

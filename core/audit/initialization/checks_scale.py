@@ -1,4 +1,7 @@
-"""Checks of scale: each reads a resolution and yields findings of certain kinds."""
+"""Checks of scale: each takes a resolution (rule, base and explanations of the writers) and yields findings.
+
+Writers are matrices that write to the residual stream, readers those that read it.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,10 @@ Matrices = Sequence[MatrixStats]
 
 
 def reader_ranges(found: Resolution) -> Iterator[Finding]:
-    """Readers away from a declared base; those that carry a rule's factor have separate findings."""
+    """Yield a finding on readers that do not have the declared base.
+
+    Those with the rule's factor have other findings.
+    """
     first, base = found.first, found.first.base
     readers = usable(first.stats.readers)
     if found.remark is Remark.UNUSED_RANGE:
@@ -41,7 +47,7 @@ def reader_ranges(found: Resolution) -> Iterator[Finding]:
 
 
 def reader_fans(found: Resolution) -> Iterator[Finding]:
-    """Readers, and without a rule writers, that follow a fan law with a fan that is not their own."""
+    """Yield findings on matrices that follow a law with the wrong fan: readers, and writers if there is no rule."""
     first = found.first
     away: dict[Fan, list[MatrixStats]] = {}
     if found.remark is Remark.BY_FAN_OUT:
@@ -60,7 +66,10 @@ def reader_fans(found: Resolution) -> Iterator[Finding]:
 
 
 def _fan_of(found: Resolution, group: Matrices) -> Fan | None:
-    """The other fan that a whole group is drawn by; None where it is at the base, or orthogonal and so of no fan."""
+    """Return the fan, other than its own, that a whole group was drawn by; None where there is none.
+
+    None also where the group is at the base, or orthogonal, so that no single fan sets its standard deviation.
+    """
     first = found.first
     if all(m.weights.distribution == ORTHOGONAL for m in group) or all(first.near(m, [1.0]) for m in group):
         return None
@@ -70,7 +79,7 @@ def _fan_of(found: Resolution, group: Matrices) -> Fan | None:
 
 
 def on_everything(found: Resolution) -> Iterator[Finding]:
-    """All readers carry the factor of the writers, which meet the rule."""
+    """Yield a finding where all readers are scaled as the writers are, and the writers meet the rule."""
     if found.everything:
         factor = median(map(found.first.stored, found.scaled_readers))
         sentence = words.everything(found.scaled_readers, factor)
@@ -78,7 +87,7 @@ def on_everything(found: Resolution) -> Iterator[Finding]:
 
 
 def on_reader(found: Resolution) -> Iterator[Finding]:
-    """Readers that carry the factor in place of their branch's writer, or beside it, where it acts twice."""
+    """Yield findings on readers with the factor of their branch's writer: instead of it or in addition (twice)."""
     first, rule = found.first, found.rule
     for bare in (True, False):
         writers = found.beside_readers(bare=bare)
@@ -100,7 +109,7 @@ def on_reader(found: Resolution) -> Iterator[Finding]:
 
 
 def writers_away(found: Resolution) -> Iterator[Finding]:
-    """Writers that do not meet the rule, by what they follow instead."""
+    """Yield findings on writers that do not meet the rule, by what they follow instead."""
     told: dict[Explanation, list[MatrixStats]] = {}
     for one in found.unsettled:
         told.setdefault(one.explanation, []).extend(one.writers)
@@ -113,7 +122,10 @@ def writers_away(found: Resolution) -> Iterator[Finding]:
 
 
 def _kind_of(found: Resolution, cause: Cause, ratio: float, told: Sequence[Explanation]) -> str:
-    """The kind of a finding about writers with one cause, beside all that was `told` of other writers."""
+    """Return the kind of finding for writers with this cause.
+
+    `told` holds the explanations of all unsettled writers.
+    """
     met = any(other.cause is Cause.AS_ASKED for other in told)
     laws = sum(1 for other in told if other.cause in (Cause.DEPTH_LAW, Cause.CONSTANT))
     if cause is Cause.UNSCALED:
@@ -132,7 +144,10 @@ def _kind_of(found: Resolution, cause: Cause, ratio: float, told: Sequence[Expla
 
 
 def hidden(found: Resolution) -> Iterator[Finding]:
-    """A scale that a norm takes away again: under any rule that scales, else only where somebody set one."""
+    """Yield a finding on scaled writers whose scale a norm removes.
+
+    Without a rule, only on writers that were scaled; under a rule that does not scale, nothing is yielded.
+    """
     first, rule = found.first, found.rule
     matrices = [m for m in first.stats.writers if m.hidden and m.weights.std != 0]
     if rule is None:
@@ -143,7 +158,7 @@ def hidden(found: Resolution) -> Iterator[Finding]:
 
 
 def applied(found: Resolution) -> Iterator[Finding]:
-    """Every writer meets the rule, and no reader carries its factor."""
+    """Yield a finding where every writer meets the rule, and no reader has its factor."""
     writers = [m for one in found.explained for m in one.writers]
     met = all(one.cause is Cause.AS_ASKED for one in found.explained) and not found.everything
     if found.rule is not None and writers and met and not found.beside_readers(bare=False):
@@ -153,7 +168,7 @@ def applied(found: Resolution) -> Iterator[Finding]:
 
 
 def no_rule(found: Resolution) -> Iterator[Finding]:
-    """No rule is declared, and none is met."""
+    """Yield a finding where no rule is declared and none is met."""
     if found.rule is None:
         yield Finding(kind="no-rule-declared", sentence=words.no_rule(found.depths))
 

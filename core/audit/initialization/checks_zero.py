@@ -1,4 +1,4 @@
-"""Checks of branches that add exactly zero: which of their parameters still learn, and which branches are dead."""
+"""Checks of branches that add exactly zero: which of their parameters still learn, and which branches never can."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .measure import ModelStats
 
 
 def zero_branches(discovery: Discovery, stats: ModelStats) -> Iterator[Finding]:
-    """Zero writers that learn or stay as they are, zero branches that never learn, and blocks that never write."""
+    """Yield findings on zero writers, zero branches that can never learn, and blocks that never write to the stream."""
     silent = _silent(discovery)
     if silent:
         yield Finding(kind="dead-branch", parameters=tuple(silent), measured=0.0, sentence=words.silent(silent))
@@ -35,7 +35,10 @@ def zero_branches(discovery: Discovery, stats: ModelStats) -> Iterator[Finding]:
 
 
 def _dead(discovery: Discovery, branches: list[tuple[Site, int]], moving: frozenset[str]) -> list[str]:
-    """Names of zero branches of which no parameter has a gradient although their addition has one."""
+    """Return the parameters of zero branches without any nonzero gradient although the state after them has one.
+
+    `branches` are (site, index of the branch) pairs, `moving` the names of parameters with a nonzero gradient.
+    """
     dead: list[str] = []
     for site, number in branches:
         names = discovery.names.of(branch_parameters(discovery, site, number))
@@ -47,7 +50,7 @@ def _dead(discovery: Discovery, branches: list[tuple[Site, int]], moving: frozen
 
 
 def branch_parameters(discovery: Discovery, site: Site, number: int) -> list[torch.Tensor]:
-    """Every parameter between the state before an addition and what one of its branches adds."""
+    """Return every parameter between the state before an addition and what its branch `number` adds."""
     flow, addition = discovery.chain.flow, site.addition
     others = {branch.leaf for place, branch in enumerate(site.branches) if place != number}
     start = site.branches[number].leaf
@@ -69,7 +72,7 @@ def branch_parameters(discovery: Discovery, site: Site, number: int) -> list[tor
 
 
 def _path(discovery: Discovery, site: Site, leaf: tuple[int, int]) -> list[tuple[int, int]]:
-    """What stands between a branch's leaf and the sum: gates that are parameters among them."""
+    """Return the vertices between a branch's leaf and the sum: views, norms and scales, such as gates."""
     flow, path = discovery.chain.flow, []
     queue = [leaf]
     while queue:
@@ -91,7 +94,7 @@ def _zero_branches(discovery: Discovery) -> list[tuple[Site, int]]:
 
 
 def _silent(discovery: Discovery) -> list[str]:
-    """Parameters of blocks that never write to the stream."""
+    """Return the names of parameters of blocks that never write to the stream."""
     blocks = set(silent_blocks(discovery))
     return [
         name
@@ -101,7 +104,7 @@ def _silent(discovery: Discovery) -> list[str]:
 
 
 def _with_gradient(discovery: Discovery) -> frozenset[str]:
-    """Names of all parameters whose gradient of the loss is not zero, by a separate forward."""
+    """Run another forward and return the names of all parameters with a nonzero gradient of the loss."""
     model, names = discovery.guard.model, discovery.names
     watch = Watch()
     with undisturbed(model) as guard, guard.run(watch, discovery.inputs):

@@ -1,4 +1,4 @@
-"""The corrected model: the same base draw with every matrix multiplied to the rule, observed on the same batch."""
+"""The corrected model: the same base draw, every matrix multiplied so that it meets the rule, the same batch."""
 
 from __future__ import annotations
 
@@ -26,8 +26,11 @@ OF_THE_WIDTH = (
 
 @dataclass(frozen=True, kw_only=True)
 class Corrected:
-    """The corrected model's observation; `factors` is what each matrix was multiplied by, `draws` that its base draws
-    are those of the model."""
+    """The observation of the corrected model, or the `refusal`: a sentence that says why there is none.
+
+    `factors` holds what each matrix was multiplied by; `draws` compares the base draws with the model's, which must
+    agree.
+    """
 
     observation: Observation | None
     refusal: str | None
@@ -36,9 +39,9 @@ class Corrected:
 
 
 def corrections(found: Resolution) -> dict[tuple[str, str], float]:
-    """What to multiply each matrix or slice by: writers to the rule, readers that carry it back to the base.
+    """Return factors by (name, slice): they bring writers to the rule, and readers that carry it back to the base.
 
-    Writers whose group meets the rule, zero writers and those that are not finite stay as they are.
+    Empty where the rule does not scale. Writers whose group meets the rule, zero and nonfinite writers are left out.
     """
     first, rule = found.first, found.rule
     if rule is None or not rule.scales:
@@ -58,11 +61,12 @@ def corrections(found: Resolution) -> dict[tuple[str, str], float]:
 
 
 def correct(result: AuditResult, found: Resolution) -> Corrected | None:
-    """Observe the model as its rule would have it; None where nothing is to be multiplied.
+    """Observe the model with its weights corrected to the rule; None where no weight needs a factor.
 
-    The weights are multiplied in place and put back to the bit. A pure multiplication keeps every sign, so the hashes
-    of the base draws must agree; that is checked, not assumed. Where health is a reduced twin's, so is this one's: a
-    relative factor is the same at every width, and a rule that sets the standard deviation by the width is refused.
+    The weights are multiplied in place and restored to the bit. Positive factors keep every sign, so the sign hashes of
+    the base draws must agree, which is checked. If health is a reduced twin's, the twin is corrected: a relative factor
+    is the same at every width. Under a rule that sets the standard deviation by the width, the result holds a `refusal`
+    instead.
     """
     factors = corrections(found)
     if not factors:

@@ -1,4 +1,4 @@
-"""What was judged as rows of the document: conformance, matrices, depths, profiles, and the corrected model."""
+"""The judgement as rows of the document: conformance, matrices, depths, profiles, and the corrected model."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Document = dict[str, Any]
 def conformance_document(
     rule: str | None, findings: Sequence[Finding], found: Resolution | None, notes: Sequence[str]
 ) -> Document:
-    """The conformance part of the document; without a resolution no scale was judged."""
+    """Return the conformance part of the document; `found` is None where no scale could be judged."""
     return {
         "rule": rule,
         "formula": found.rule.formula if found is not None and found.rule is not None else None,
@@ -40,7 +40,7 @@ def conformance_document(
 
 
 def twin_document(corrected: Corrected | None, band: Band) -> Document:
-    """The corrected model's health; every value is null or empty where there is none."""
+    """Return the corrected model's part of the document; all values are null or empty where there is no such model."""
     if corrected is None:
         return {"twin": None, "twin_refusal": None, "twin_factors": {}, "twin_draws": None}
     health, refusal = None, corrected.refusal
@@ -57,7 +57,7 @@ def twin_document(corrected: Corrected | None, band: Band) -> Document:
 
 
 def matrix_rows(found: Resolution, matrices: Sequence[MatrixStats], hashes: Mapping[str, str]) -> list[Document]:
-    """One row per writer or reader, or per slice of one: what was measured beside what the rule asks."""
+    """Return one row per writer or reader, or per slice of one: what was measured, and what the rule asks for."""
     return [_matrix_row(found, matrix, hashes.get(matrix.name)) for matrix in matrices]
 
 
@@ -89,7 +89,10 @@ def _matrix_row(found: Resolution, matrix: MatrixStats, draw: str | None) -> Doc
 
 
 def _asked(found: Resolution, matrix: MatrixStats) -> float | None:
-    """The factor that the rule asks of a stored matrix; None without a rule and where it asks several of readers."""
+    """Return the factor that the rule asks of a stored matrix.
+
+    None without a rule, or where a reader may have several.
+    """
     first, rule = found.first, found.rule
     if rule is None:
         return None
@@ -111,16 +114,17 @@ def _base_row(base: BaseStd) -> Document:
 
 
 def _depth_row(found: Resolution, depth: Factors) -> Document:
-    """The pooled ratio of each group of writers at one depth."""
+    """Return the pooled ratio of each group of writers at one depth; zero writers are left out."""
     groups = grouped(m for m in depth.stats.writers if m.weights.std != 0)
     ratios = {group[0].group: finite(depth.ratio(found.rule, group)) for group in groups}
     return {"blocks": depth.blocks, "base_std": depth.base.constant, "ratios": ratios}
 
 
 def _profile(found: Resolution, group: Sequence[MatrixStats]) -> Document:
-    """Ratios of one group of writers over the blocks, null where infinite; without a rule they are to the base.
+    """Return the profile of one group of writers over the blocks: the ratios to the rule, to the base if there is none.
 
-    `tolerances` is what sampling allows each ratio, relatively; `unscaled` the ratio of a writer left at the base.
+    An infinite ratio is null. `tolerances` holds the relative sampling tolerance of each ratio, `unscaled` the ratio
+    that each writer would have at the base.
     """
     first, rule = found.first, found.rule
     if rule is None:

@@ -1,4 +1,8 @@
-"""Explain the standard deviations of groups of writers: as asked, unscaled, by another law, by another fan."""
+"""Explain the standard deviations of groups of writers: as asked, unscaled, by another depth law, by another fan.
+
+A writer is a matrix that writes to the residual stream; a group holds the same writer of every block. The base is the
+standard deviation before any depth rule, and a factor is a standard deviation over that.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +29,7 @@ from .measure import MatrixStats
 
 
 class Cause(Enum):
-    """What a group of writers follows."""
+    """Why a group of writers has its standard deviation: what it follows."""
 
     AS_ASKED = "what the rule asks"
     UNSCALED = "the base"
@@ -40,7 +44,7 @@ class Cause(Enum):
 
 
 class FanKind(Enum):
-    """What code takes for a matrix's fan_in."""
+    """What code may use as a matrix's fan_in."""
 
     WIDTH = "the width"
     FAN_OUT = "its fan_out"
@@ -51,7 +55,7 @@ class FanKind(Enum):
 
 @dataclass(frozen=True)
 class Fan:
-    """A fan in the place of fan_in; `axes` are those of a product of axes."""
+    """A fan that is used in place of fan_in; `axes` are those whose sizes are multiplied, for a product of axes."""
 
     kind: FanKind
     axes: tuple[int, ...] = ()
@@ -59,7 +63,10 @@ class Fan:
 
 @dataclass(frozen=True)
 class Constants:
-    """One factor for all writers, to two digits, at each depth (None where there is none); `same` at all of them."""
+    """One factor for all writers at each depth, to two digits, None where there is none.
+
+    `same`: equal at all depths.
+    """
 
     values: tuple[float | None, ...]
     blocks: tuple[int, ...]
@@ -71,9 +78,11 @@ FactorOf = Callable[[Factors, MatrixStats], float]
 
 @dataclass(frozen=True)
 class Explanation:
-    """A cause with what it needs to be told: the law, the fan, the base, or the constants.
+    """Why writers have the standard deviation that they have: a cause, and what its sentence must name.
 
-    `factor` is what it predicts of a writer, nan where nothing; of several that fit, that of least `length` is taken.
+    `payload` is that: a depth law, a fan, a base or constants. `factor(factors, writer)` is the factor that the cause
+    predicts for a writer, NaN where it predicts none. Where several fit equally, the one with the smallest `length` is
+    taken.
     """
 
     cause: Cause
@@ -88,21 +97,21 @@ StagesOf = Mapping[int, Sequence[Stages | None]]
 
 @dataclass(frozen=True)
 class Explained:
-    """Writers at the first depth with one explanation."""
+    """Writers of the audited build that have one explanation in common."""
 
     explanation: Explanation
     writers: tuple[MatrixStats, ...]
 
     @property
     def cause(self) -> Cause:
-        """The cause alone."""
+        """The cause of the explanation."""
         return self.explanation.cause
 
 
 def explain(depths: Sequence[Factors], rule: Rule, groups: Sequence[Sequence[MatrixStats]]) -> tuple[Explained, ...]:
-    """Give each group the explanation that fits all of it at every depth; failing that, one to each writer.
+    """Return an explanation for each group that fits all its writers at every depth, else one per writer.
 
-    Of several that fit, what the rule asks comes first, then the one that explains most groups, then the shortest.
+    Where several fit, what the rule asks for is taken first, then the one that fits the most groups, then the shortest.
     """
     first = depths[0]
     stages = {d.blocks: [named_stages(d.stats.writers), *equal_stages(d.blocks)] for d in depths}
@@ -131,7 +140,7 @@ def explain(depths: Sequence[Factors], rule: Rule, groups: Sequence[Sequence[Mat
 
 
 def _one_by_one(first: Factors, rule: Rule, group: Sequence[MatrixStats], stages: StagesOf) -> list[Explained]:
-    """Writers of one group by what explains each; none where that says no more than many things at once."""
+    """Return an explanation per writer of one group; empty where they would be too many, or all the same."""
     causes = (Cause.AS_ASKED, Cause.UNSCALED, Cause.TWICE, Cause.TWICE_IN_FORWARD, Cause.DEPTH_LAW)
     known = [one for one in _hypotheses(first, rule, group, stages) if one.cause in causes]
     apart: dict[Explanation, list[MatrixStats]] = {}
@@ -146,7 +155,10 @@ def _one_by_one(first: Factors, rule: Rule, group: Sequence[MatrixStats], stages
 
 
 def _unexplained(depths: Sequence[Factors], writers: Sequence[MatrixStats]) -> list[Explained]:
-    """What nothing known explains: one constant factor for all where there is one, else one for each group."""
+    """Return explanations for writers that follow nothing known: a constant factor for all, else one per group.
+
+    A group without a constant factor gets `Cause.UNKNOWN`.
+    """
     together = _constant(depths, writers) if writers else None
     if together is not None and together.cause is Cause.CONSTANT:
         return [Explained(together, tuple(writers))]
@@ -155,7 +167,7 @@ def _unexplained(depths: Sequence[Factors], writers: Sequence[MatrixStats]) -> l
 
 
 def _constant(depths: Sequence[Factors], group: Sequence[MatrixStats]) -> Explanation:
-    """The constant factor of a group where there is one, and whether two depths have the same."""
+    """Return the constant factor of a group as its explanation, else `Cause.UNKNOWN`."""
     found: list[float] = []
     for depth in depths:
         writers = depth.alike(group)
@@ -170,7 +182,10 @@ def _constant(depths: Sequence[Factors], group: Sequence[MatrixStats]) -> Explan
 
 
 def _hypotheses(first: Factors, rule: Rule, group: Sequence[MatrixStats], stages: StagesOf) -> Iterator[Explanation]:
-    """Everything a group may follow; where standard deviations follow fans, a wrong fan is shorter than a depth law."""
+    """Yield every explanation to try.
+
+    A wrong fan has a smaller length than a depth law where the base follows the fans.
+    """
     yield Explanation(Cause.AS_ASKED, None, 0, lambda f, m: f.asked(rule, m))
     yield Explanation(
         Cause.TWICE_IN_FORWARD, None, 1, lambda f, m: f.asked(rule, m) * m.forward if m.forward != 1 else math.nan
@@ -183,7 +198,7 @@ def _hypotheses(first: Factors, rule: Rule, group: Sequence[MatrixStats], stages
 
 
 def _depth_laws(first: Factors, stages: StagesOf) -> Iterator[Explanation]:
-    """Other depth laws. Stages that no name tells of are the longest, for some size of stage often fits."""
+    """Yield other depth laws. Stages of equal size have the largest length, because some size often fits by chance."""
     for length, laws in ((5, CATALOGUE), (6, KNOWN_MISTAKES)):
         for law in laws:
             # Number 0 is the stages by name, the others are those of equal size.
@@ -193,7 +208,7 @@ def _depth_laws(first: Factors, stages: StagesOf) -> Iterator[Explanation]:
 
 
 def _by_layer(law: KnownLaw, stages: StagesOf, number: int | None, factors: Factors, matrix: MatrixStats) -> float:
-    """The law's factor, in the stages of that number; nan where a depth has no such stages."""
+    """Return the law's factor with stages number `number`; NaN where this depth has no such stages."""
     ways = stages[factors.blocks]
     way = {} if number is None else ways[number] if number < len(ways) else None
     if way is None:
@@ -203,7 +218,7 @@ def _by_layer(law: KnownLaw, stages: StagesOf, number: int | None, factors: Fact
 
 
 def other_fans(matrix: MatrixStats, width: int) -> dict[Fan, tuple[int, int]]:
-    """What code takes for a matrix's (fan_in, fan_out); those with its own fan_in are left out."""
+    """Return what code may use as a matrix's (fan_in, fan_out), by `Fan`; those with the true fan_in are left out."""
     fan_in, fan_out = matrix.fan_in, matrix.fan_out
     found = {
         Fan(FanKind.WIDTH): (width, fan_out),
@@ -221,7 +236,10 @@ def other_fans(matrix: MatrixStats, width: int) -> dict[Fan, tuple[int, int]]:
 
 
 def fan_factor(factors: Factors, matrix: MatrixStats, fan: Fan) -> float:
-    """The standard deviation by another fan over that by its own, by the base's law; nan where it has no such fan."""
+    """Return the std that a matrix has when drawn with another fan, over that with its true fans.
+
+    NaN where the matrix has no such fan.
+    """
     fans = other_fans(matrix, factors.stats.width).get(fan)
     law = FAN_IN if factors.base.law in (CONSTANT, FAN_OUT) else factors.base.law
     return math.nan if fans is None else law.of(*fans) / law.of(matrix.fan_in, matrix.fan_out)
@@ -241,7 +259,7 @@ def _by_fan(rule: Rule, fan: Fan, exponent: int, factors: Factors, matrix: Matri
 
 
 def _other_bases(first: Factors, rule: Rule) -> Iterator[Explanation]:
-    """The rule on a base in common use, or on the readers' own, where another constant is declared."""
+    """Yield the rule on a base in common use, or on the readers' own, where another constant is declared."""
     if first.base.count or first.base.law != CONSTANT:
         return
     bases = [BaseStd(law=law, constant=value, origin=Origin.NAMED) for law, value in ((CONSTANT, HARD_CODED), *NAMED)]

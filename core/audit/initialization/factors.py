@@ -1,4 +1,8 @@
-"""The factors that a build's matrices have over one base standard deviation."""
+"""The factors of a build's matrices: their standard deviations relative to the base.
+
+The base is the standard deviation before any depth rule. A writer is a matrix that writes to the residual stream, a
+reader one that reads it.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,10 @@ FORWARD_MARGIN = 4e-3
 
 @dataclass(frozen=True)
 class Factors:
-    """One build beside a base. `pooled` is the base that its readers show, None where they show none."""
+    """The matrices of one build, and a base.
+
+    `pooled` is the base that the build's readers show, None where they show none.
+    """
 
     stats: ModelStats
     base: BaseStd
@@ -27,55 +34,58 @@ class Factors:
 
     @property
     def blocks(self) -> int:
-        """The depth of the build."""
+        """The number of blocks of the build."""
         return self.stats.blocks
 
     @property
     def visible(self) -> list[MatrixStats]:
-        """Writers whose scale reaches the stream."""
+        """The writers whose scale reaches the stream."""
         return self.stats.visible
 
     def on(self, base: BaseStd) -> Factors:
-        """The same measurements beside another base."""
+        """Return the same measurements with another base."""
         return replace(self, base=base)
 
     def stored(self, matrix: MatrixStats) -> float:
-        """Standard deviation over the base's."""
+        """Return the matrix's standard deviation over that of the base."""
         return matrix.weights.std / self.base.std(matrix)
 
     def effective(self, matrix: MatrixStats) -> float:
-        """The stored factor times the forward's."""
+        """Return the stored factor times that of the forward; infinite where it is not finite."""
         factor = self.stored(matrix) * matrix.forward
         return factor if math.isfinite(factor) else math.inf
 
     def asked(self, rule: Rule, matrix: MatrixStats) -> float:
-        """The factor that a rule asks of a writer, forward included."""
+        """Return the factor that a rule asks of a writer, with that of the forward."""
         return rule.stored(matrix, self.stats, self.base) * rule.forward(matrix.block, self.blocks)
 
     def margin(self, *matrices: MatrixStats) -> float:
-        """Sampling tolerance of the pooled factor of matrices, in log."""
+        """Return the sampling tolerance of the pooled factor of matrices, as a difference of logarithms."""
         return combined_tolerance(tolerance(sum(m.weights.count for m in matrices)), self.base.tolerance)
 
     def meets(self, matrix: MatrixStats, factor: float) -> bool:
-        """Whether a writer's effective factor is `factor`; an infinite one is met by any that is not small."""
+        """Return whether a writer's effective factor is `factor`, within its sampling tolerance.
+
+        If `factor` is infinite: whether the effective factor is at least `NOT_SMALL`.
+        """
         if factor == math.inf:
             return self.effective(matrix) >= NOT_SMALL
         return close(self.effective(matrix), factor, self.margin(matrix))
 
     def at_base(self, reader: MatrixStats, rule: Rule | None) -> bool:
-        """Whether a reader is stored at the base, or at a factor that the rule asks of readers."""
+        """Return whether a reader is stored at the base, or at a factor that the rule asks of readers."""
         return self.near(reader, (1.0,) if rule is None else (1.0, *self.allowed(rule, reader)))
 
     def near(self, matrix: MatrixStats, factors: Sequence[float]) -> bool:
-        """Whether a matrix is stored at one of the factors."""
+        """Return whether a matrix is stored at one of the factors, within its sampling tolerance."""
         return any(close(self.stored(matrix), factor, self.margin(matrix)) for factor in factors)
 
     def allowed(self, rule: Rule, reader: MatrixStats) -> tuple[float, ...]:
-        """The factors that a rule allows a reader."""
+        """Return the factors that a rule allows for a reader."""
         return rule.readers(reader, self.stats, self.base)
 
     def deviation(self, matrices: Sequence[MatrixStats], wanted: Sequence[float]) -> float:
-        """Pooled standard deviation of the matrices over what the factors ask of them; nan of none."""
+        """Return the pooled ratio of the matrices' effective factors to the wanted ones; NaN for no matrices."""
         count = sum(m.weights.count for m in matrices)
         if not count:
             return math.nan
@@ -83,7 +93,7 @@ class Factors:
         return math.sqrt(power / count)
 
     def fits(self, matrices: Sequence[MatrixStats], factor: Callable[[MatrixStats], float] | float) -> bool:
-        """Whether every matrix meets its factor, and all of them together do; no matrices do."""
+        """Return whether every matrix meets its factor, and all of them pooled do too; True for no matrices."""
         wanted = [factor(m) if callable(factor) else factor for m in matrices]
         if not wanted:
             return True
@@ -96,7 +106,7 @@ class Factors:
         return close(self.deviation(matrices, wanted), 1.0, self.margin(*matrices))
 
     def carried(self, matrices: Sequence[MatrixStats]) -> bool:
-        """Whether matrices are stored at the base, so that the forward's factor is all there is, known exactly."""
+        """Return whether the matrices are stored at the base and their whole factor is in the forward, so exact."""
         forward = [m.forward for m in matrices]
         if 0 in forward or all(factor == 1 for factor in forward):
             return False
@@ -104,19 +114,25 @@ class Factors:
         return each and close(self.deviation(matrices, forward), 1.0, self.margin(*matrices))
 
     def ratio(self, rule: Rule | None, matrices: Sequence[MatrixStats]) -> float:
-        """Pooled factor of writers over what the rule asks, over the base without a rule; infinite where one is."""
+        """Return the pooled ratio of the writers' factors to those that the rule asks for, or to 1 if there is no rule.
+
+        Infinite where one of the factors is infinite, or where the rule asks for 0 or less.
+        """
         wanted = [1.0 if rule is None else self.asked(rule, m) for m in matrices]
         infinite = rule is not None and any(math.isinf(self.effective(m)) for m in matrices)
         return math.inf if infinite or any(f <= 0 for f in wanted) else self.deviation(matrices, wanted)
 
     def alike(self, group: Sequence[MatrixStats]) -> list[MatrixStats]:
-        """The visible writers of the same groups in this build."""
+        """Return the visible writers of this build in the same groups."""
         names = {m.group for m in group}
         return [m for m in self.visible if m.group in names]
 
 
 def close(one: float, two: float, margin: float) -> bool:
-    """Whether two positive factors agree within a margin of their logarithms."""
+    """Return whether two factors agree within `margin`, a difference of logarithms.
+
+    Where one is not positive and finite they must be equal.
+    """
     if one <= 0 or two <= 0 or not (math.isfinite(one) and math.isfinite(two)):
         return one == two
     return abs(math.log(one / two)) <= margin

@@ -1,4 +1,4 @@
-"""The kinds of findings, worst first, and one finding."""
+"""The findings of an audit about an initialization: the kinds of findings, worst first, and the class `Finding`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Severity = Literal["error", "warning", "info"]
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of finding: its name in documents, how bad it is, and what it means."""
+    """A kind of finding: its name in documents, its severity, and its meaning."""
 
     name: str
     severity: Severity
@@ -42,7 +42,7 @@ KINDS = (
     Kind("no-rule-declared", "info", "No depth rule is declared or recognized"),
     Kind("tied", "info", "One parameter under several names"),
 )
-# A verdict without a finding: where nothing that was found says anything of a writer's scale.
+# A verdict without a finding: no finding is about a writer's scale.
 NOTHING = "nothing-to-judge"
 # Facts about parameters, not about their scale; they are findings and never the verdict.
 NO_VERDICT = ("tied",)
@@ -54,16 +54,16 @@ _WORST: tuple[Severity, ...] = ("error", "warning", "info")
 
 
 def severity(name: str) -> Severity:
-    """The severity of a kind or a verdict: `error`, `warning` or `info`."""
+    """Return the severity of a kind or a verdict: `error`, `warning` or `info`."""
     return _SEVERITY.get(name, "info")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One fact about an initialization. `measured` and `expected` are ratios to the declared standard deviation where
-    the kind is about scale; the sentence says what to change.
+    """One finding about an initialization; the sentence says what to change.
 
-    `guessed` marks a comparison with a rule that nobody declared, which is a warning at most.
+    `measured` and `expected` are ratios to the declared standard deviation where the kind is about scale. `guessed`
+    marks a comparison with a rule that was not declared; its severity is at most `warning`.
     """
 
     kind: str
@@ -75,12 +75,12 @@ class Finding:
 
     @property
     def severity(self) -> Severity:
-        """The severity of its kind; a warning in place of an error where the rule was guessed."""
+        """The severity of the kind; `warning` instead of `error` where the rule was guessed."""
         found = severity(self.kind)
         return "warning" if self.guessed and found == "error" else found
 
     def row(self) -> dict[str, Any]:
-        """The finding as a row of the document; a value that is not finite is null."""
+        """Return the finding as a row of the document; a value that is not finite is null."""
         return {
             "kind": self.kind,
             "severity": self.severity,
@@ -92,10 +92,10 @@ class Finding:
 
 
 def ordered(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Worst first; findings of one kind keep their order."""
+    """Return the findings, worst first; those of one kind keep their order."""
     return tuple(sorted(findings, key=lambda finding: (_WORST.index(finding.severity), ORDER[finding.kind])))
 
 
 def verdict_of(findings: Iterable[Finding]) -> str:
-    """The kind of the worst finding that judges an initialization, `nothing-to-judge` where there is none."""
+    """Return the kind of the worst finding that judges an initialization; `nothing-to-judge` where there is none."""
     return next((found.kind for found in ordered(findings) if found.kind not in NO_VERDICT), NOTHING)

@@ -1,4 +1,4 @@
-"""Judge a model's initialization: measure, resolve, check; then correct it and write the document."""
+"""Judge a model's initialization: measure, resolve, check; then observe the corrected model and write the document."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ TRAINED = "The weights are trained, so they say nothing of their initialization.
 
 @dataclass(frozen=True, kw_only=True)
 class Judgement:
-    """What an audit says of an initialization. `resolution` is None where nothing could be measured."""
+    """The judgement of an initialization: the rule, the findings, and what they are based on.
+
+    `resolution` is None where nothing could be measured.
+    """
 
     rule: str | None
     findings: tuple[Finding, ...]
@@ -51,11 +54,11 @@ class Judgement:
 
     @property
     def verdict(self) -> str:
-        """The kind of the worst finding that judges the initialization, `nothing-to-judge` where there is none."""
+        """The kind of the worst finding that judges the initialization; `nothing-to-judge` where there is none."""
         return verdict_of(self.findings)
 
     def document(self) -> dict[str, Any]:
-        """The conformance part of the document."""
+        """Return the conformance part of the document."""
         return conformance_document(self.rule, self.findings, self.resolution, self.notes)
 
 
@@ -67,7 +70,7 @@ def judged_document(
     source: Rebuilder | None = None,
     band: Band = DEFAULT_BAND,
 ) -> dict[str, Any]:
-    """The whole audit document, conformance and corrected model included."""
+    """Return the whole audit document, with the conformance and the corrected model."""
     source = source or rebuilder_of(result.discovery.guard.model)
     judgement = judge(result, rule=rule, sigma=sigma, source=source)
     found, matrices = judgement.resolution, None
@@ -97,10 +100,11 @@ def judge(
     source: Rebuilder | None = None,
     with_twin: bool = True,
 ) -> Judgement:
-    """Judge an audited model against a declared rule, or the one that most of its writers meet.
+    """Judge an audited model by a declared rule; `auto` takes the one that most of its writers meet.
 
-    `sigma` is the base standard deviation where it is declared. `source` builds the model again; None asks the model
-    itself. Raises `AuditError` or `RecipeError` for a rule or a sigma that cannot be judged by.
+    `sigma` is the declared base standard deviation, None where none is declared. `source` builds the model again; None
+    derives it from the model. `with_twin` observes the corrected model too. Raises `AuditError` or `RecipeError` for a
+    rule or a sigma that is not valid.
     """
     sigma = checked_sigma(sigma)
     model = result.discovery.guard.model
@@ -131,7 +135,7 @@ def judge(
 
 
 def _checked(result: AuditResult, found: Resolution, marked: nn.Module | None) -> Iterator[Finding]:
-    """Findings about scale, about memory that they do not explain, and about branches that add zero."""
+    """Yield findings about scale, about unwritten memory that they do not explain, and about branches that add zero."""
     scale = [finding for check in CHECKS for finding in check(found)]
     explained = frozenset(name for f in scale if f.kind == "depth-convention" for name in f.parameters)
     yield from scale
@@ -157,7 +161,10 @@ def _notes(stats: Sequence[ModelStats], *, changed: bool) -> list[str]:
 
 
 def _stats(result: AuditResult, source: Rebuilder, *, deep: bool) -> list[ModelStats]:
-    """The model as it is and, where it can be built, at another depth; empty where no writer was found."""
+    """Return the matrices of the model and, if it can be built, of the model at another depth.
+
+    Empty where the model has no writer.
+    """
     first = measure(result.discovery)
     if not first.writers:
         return []
@@ -182,7 +189,7 @@ def _at_depth(result: AuditResult, source: Rebuilder, blocks: int) -> ModelStats
 
 
 def _stream_notes(result: AuditResult) -> Iterator[str]:
-    """What the stream says beside the weights: not pre-norm, or branches in the regime of a norm's epsilon."""
+    """Yield notes on the stream: that it is not pre-norm, or that a norm's epsilon is not small beside a branch."""
     discovery = result.discovery
     stream = stream_of(discovery)
     if stream in (Stream.POST_NORM, Stream.SOME_NORMS):
@@ -193,7 +200,7 @@ def _stream_notes(result: AuditResult) -> Iterator[str]:
 
 
 def _cosine(discovery: Discovery) -> float | None:
-    """Between the first and the last state; None where one of them is zero."""
+    """Return the cosine between the first and the last state; None where one of them is zero."""
     kept = torch.from_numpy(discovery.inputs.valid)
     first, last = (discovery.states[place][kept].detach().double().flatten() for place in (0, -1))
     size = float(first.norm() * last.norm())
@@ -201,7 +208,10 @@ def _cosine(discovery: Discovery) -> float | None:
 
 
 def _small_branches(discovery: Discovery) -> Iterator[tuple[str, float]]:
-    """Branches that a norm does not bring to full size, with the size: there the writer's scale shows after all."""
+    """Yield (label, size) of branches that their norm does not bring to full size, which is 1.
+
+    There the writer's scale does reach the stream.
+    """
     kept = torch.from_numpy(discovery.inputs.valid)
     for site in discovery.sites:
         for branch in site.contributions:

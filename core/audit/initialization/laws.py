@@ -1,4 +1,8 @@
-"""What recipes ask of matrices, and every depth law that writers may follow instead: the catalogue's and mistakes."""
+"""What recipes ask of matrices, and the depth laws that writers may follow instead.
+
+The latter are the laws of other recipes and known mistakes. A factor is a standard deviation over the base, which is
+the standard deviation before any depth rule. A stage is a group of blocks that code may count separately.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +26,9 @@ READERS = tuple(role for role in BLOCK_MATRICES if role not in WRITERS)
 
 @dataclass(frozen=True)
 class Rule:
-    """A recipe read as factors: `stored` on a matrix, `forward` on a contribution relative to the shortcut.
+    """A recipe as factors: `stored` on a standard deviation, `forward` on a contribution relative to the shortcut.
 
-    `guessed` tells that nobody declared it.
+    `guessed`: the rule was not declared.
     """
 
     recipe: Recipe
@@ -32,38 +36,41 @@ class Rule:
 
     @property
     def name(self) -> str:
-        """The recipe's name."""
+        """The name of the recipe."""
         return self.recipe.name
 
     @property
     def scales(self) -> bool:
-        """Whether it is more than the control."""
+        """Whether the recipe is any but the control, which scales nothing."""
         return self.recipe.name != CONTROL
 
     @property
     def formula(self) -> str:
-        """The law on writers, or that of the forward, in words."""
+        """The formula of the law on writers, else of the factor in the forward; 1 where there is neither."""
         law, branch = self.recipe.laws.get("down"), self.recipe.topology.branch
         return law.formula if law is not None else branch.formula if branch is not None else "1"
 
     @property
     def absolute(self) -> bool:
-        """Whether it sets the writers' standard deviation itself, whatever the base is."""
+        """Whether it sets the writers' standard deviation itself, independent of the base."""
         law = self.recipe.laws.get("down")
         return law is not None and len({law.coefficient(Matrix(0, 2, 1, 1, 1, std)) for std in (1.0, 2.0)}) > 1
 
     def stored(self, matrix: MatrixStats, stats: ModelStats, base: BaseStd) -> float:
-        """The factor of a writer's standard deviation."""
+        """Return the factor on a writer's standard deviation."""
         return _coefficient(self.recipe.laws.get(matrix.role), matrix, stats, base)
 
     def forward(self, block: int, blocks: int) -> float:
-        """The factor of the forward."""
+        """Return the factor of the forward on the contributions of a block."""
         branch, shortcut = self.recipe.topology.branch, self.recipe.topology.shortcut
         factor = 1.0 if branch is None else branch(block, blocks)
         return factor / (shortcut(block, blocks) if isinstance(shortcut, DepthLaw) else 1.0)
 
     def readers(self, matrix: MatrixStats, stats: ModelStats, base: BaseStd) -> tuple[float, ...]:
-        """The factors that a reader may have; several where the recipe tells readers apart and the audit does not."""
+        """Return the factors that a reader may have.
+
+        Several where the recipe's factors differ by role, because the audit does not know a reader's role.
+        """
         return tuple({_coefficient(self.recipe.laws.get(role), matrix, stats, base) for role in READERS})
 
 
@@ -76,7 +83,10 @@ def _coefficient(law: Law | None, matrix: MatrixStats, stats: ModelStats, base: 
 
 
 def declared_rule(name: str, blocks: int) -> Rule | None:
-    """The rule of that name at a depth, None for `auto`; refuses what a model's weights cannot show."""
+    """Return the rule of that name for a model with `blocks` blocks; None for `auto`.
+
+    Raises `AuditError` where weights cannot show the rule or it needs more blocks, `RecipeError` for an unknown name.
+    """
     chosen = checked_rule(name)
     if chosen is None:
         return None
@@ -88,14 +98,14 @@ def declared_rule(name: str, blocks: int) -> Rule | None:
 
 
 def recognized_rules(blocks: int) -> list[Rule]:
-    """The rules that `auto` tries, the most common first."""
+    """Return the rules that `auto` tries, the most common first."""
     known = [recipe for recipe in RECIPES if recipe.auto_order is not None and recipe.minimum_blocks <= blocks]
     return [Rule(recipe, guessed=True) for recipe in sorted(known, key=lambda recipe: recipe.auto_order or 0)]
 
 
 @dataclass(frozen=True)
 class LayerIndex:
-    """Where a writer stands: block `block` of `blocks`, and in its stage block `inner` of `stage`."""
+    """The position of a writer: block `block` of `blocks`, and within its stage block `inner` of `stage`."""
 
     block: int
     blocks: int
@@ -105,7 +115,7 @@ class LayerIndex:
 
 @dataclass(frozen=True)
 class KnownLaw:
-    """A factor by layer index, and what it counts; `by_stage` tells that it counts within stages."""
+    """A depth law: the factor by layer index, and a clause on what it counts; `by_stage`: it counts within stages."""
 
     formula: str
     counted: str
@@ -155,7 +165,10 @@ Stages = dict[int, tuple[int, int]]
 
 
 def named_stages(writers: Sequence[MatrixStats]) -> Stages | None:
-    """Stages by names: blocks that stand in several containers, or in a numbered container of numbered ones."""
+    """Return the stages that names show: blocks in several containers, or in numbered containers inside numbered ones.
+
+    None where names show fewer than two stages.
+    """
     names = [(m.block, numbered(m.name)) for m in writers]
     if not all(pairs for _, pairs in names):
         return None
@@ -172,7 +185,7 @@ def named_stages(writers: Sequence[MatrixStats]) -> Stages | None:
 
 
 def equal_stages(blocks: int) -> Iterator[Stages]:
-    """Every way to cut the blocks into stages of one size, the largest first."""
+    """Yield every division of the blocks into stages of equal size, the largest size first."""
     for size in range(blocks // 2, 1, -1):
         if blocks % size == 0:
             yield {block: (size, block % size) for block in range(blocks)}

@@ -1,4 +1,7 @@
-"""Measure the matrices that write to the stream and those that read it, as stored and as the forward uses them."""
+"""Measure writers (matrices that write to the residual stream) and readers (matrices that read it).
+
+Both are measured as they are stored and as the forward uses them.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +26,10 @@ CAST = 1e-2
 class MatrixStats:
     """One matrix in use, or one slice of a fused tensor.
 
-    `place` is the index of its addition, `branch` that of its branch there. `shape` is the whole parameter's.
-    `forward` is the factor that the forward puts before, on or behind the matrix, relative to the shortcut. `hidden`:
-    a norm stands between it and the stream. `linear`: the branch is linear in what this reader gives.
+    `place` is the index of its addition, `branch` that of its branch there, `shape` that of the whole parameter.
+    `forward` is the product of the factors that the forward applies before, on and after the matrix, relative to the
+    shortcut. `hidden`: a norm stands between it and the stream. `linear`: the branch is linear in the output of this
+    reader.
     """
 
     name: str
@@ -45,28 +49,31 @@ class MatrixStats:
 
     @property
     def role(self) -> Role:
-        """The role that a recipe's laws name for a writer."""
+        """The key of this writer's law in a recipe's `laws`: `down` in a feed-forward branch, else `output`.
+
+        Has no meaning for a reader.
+        """
         return "down" if self.kind == FEED_FORWARD else "output"
 
     @property
     def orthonormal(self) -> bool:
-        """Whether orthogonality alone, with no factor, gave it its standard deviation."""
+        """Whether its rows or columns are orthonormal: orthogonal, and without any factor."""
         length = self.weights.std * math.sqrt(max(self.fan_in, self.fan_out, *self.shape[-2:]))
         return self.weights.distribution == ORTHOGONAL and abs(length - 1) < CAST
 
     @property
     def shown(self) -> str:
-        """The name with its slice."""
+        """The name, followed by the slice."""
         return self.name + self.part
 
     @property
     def group(self) -> str:
-        """The name with its numbers left out, and the slice: what the blocks have in common."""
+        """The name with its numbers replaced by `#`, followed by the slice: the same in every block."""
         return re.sub(r"(?<![^.])\d+(?![^.])", "#", self.name) + self.part
 
     @property
     def where(self) -> tuple[int, int]:
-        """Its addition and branch."""
+        """The indices of its addition and its branch."""
         return self.place, self.branch
 
 
@@ -74,7 +81,7 @@ class MatrixStats:
 class ModelStats:
     """Every writer and reader of one build, in forward order, each parameter or slice once.
 
-    `outside` holds the standard deviation of tables outside the blocks, by name, with their number of values.
+    `outside` maps the names of tables outside the blocks to their standard deviation and number of values.
     """
 
     blocks: int
@@ -85,22 +92,22 @@ class ModelStats:
 
     @property
     def visible(self) -> list[MatrixStats]:
-        """Writers whose scale reaches the stream: not zero, not hidden by a norm; infinite ones are among them."""
+        """The writers whose scale reaches the stream: not zero and not hidden by a norm; infinite ones are included."""
         return [m for m in self.writers if not m.hidden and m.weights.std != 0 and m.forward != 0]
 
     @property
     def zero(self) -> list[MatrixStats]:
-        """Writers that are zero, or that the forward multiplies by zero."""
+        """The writers that are zero, or that the forward multiplies by zero."""
         return [m for m in self.writers if m.weights.std == 0 or m.forward == 0]
 
 
 def usable(matrices: Iterable[MatrixStats]) -> list[MatrixStats]:
-    """Matrices whose standard deviation is positive and finite."""
+    """Return the matrices whose standard deviation is positive and finite."""
     return [m for m in matrices if m.weights.finite and m.weights.std > 0]
 
 
 def grouped(matrices: Iterable[MatrixStats]) -> list[list[MatrixStats]]:
-    """Matrices by what their blocks have in common, in order of first appearance."""
+    """Return the matrices in lists of equal `group`, in order of first appearance."""
     groups: dict[str, list[MatrixStats]] = {}
     for matrix in matrices:
         groups.setdefault(matrix.group, []).append(matrix)
@@ -108,13 +115,16 @@ def grouped(matrices: Iterable[MatrixStats]) -> list[list[MatrixStats]]:
 
 
 def median(values: Iterable[float]) -> float:
-    """The median; of an even number the larger of the middle two, nan of none."""
+    """Return the median; the larger of the middle two for an even number of values, NaN for none."""
     ordered = sorted(values)
     return ordered[len(ordered) // 2] if ordered else math.nan
 
 
 def measure(discovery: Discovery) -> ModelStats:
-    """Measure every writer and reader of a discovery; no writer is a reader too, but for slices of one tensor."""
+    """Measure every writer and reader of a discovery, and return them with their statistics.
+
+    A matrix that is both counts as a writer, except where slices of it are used.
+    """
     written = list(_seen(discovery, "writers"))
     names = {seen.name for seen in written}
     read = [seen for seen in _seen(discovery, "readers") if seen.name not in names or _sliced(seen)]
@@ -208,7 +218,7 @@ def _matrix(
 
 
 def _behind(site: Site, number: int) -> float:
-    """What multiplies the branch's output, relative to the shortcut; 1 where the batch decides it."""
+    """Return the factor on the branch's output, relative to the shortcut; 1 where it depends on the batch."""
     if site.measured is None:
         return 1.0
     behind, shortcut = site.measured.branches[number].coefficient, site.measured.shortcut
@@ -217,7 +227,7 @@ def _behind(site: Site, number: int) -> float:
 
 
 def _before(discovery: Discovery, use: MatrixUse) -> float:
-    """The constants that multiply what a writer reads."""
+    """Return the product of the constants that multiply what a writer reads."""
     flow, factor = discovery.chain.flow, 1.0
     moving = flow.moving(flow.nodes[use.node])
     while len(moving) == 1:
@@ -230,7 +240,7 @@ def _before(discovery: Discovery, use: MatrixUse) -> float:
 
 
 def _on_matrix(seen: _Seen) -> float:
-    """What multiplies the parameter itself before the product reads it; 1 where the product reads it as it is."""
+    """Return the factor on the parameter itself before the product uses it; 1 where it is used as it is stored."""
     operand, parameter = seen.operand, seen.parameter
     if operand is None or operand.numel() != parameter.numel():
         return 1.0
@@ -246,7 +256,7 @@ def _on_matrix(seen: _Seen) -> float:
 
 
 def _linear(discovery: Discovery, branch: Branch, reader: MatrixUse) -> bool:
-    """Whether the branch is linear in what this reader gives: every way from a writer back to it is linear."""
+    """Return whether the branch is linear in a reader's output: every path from it to a writer is linear."""
     flow, ways = discovery.chain.flow, set[bool]()
     stack = [(vertex, True) for use in branch.writers for vertex in flow.moving(flow.nodes[use.node])]
     seen = set(stack)

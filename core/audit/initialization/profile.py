@@ -1,4 +1,4 @@
-"""The ratio of writers to their rule over the blocks, and what its shape means."""
+"""The ratios of writers to their rule over the blocks, and what the shape of this sequence means."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
-# Ratios whose meaning under a count of additions is worth saying.
+# Ratios at most this far apart, in log, count as one level.
 FLAT = 0.1
 
 
 def shape_of(ratios: Sequence[float], *, bare: float | None = None, margin: float = FLAT) -> str:
-    """`flat`, `step`, `saw-tooth`, `infinite first block`, `rising`, `falling`, `zero` or `irregular`, with its number.
+    """Return the shape of the ratios over the blocks as a phrase, with its numbers and its meaning.
 
-    Ratios within `margin` of each other, in log, count as one level. `bare` is the ratio of a writer left at the base;
-    without it the ratios are to the base itself.
+    It begins with `flat`, `step`, `saw-tooth`, `infinite first block`, `rising`, `falling`, `zero`, `irregular` or `no
+    writers`. Ratios within `margin` of each other, in log, count as one level. `bare` is the ratio of a writer left at
+    the base; None if the ratios are to the base itself.
     """
     margin = max(FLAT, margin)
     if not ratios:
@@ -69,7 +70,7 @@ def _period(logs: Sequence[float], margin: float) -> int | None:
 
 
 def _levels(logs: Sequence[float], margin: float) -> list[float]:
-    """Heights of the runs of blocks that share a level."""
+    """Return the mean of each run of consecutive blocks on one level, in log."""
     runs = [[logs[0]]]
     for value in logs[1:]:
         if abs(value - runs[-1][0]) <= margin:

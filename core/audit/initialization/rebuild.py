@@ -1,4 +1,7 @@
-"""Build a model again: from the same seed, at another depth, or in memory that shows what no initializer writes."""
+"""Build a model again: from another seed, at another depth, or in memory filled with NaN.
+
+The NaN that are left show what no initializer writes.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +25,10 @@ Build = Callable[[int | None], nn.Module]
 
 @dataclass(frozen=True, kw_only=True)
 class Rebuilder:
-    """Where a model comes from. `build(None)` gives it anew, `build(blocks)` at another depth if `deep`.
+    """How to build a model again: `build(None)` returns a new one, `build(blocks)` one of another depth if `deep`.
 
-    `settings` is its configuration; `missing` are parameters that its stored files lack.
+    `build` is None where that is not possible. `settings` is the configuration, `missing` holds the parameters that the
+    stored files lack, `trained` is None where it is not known.
     """
 
     build: Build | None = None
@@ -35,7 +39,7 @@ class Rebuilder:
 
 
 def rebuilder_of(model: nn.Module) -> Rebuilder:
-    """What a model object tells of its origin: one with a configuration of transformers can be built again."""
+    """Return how to build a model object again; `build` is None unless it has a configuration of transformers."""
     config, maker = getattr(model, "config", None), getattr(type(model), "_from_config", None)
     if config is None or not hasattr(config, "to_dict"):
         return Rebuilder()
@@ -57,7 +61,7 @@ def rebuilder_of(model: nn.Module) -> Rebuilder:
 
 
 def deepened(settings: Mapping[str, Any], blocks: int) -> dict[str, Any]:
-    """The settings that set a configuration's depth to `blocks`, lists with an entry per block among them."""
+    """Return the settings that set a configuration's depth to `blocks`, including lists with one entry per block."""
     depth = next((settings[key] for key in DEPTH_KEYS if isinstance(settings.get(key), int)), None)
     changed: dict[str, Any] = {}
     for key, value in small_settings(settings, blocks).items():
@@ -72,9 +76,9 @@ def deepened(settings: Mapping[str, Any], blocks: int) -> dict[str, Any]:
 def rebuilt(
     source: Rebuilder, model: nn.Module, *, blocks: int | None = None, seed: int = 0, sentinel: bool = False
 ) -> nn.Module | None:
-    """The model built anew, None where that cannot be done; torch's generator is put back afterwards.
+    """Build the model again and return it; None where that fails. Torch's generator is restored afterwards.
 
-    With `sentinel` memory that the build asks for unfilled holds NaN.
+    With `sentinel`, memory that the build allocates without values is filled with NaN.
     """
     size = sum(parameter.numel() for parameter in model.parameters())
     if source.build is None or size > LARGEST_REBUILD or (blocks is not None and not source.deep):
@@ -90,7 +94,7 @@ def rebuilt(
 
 
 class _Sentinel(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Fills with NaN whatever is allocated without a value."""
+    """A dispatch mode that fills tensors allocated without values with NaN."""
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None

@@ -1,4 +1,7 @@
-"""What an initialization may be judged by, checked before torch is imported: a rule's name and a base sigma."""
+"""What an initialization is judged by: the name of a rule, and a base standard deviation.
+
+Both are checked before torch is imported.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +18,20 @@ AUTO = "auto"
 
 
 def checked_sigma(sigma: float | None) -> float | None:
-    """A declared base standard deviation; refused unless positive and finite."""
+    """Return a declared base standard deviation, unchanged.
+
+    Raises `AuditError` unless it is None, or positive and finite.
+    """
     if sigma is not None and not 0 < sigma < math.inf:
         raise AuditError(f"The base standard deviation {sigma!r} is not positive and finite; declare 0.02, say.")
     return sigma
 
 
 def checked_rule(name: str) -> Recipe | None:
-    """The recipe of a declared rule, None for `auto`; refuses what weights and coefficients cannot show."""
+    """Return the recipe of a declared rule; None for `auto`.
+
+    Raises `AuditError` where weights and coefficients cannot show whether it is met, `RecipeError` for an unknown name.
+    """
     if name == AUTO:
         return None
     chosen = recipe(name)
@@ -38,7 +47,7 @@ def checked_rule(name: str) -> Recipe | None:
 
 
 def checkable(chosen: Recipe) -> bool:
-    """Whether stored writers and branch coefficients say all that the recipe does to the stream's depth."""
+    """Return whether stored writers and branch coefficients are all that the recipe uses to control depth."""
     if chosen.name == CONTROL:
         return True
     topology = replace(chosen.topology, branch=None, shortcut=None, norm_in="norm", norm_after=None, final_norm="norm")

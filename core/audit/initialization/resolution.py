@@ -1,4 +1,8 @@
-"""What a model is judged against: the rule, the base, one explanation per group, and how long that is to say."""
+"""What a model is judged against: the rule, the base, an explanation per group of writers, and the description length.
+
+Writers are matrices that write to the residual stream, readers those that read it. The base is the standard deviation
+before any depth rule. The description length is the cost of a resolution; the cheapest one is taken.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ FREE_CONSTANT, NAMED_CONSTANT, GUESS, REMARK, EXPLANATION = 8, 2, 3, 2, 4
 
 
 class Remark(Enum):
-    """What the base says beside the writers' factors."""
+    """A remark on the base, apart from the writers' factors."""
 
     NONE = "nothing"
     EVERYTHING = "every reader is scaled as the writers are"
@@ -26,10 +30,10 @@ class Remark(Enum):
 
 @dataclass(frozen=True)
 class Resolution:
-    """The build at each depth on its base, the first depth first; the rule, None where none is declared or met.
+    """What a model is judged against; `depths` are its builds with their bases, the audited one first.
 
-    `explained` gives an explanation to every visible writer; `scaled_readers` carry the factor of their branch's writer
-    although the rule leaves readers alone.
+    `rule` is None where none is declared or met. `explained` holds an explanation for every visible writer;
+    `scaled_readers` have the factor of their branch's writer although the rule does not scale readers.
     """
 
     depths: tuple[Factors, ...]
@@ -40,23 +44,23 @@ class Resolution:
 
     @property
     def first(self) -> Factors:
-        """The audited build itself."""
+        """The audited build."""
         return self.depths[0]
 
     @property
     def guessed(self) -> bool:
-        """Whether the rule is one that nobody declared."""
+        """Whether there is a rule that was not declared."""
         return self.rule is not None and self.rule.guessed
 
     @property
     def everything(self) -> bool:
-        """Whether all writers meet the rule and all readers carry its factor too."""
+        """Whether all writers meet the rule and all readers have its factor too."""
         readers = usable(self.first.stats.readers)
         met = all(found.cause is Cause.AS_ASKED for found in self.explained)
         return met and len(self.scaled_readers) == len(readers) > 1
 
     def beside_readers(self, *, bare: bool) -> list[MatrixStats]:
-        """Writers of branches with a scaled reader: those left at the base, or else the others."""
+        """Return the writers of branches with a scaled reader: those left at the base if `bare`, else the others."""
         places = set() if self.everything else {m.where for m in self.scaled_readers}
         return [
             m
@@ -68,7 +72,7 @@ class Resolution:
 
     @property
     def unsettled(self) -> tuple[Explained, ...]:
-        """The explanations without the writers that a finding about readers speaks of."""
+        """The explanations without the writers that a finding about readers covers."""
         if self.everything:
             return ()
         gone = {m.shown for bare in (True, False) for m in self.beside_readers(bare=bare)}
@@ -77,7 +81,7 @@ class Resolution:
 
     @property
     def length(self) -> int:
-        """The description length: what must be said to arrive at the measured standard deviations."""
+        """The description length of the measured standard deviations; the resolution with the smallest is taken."""
         base = self.first.base
         named = base.named or base.origin is Origin.OUTSIDE
         total = NAMED_CONSTANT if named else FREE_CONSTANT if base.count else 0
@@ -88,7 +92,7 @@ class Resolution:
         return total + self._writers_length() + self._readers_length()
 
     def _moving_base(self) -> bool:
-        """Whether two depths need two constants that nothing explains."""
+        """Return whether the bases of two depths differ by more than sampling error, without a remark to explain it."""
         if self.remark is Remark.EVERYTHING or len(self.depths) < 2:
             return False
         one, two = self.first.base, self.depths[1].base

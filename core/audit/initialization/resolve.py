@@ -1,4 +1,8 @@
-"""Resolve what a model is judged against: the rule, the base standard deviation, and one explanation per group."""
+"""Resolve what a model is judged against: the rule, the base standard deviation, and an explanation per group.
+
+The base is the standard deviation before any depth rule. Readers are matrices that read the residual stream, writers
+those that write to it.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +33,7 @@ from .resolution import Remark, Resolution
 
 # `auto` takes a rule that at least this share of the visible writers meets.
 MOST = 0.5 - 1e-9
-# An embedding of torch's own, which says nothing of the matrices beside it.
+# A table whose std is this near to 1 is torch's own embedding, which shows no base.
 UNIT = 0.01
 
 
@@ -40,10 +44,10 @@ def resolve(
     sigma: float | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> Resolution:
-    """The shortest description of a model at every depth that it was built at.
+    """Return the resolution with the smallest description length, over every depth that the model was built at.
 
-    The base is `sigma`, else the configuration's, else one that readers or writers show; a configured one that
-    nothing follows is replaced by the readers'. Of descriptions as short the first is taken.
+    The base is `sigma`, else the configuration's, else one that readers or writers show; a configured one that no
+    matrix follows is replaced by the readers'. Of equally short ones the first is taken.
     """
     rules = [declared] if declared is not None else recognized_rules(stats[0].blocks)
     depths = [_read(one, sigma, settings) for one in stats]
@@ -61,7 +65,7 @@ def resolve(
 
 
 def _read(stats: ModelStats, sigma: float | None, settings: Mapping[str, Any] | None) -> Factors:
-    """The base to begin with, beside the one that the readers show."""
+    """Return the factors of one build on the base to start from, with the base that the readers show."""
     readers = stats.readers
     pooled = pooled_base(readers or stats.writers)
     if sigma is not None:
@@ -79,7 +83,7 @@ def _resolution(depths: Sequence[Factors], rule: Rule | None, remark: Remark = R
 
 
 def scaled_readers(first: Factors, rule: Rule) -> Iterator[MatrixStats]:
-    """Readers that carry the factor of their branch's writer, where the rule leaves readers alone."""
+    """Yield the readers that have the factor of their branch's writer although the rule does not scale readers."""
     for matrix in usable(first.stats.readers):
         writer = next((m for m in first.stats.writers if m.where == matrix.where), None)
         if writer is None or matrix.orthonormal:
@@ -89,7 +93,7 @@ def scaled_readers(first: Factors, rule: Rule) -> Iterator[MatrixStats]:
 
 
 def _recognized(depths: Sequence[Factors]) -> Rule | None:
-    """The rule that most writers meet at every depth; None where none is met by half of them."""
+    """Return the rule that the most writers meet at every depth; None where no rule is met by half of them."""
     least = min(depth.blocks for depth in depths)
     shares = [
         (min(_share(depth, rule) for depth in depths), rule)
@@ -101,16 +105,16 @@ def _recognized(depths: Sequence[Factors]) -> Rule | None:
 
 
 def _share(factors: Factors, rule: Rule) -> float:
-    """Share of the visible writers that meet a rule, one group at a time where a group meets it as a whole."""
+    """Return the share of the visible writers that meet a rule, counted group by group as in `_meeting`."""
     writers = factors.visible
     met = sum(_meeting(factors, rule, group) for group in grouped(writers))
     return met / len(writers) if writers else 0.0
 
 
 def _meeting(factors: Factors, rule: Rule, group: Sequence[MatrixStats]) -> int:
-    """How many of a group count as meeting a rule: all, or some where the others were left at the base.
+    """Return how many of a group meet a rule: all, or some where the others were left at the base, else 0.
 
-    A group that is at the base as a whole meets no rule, however wide its tolerance is.
+    A group that is at the base as a whole meets no scaling rule, however large its tolerance.
     """
     asked = partial(factors.asked, rule)
     if rule.scales and factors.fits(group, 1.0):
@@ -128,14 +132,14 @@ def _meeting(factors: Factors, rule: Rule, group: Sequence[MatrixStats]) -> int:
 
 
 def _readers_meet(factors: Factors, rule: Rule) -> bool:
-    """Whether readers meet a rule that scales them; rules that leave them alone are not asked."""
+    """Return whether the readers meet a rule that scales them; True for a rule that does not."""
     asked = [m for m in usable(factors.stats.readers) if set(factors.allowed(rule, m)) != {1.0}]
     met = all(factors.near(m, factors.allowed(rule, m)) for m in asked)
     return met and (bool(asked) or not any(role in rule.recipe.laws for role in READERS))
 
 
 def _unused(first: Factors, rules: Sequence[Rule]) -> bool:
-    """Whether no matrix follows a configured standard deviation, by itself or with the rule's factor."""
+    """Return whether no matrix follows the configured standard deviation, either alone or with a rule's factor."""
     if first.base.origin is not Origin.CONFIGURED or first.base.agreeing or first.pooled is None:
         return False
     return not any(
@@ -144,7 +148,7 @@ def _unused(first: Factors, rules: Sequence[Rule]) -> bool:
 
 
 def _other_bases(depths: Sequence[Factors], rules: Sequence[Rule]) -> Iterator[list[Factors]]:
-    """Other bases that the same readers lie on, or that the writers alone are scaled from."""
+    """Yield the builds on other bases that the same readers agree with, or that only the writers are scaled from."""
     first = depths[0]
     for base in other_laws(first.stats.readers, first.base) if first.base.count else ():
         own = [next((o for o in other_laws(d.stats.readers, d.base) if o.law == base.law), base) for d in depths]
@@ -163,7 +167,7 @@ def _other_bases(depths: Sequence[Factors], rules: Sequence[Rule]) -> Iterator[l
 
 
 def _by_fan_out(depths: Sequence[Factors], declared: Rule | None) -> Iterator[Resolution]:
-    """The reading that every reader was drawn by its fan_out."""
+    """Yield the resolution in which every reader was drawn by its fan_out, where that is possible."""
     base = transposed(depths[0].stats.readers)
     if base is not None:
         moved = [depth.on(transposed(depth.stats.readers) or base) for depth in depths]
@@ -171,7 +175,7 @@ def _by_fan_out(depths: Sequence[Factors], declared: Rule | None) -> Iterator[Re
 
 
 def _readers_scaled(depths: Sequence[Factors], rule: Rule) -> Iterator[Resolution]:
-    """The readings that all or most readers are scaled as writers should be, so that the pooled base is too small."""
+    """Yield resolutions in which all or some readers are scaled as writers should be (the pooled base is too small)."""
     first = depths[0]
     factor = _one_factor(first, rule)
     if factor is None or rule.absolute:
@@ -194,7 +198,7 @@ def _readers_scaled(depths: Sequence[Factors], rule: Rule) -> Iterator[Resolutio
 
 
 def _at(factors: Factors, group: Sequence[MatrixStats], factor: float) -> bool:
-    """Whether stored matrices have one factor, each and all together."""
+    """Return whether stored matrices have this factor, each alone and all pooled."""
     count = sum(m.weights.count for m in group)
     pooled = math.sqrt(sum(m.weights.count * factors.stored(m) ** 2 for m in group) / count)
     each = all(factors.near(m, [factor]) for m in group)
@@ -202,9 +206,9 @@ def _at(factors: Factors, group: Sequence[MatrixStats], factor: float) -> bool:
 
 
 def _larger_bases(depths: Sequence[Factors], rule: Rule, factor: float) -> Iterator[BaseStd]:
-    """Bases that the readers' pooled one would be `factor` times: by two depths, by name, by tables outside.
+    """Yield bases that may be the readers' pooled one divided by `factor`: by two depths, in common use, or of tables.
 
-    Readers of two depths decide alone; without them a guessed rule has nothing but names to be sure by.
+    If there are readers at two depths, they alone decide; otherwise a guessed rule uses only bases in common use.
     """
     first, readers = depths[0], depths[0].stats.readers
     pooled = first.base
@@ -226,7 +230,7 @@ def _larger_bases(depths: Sequence[Factors], rule: Rule, factor: float) -> Itera
 
 
 def _one_factor(factors: Factors, rule: Rule) -> float | None:
-    """The one factor that a rule asks of every writer; None where it asks for several, or for none."""
+    """Return the factor that a rule asks of every writer; None where it asks for several, or for one near 1."""
     # Rounded, for a law may compute the same factor in two ways.
     found = {round(factors.asked(rule, m), 12) for m in factors.visible}
     if len(found) != 1:

@@ -1,6 +1,6 @@
-"""Which draws tensors hold, whatever they were multiplied by: the signs of their values, hashed.
+"""Identify the draw that a tensor holds, independent of any positive factor: hash the signs of its values.
 
-A positive factor leaves signs alone, so arms of one base draw have equal digests and a shifted or repeated draw shows.
+Arms (models scaled from one base draw) have equal digests; a shifted or repeated draw shows.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FEWEST = 64
 
 @dataclass(frozen=True)
 class SharedDraws:
-    """How two models' draws compare: names with equal draws, the first name whose draw moved, names in one alone."""
+    """The comparison of two models' draws: how many are equal, the first that differs, names in one model only."""
 
     shared: int
     first_shifted: str | None
@@ -27,12 +27,12 @@ class SharedDraws:
 
     @property
     def all_shared(self) -> bool:
-        """Whether both hold the same names and draws."""
+        """Whether both models have the same names and draws."""
         return self.first_shifted is None and not self.only_first and not self.only_second
 
     @property
     def sentence(self) -> str:
-        """The comparison for a person."""
+        """The comparison as a sentence."""
         if self.all_shared:
             return f"Both arms hold the same {self.shared} base draws."
         parts = []
@@ -50,7 +50,10 @@ class SharedDraws:
 
 
 def sign_hash(tensor: torch.Tensor) -> str | None:
-    """Shape and signs of a drawn tensor as 16 hexadecimal digits; None for constants and for too few values."""
+    """Return the shape and signs of a tensor as 16 hexadecimal digits.
+
+    None where all signs are equal, where there are fewer than `FEWEST` values, or where one is not finite.
+    """
     values = tensor.detach()
     if values.numel() < FEWEST or not values.is_floating_point() or not bool(values.isfinite().all()):
         return None
@@ -63,13 +66,13 @@ def sign_hash(tensor: torch.Tensor) -> str | None:
 
 
 def sign_hashes(parameters: Mapping[str, torch.Tensor]) -> dict[str, str]:
-    """The digests of all drawn parameters, by name, in order."""
+    """Return the digests of parameters by name, in order; those without one are left out."""
     found = {name: sign_hash(parameter) for name, parameter in parameters.items()}
     return {name: digest for name, digest in found.items() if digest is not None}
 
 
 def compare_digests(first: Mapping[str, str], second: Mapping[str, str]) -> SharedDraws:
-    """Whether two models' digests are those of arms of one base draw, apart by a positive factor per tensor."""
+    """Compare the digests of two models: they are equal where both are scaled from one base draw."""
     common = [name for name in first if name in second]
     shifted = [name for name in common if first[name] != second[name]]
     return SharedDraws(
@@ -81,9 +84,9 @@ def compare_digests(first: Mapping[str, str], second: Mapping[str, str]) -> Shar
 
 
 def repeated_draws(parameters: Mapping[str, torch.Tensor]) -> list[tuple[str, ...]]:
-    """Names of what holds one and the same draw, up to a positive factor, as groups.
+    """Return groups of names that hold the same draw, up to a positive factor; empty where no draw is repeated.
 
-    Matrices stacked in one tensor, as experts are, count each by itself, `name[0]` and so on.
+    Each matrix of a stacked tensor (as of experts) counts separately, as `name[0]` and so on.
     """
     stacked = {
         f"{name}[{place}]": matrix
@@ -102,5 +105,5 @@ def repeated_draws(parameters: Mapping[str, torch.Tensor]) -> list[tuple[str, ..
 
 
 def unstacked(name: str) -> str:
-    """The parameter that a matrix of a stack stands in."""
+    """Return the name of the parameter that a matrix of a stack is a part of: `name` for `name[0]`."""
     return name.partition("[")[0]

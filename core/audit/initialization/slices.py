@@ -1,4 +1,4 @@
-"""Find parts of one stored tensor that were drawn with different standard deviations: fused gate and up, experts."""
+"""Find slices of one stored tensor that were drawn with different standard deviations: fused gate and up, experts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_PARTS = 16
 
 @dataclass(frozen=True)
 class Slice:
-    """A range `start:stop` along one axis; `label` writes it as an index, empty for a whole tensor."""
+    """A range `start:stop` along one axis; `label` is its index as text, empty for a whole tensor."""
 
     axis: int
     start: int
@@ -27,12 +27,15 @@ class Slice:
     label: str
 
     def of(self, tensor: torch.Tensor) -> torch.Tensor:
-        """That slice of `tensor`, as a view."""
+        """Return that slice of `tensor`, as a view."""
         return tensor.narrow(self.axis, self.start, self.stop - self.start)
 
 
 def slices_of(tensor: torch.Tensor) -> list[Slice]:
-    """Maximal ranges along one axis whose standard deviations differ; one part where the tensor is of one kind."""
+    """Return the largest ranges along one axis with different standard deviations.
+
+    One slice where there is no difference.
+    """
     values = tensor.detach()
     if values.dim() >= 2 and bool(values.isfinite().all()):
         squares = values.to(torch.float64).square()
@@ -59,7 +62,10 @@ def _labelled(axis: int, bounds: list[int], axes: int) -> list[Slice]:
 
 
 def _bounds(power: npt.NDArray[np.float64], each: int) -> tuple[list[int], float]:
-    """Borders of the parts along one axis, and how sure the surest is, by splitting in two again and again."""
+    """Return the borders of the slices along one axis, found by repeated splitting, and the certainty of the surest.
+
+    `power` holds the sum of squares per index, of `each` values.
+    """
     total = np.concatenate([[0.0], np.cumsum(power)])
     borders, surest, open_ = {0, len(power)}, 0.0, [(0, len(power))]
     while open_ and len(borders) <= MOST_PARTS + 1:
@@ -73,7 +79,10 @@ def _bounds(power: npt.NDArray[np.float64], each: int) -> tuple[list[int], float
 
 
 def _split(total: npt.NDArray[np.float64], start: int, stop: int, each: int) -> tuple[int | None, float]:
-    """The border that parts `start:stop` most surely, in standard errors of the log of the quotient of variances."""
+    """Return the most certain border inside `start:stop`, None where no border is certain enough, and its certainty.
+
+    The certainty is the log of the ratio of both variances, in standard errors.
+    """
     margin = max(1, math.ceil(SMALLEST_PART / each))
     border = np.arange(start + margin, stop - margin + 1)
     if not border.size:

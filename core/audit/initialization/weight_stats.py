@@ -1,4 +1,4 @@
-"""What a stored matrix looks like: its standard deviation, how surely that is known, and the distribution behind it."""
+"""Statistics of a stored matrix: its standard deviation, the sampling tolerance of that, and the distribution."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _CHANCE = math.log(1e-9)
 
 @dataclass(frozen=True, kw_only=True)
 class WeightStats:
-    """Standard deviation, mean and count of a tensor's values; `largest` is the largest magnitude.
+    """Standard deviation, mean and number of a tensor's values; `largest` is the largest magnitude.
 
-    `truncation` is the cut of a truncated normal in its own sigmas, `shrink` what the cut leaves of that sigma.
+    `truncation` is where a truncated normal is cut, in sigmas before truncation; None where it is not cut.
     """
 
     std: float
@@ -37,17 +37,17 @@ class WeightStats:
 
     @property
     def shrink(self) -> float:
-        """std over the sigma before truncation; 0.88 at two sigmas, 1 without truncation."""
+        """Standard deviation over the sigma before truncation: 0.88 for a cut at two sigmas, 1 without truncation."""
         return 1.0 if self.truncation is None else shrink(self.truncation)
 
     @property
     def finite(self) -> bool:
-        """Whether every value is a number."""
+        """Whether every value is finite."""
         return math.isfinite(self.std) and math.isfinite(self.largest)
 
 
 def weight_stats(tensor: torch.Tensor) -> WeightStats:
-    """Measure a tensor, in float64."""
+    """Return the statistics of a tensor, computed in float64."""
     values = tensor.detach().to(torch.float64).flatten()
     if not values.numel():
         return WeightStats(std=0.0, mean=0.0, largest=0.0, count=0, distribution="unclear")
@@ -65,16 +65,16 @@ def weight_stats(tensor: torch.Tensor) -> WeightStats:
 
 
 def shrink(cut: float) -> float:
-    """Standard deviation of a unit normal cut symmetrically at `cut`: sqrt(1 - 2 c phi(c) / (2 Phi(c) - 1))."""
+    """Return the std of a unit normal cut at -c and c, c = `cut`: sqrt(1 - 2 c phi(c) / (2 Phi(c) - 1))."""
     density = math.exp(-0.5 * cut * cut) / math.sqrt(2 * math.pi)
     return math.sqrt(1 - 2 * cut * density / math.erf(cut / math.sqrt(2)))
 
 
 def tolerance(count: int, sigmas: float = SIGMAS) -> float:
-    """Largest |log(std found / std drawn)| of `count` normal values within `sigmas` standard errors.
+    """Return the largest |log(std found / std drawn)| of `count` normal values within `sigmas` standard errors.
 
     By Wilson and Hilferty's cube root of chi-square, which holds in the far tail too; flatter distributions than the
-    normal stay closer. Infinite where so few values say nothing.
+    normal stay closer. Infinite where there are too few values; at least `FLOOR`.
     """
     if count < 2:
         return math.inf
@@ -87,12 +87,14 @@ def tolerance(count: int, sigmas: float = SIGMAS) -> float:
 
 
 def combined_tolerance(*tolerances: float) -> float:
-    """The tolerance of a quotient of independent estimates."""
+    """Return the tolerance of a quotient of independent estimates."""
     return math.hypot(*tolerances)
 
 
 def _orthogonal(tensor: torch.Tensor) -> bool:
-    """Whether the rows of a wide matrix, or the columns of a tall one, stand at right angles; of experts, the first's.
+    """Return whether the rows of a wide matrix, or the columns of a tall one, are orthogonal.
+
+    Of a stack, only the first matrix is tested.
 
     Cosines of independent draws of n values have standard deviation n^(-1/2); rounding to bfloat16 leaves 1e-3 of it.
     """
@@ -106,7 +108,7 @@ def _orthogonal(tensor: torch.Tensor) -> bool:
 
 
 def _truncation(found: WeightStats) -> float | None:
-    """The cut, where the largest of that many normal values would not stay so small by chance."""
+    """Return the cut of a truncated normal in sigmas; None where the largest value may be as small by chance."""
     if found.std <= 0:
         return None
     reach = found.largest / found.std
@@ -123,15 +125,15 @@ def _truncation(found: WeightStats) -> float | None:
 
 
 def standard_deviation(tensor: torch.Tensor) -> float:
-    """Population standard deviation of all values, in float64."""
+    """Return the population standard deviation of all values, computed in float64; 0 for an empty tensor."""
     values = tensor.detach().to(torch.float64)
     return float(values.std(correction=0)) if values.numel() else 0.0
 
 
 def distribution(tensor: torch.Tensor) -> str:
-    """`zeros`, `constant`, `uniform`, `truncated normal`, `normal`, or `unclear` where the moments decide nothing.
+    """Return `zeros`, `constant`, `uniform`, `truncated normal` or `normal`; `unclear` where the moments do not decide.
 
-    Large tensors are judged by `LARGEST_SAMPLE` of their values, spread over all rows and columns.
+    Large tensors are judged by `LARGEST_SAMPLE` of their values, from all rows and columns.
     """
     values = tensor.detach()
     if not values.numel() or not math.isfinite(float(values.sum(dtype=torch.float64))):
@@ -153,7 +155,7 @@ def distribution(tensor: torch.Tensor) -> str:
 
 
 def _sample(values: torch.Tensor) -> torch.Tensor:
-    """At most `LARGEST_SAMPLE` values at a step that falls on every column alike."""
+    """Return at most `LARGEST_SAMPLE` values, with a step that covers all columns equally."""
     step = -(-values.numel() // LARGEST_SAMPLE)
     while step > 1 and math.gcd(step, values.shape[-1]) > 1:
         step += 1

@@ -1,6 +1,7 @@
-"""The sentences about bases, names and everything beside scale: one function per kind of finding.
+"""The sentences of all findings that are not about scale, and phrases on bases and names.
 
-What is said is decided elsewhere, from values; nothing reads a sentence again.
+There is one function per kind of finding. What to report is decided elsewhere, from values; no code parses these
+sentences.
 """
 
 from __future__ import annotations
@@ -15,19 +16,19 @@ RELOAD = "make saving write, and loading keep, every parameter as it is"
 
 
 def listed(names: Iterable[str]) -> str:
-    """The first names of many."""
+    """Return up to `SHOWN` names separated by commas, and the number of the others."""
     every = list(names)
     return ", ".join(every[:SHOWN]) + (f" and {len(every) - SHOWN} more" if len(every) > SHOWN else "")
 
 
 def shown(matrices: Sequence[MatrixStats]) -> str:
-    """Sequence[MatrixStats] by name: one name per group, with its count."""
+    """Return up to `SHOWN` names of matrices as text, one per group, each with the number of matrices in the group."""
     groups = grouped(matrices)
     return listed(group[0].shown if len(group) == 1 else f"{group[0].group} ({len(group)})" for group in groups)
 
 
 def base_source(base: BaseStd) -> str:
-    """Where a base comes from."""
+    """Return a phrase on where a base comes from."""
     share = "all readers" if base.agreeing == base.readers else f"{base.agreeing} of {base.readers} readers"
     usual = base.law.formula if base.constant == 1.0 else f"{base.constant:.4g} times {base.law.formula}"
     usual += "" if base.shrink == 1.0 else ", truncated"
@@ -46,7 +47,10 @@ def base_source(base: BaseStd) -> str:
 
 
 def zero(matrices: Sequence[MatrixStats], moving: Sequence[str], still: Sequence[str]) -> str:
-    """zero-by-construction; which of the writers learn at the start."""
+    """Return the sentence of a `zero-by-construction` finding.
+
+    `moving` names the writers that have a gradient at the start, `still` those that have none.
+    """
     gated = any(m.weights.std != 0 for m in matrices)
     how = "stand behind a forward coefficient of 0" if gated else "are zeros"
     told = f" {listed(moving)} {'has' if len(moving) == 1 else 'have'} a gradient." if moving else ""
@@ -55,7 +59,7 @@ def zero(matrices: Sequence[MatrixStats], moving: Sequence[str], still: Sequence
 
 
 def blank(names: Sequence[str]) -> str:
-    """never-initialised, by a build in marked memory."""
+    """Return the sentence of a `never-initialised` finding: built in memory filled with NaN, they still hold NaN."""
     return (
         f"{listed(names)} {'are' if len(names) > 1 else 'is'} never written: built in memory filled with NaN, the NaN "
         "is still there; draw it in the initializer."
@@ -63,7 +67,7 @@ def blank(names: Sequence[str]) -> str:
 
 
 def odd_values(names: Sequence[str]) -> str:
-    """never-initialised, by values."""
+    """Return the sentence of a `never-initialised` finding on parameters with values that no initializer draws."""
     return (
         f"{listed(names)} {'hold' if len(names) > 1 else 'holds'} nonfinite, denormal or huge values that no "
         "initializer draws; look for memory that is never written, or a standard deviation that divides by zero."
@@ -71,7 +75,7 @@ def odd_values(names: Sequence[str]) -> str:
 
 
 def duplicated(groups: Sequence[Sequence[str]]) -> str:
-    """duplicated."""
+    """Return the sentence of a `duplicated` finding; each group holds the names of one draw."""
     return (
         f"{sum(map(len, groups))} matrices hold {len(groups)} draws, up to a factor, as {' = '.join(groups[0][:2])}; "
         "draw each one separately instead of copying or seeding again, or tie them if they are meant to be one."
@@ -79,34 +83,37 @@ def duplicated(groups: Sequence[Sequence[str]]) -> str:
 
 
 def tied(groups: Sequence[Sequence[str]]) -> str:
-    """tied."""
+    """Return the sentence of a `tied` finding; each group holds the names of one parameter."""
     pairs = "; ".join(f"{first} = {listed(others)}" for first, *others in groups[:SHOWN])
     return f"One parameter under several names, counted once: {pairs}."
 
 
 def missing(names: Sequence[str]) -> str:
-    """missing-keys, in stored files."""
+    """Return the sentence of a `missing-keys` finding on parameters that stored files lack."""
     return f"The stored file lacks {listed(names)}, drawn anew at every load; save the whole model."
 
 
 def lost(names: Sequence[str]) -> str:
-    """missing-keys, in what the model saves."""
+    """Return the sentence of a `missing-keys` finding on parameters that the model does not save."""
     return f"Saving the model leaves out {listed(names)}, so loading cannot bring it back; {RELOAD}."
 
 
 def changed(names: Sequence[str], ratio: tuple[str, float] | None) -> str:
-    """changed-by-reload."""
+    """Return the sentence of a `changed-by-reload` finding.
+
+    `ratio` is the name of a parameter and its standard deviation after loading over that before, or None.
+    """
     by = "" if ratio is None else f" ({ratio[0]} to {ratio[1]:.4g} times its standard deviation)"
     return f"Saving and loading changes {listed(names)}{by}; {RELOAD}."
 
 
 def silent(names: Sequence[str]) -> str:
-    """dead-branch, of blocks."""
+    """Return the sentence of a `dead-branch` finding on parameters of blocks that never write to the stream."""
     return f"The blocks of {listed(names)} never write to the stream; connect them or take them out."
 
 
 def dead(names: Sequence[str]) -> str:
-    """dead-branch, of branches that add zero."""
+    """Return the sentence of a `dead-branch` finding on parameters of branches that add zero and cannot learn."""
     return (
         f"The branches of {listed(names)} add zero and none of their parameters has a gradient, so they can never "
         "learn; leave one factor of each branch nonzero."
@@ -114,13 +121,16 @@ def dead(names: Sequence[str]) -> str:
 
 
 def not_pre_norm(stream: str, cosine: float | None) -> str:
-    """A note on a stream whose size a norm sets."""
+    """Return the note on a stream whose size is set by a norm; `cosine` is that of the last state with the input."""
     told = "" if cosine is None else f"; the last state's cosine with the input is {cosine:.2f}"
     return f"The stream is no pre-norm one: {stream}{told}. The norm, not the writers, sets its size."
 
 
 def small_branch(label: str, size: float) -> str:
-    """A note on a norm in the regime of its epsilon."""
+    """Return the note on a norm whose epsilon is not small beside its input.
+
+    `size` is the RMS of its output over the full size, 1 where epsilon has no effect.
+    """
     return (
         f"The norm on the branch output brings {label} to {size:.2f} of full size: its epsilon is not small beside so "
         "small a branch (or its gain is below 1), and the writer's scale shows through in part."

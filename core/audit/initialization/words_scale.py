@@ -1,4 +1,7 @@
-"""The sentences about scale: one function per kind of finding, from a resolution."""
+"""The sentences about scale, one function per kind of finding.
+
+Writers are matrices that write to the residual stream, readers those that read it.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +20,12 @@ Matrices = Sequence[MatrixStats]
 
 
 def fan_name(fan: Fan) -> str:
-    """A fan in words."""
+    """Return the name of a fan as a phrase."""
     return " times ".join(f"axis {axis}" for axis in fan.axes) if fan.kind is FanKind.AXES else fan.kind.value
 
 
 def hidden(matrices: Matrices, factor: float) -> str:
-    """invisible-after-norm."""
+    """Return the sentence of an `invisible-after-norm` finding."""
     return (
         f"A norm stands on the branch output, so the factor {factor:.4g} of {shown(matrices)} does not reach "
         "the stream; scale that norm's gain or the contribution instead, or declare no rule."
@@ -30,14 +33,14 @@ def hidden(matrices: Matrices, factor: float) -> str:
 
 
 def applied(rule: Rule, depths: Sequence[int], *, forward: bool) -> str:
-    """applied."""
+    """Return the sentence of an `applied` finding; `forward`: coefficients of the forward do a part of the scaling."""
     how = "; the forward's coefficients carry part or all of it" if forward else ""
     at = " and ".join(map(str, depths))
     return f"Every writer meets {rule.name}, {rule.formula}, at {at} blocks{how}; nothing is to change."
 
 
 def everything(readers: Matrices, factor: float) -> str:
-    """on-everything."""
+    """Return the sentence of an `on-everything` finding."""
     return (
         f"All {len(readers)} readers ({len(grouped(readers))} a block) carry the writers' factor {factor:.4g} too, and "
         f"attention logits shrink to its square, {factor * factor:.2g} of their size; scale the writers alone and draw "
@@ -46,7 +49,7 @@ def everything(readers: Matrices, factor: float) -> str:
 
 
 def on_reader(rule: Rule, readers: Matrices, writers: Matrices, factor: float, *, bare: bool) -> str:
-    """on-reader: in place of writers that are `bare`, or beside them."""
+    """Return the sentence of an `on-reader` finding: readers are scaled, and their writers are not (`bare`) or are."""
     if not bare:
         return (
             f"{shown(readers)} read the stream and carry the factor {factor:.4g} beside their writers "
@@ -64,7 +67,7 @@ def on_reader(rule: Rule, readers: Matrices, writers: Matrices, factor: float, *
 
 
 def twice_by_reader(readers: Matrices, product: float, wanted: float) -> str:
-    """twice, on a reader and a writer of one branch."""
+    """Return the sentence of a `twice` finding where a reader and a writer of one branch are both scaled."""
     return (
         f"Reader and writer of the same branch are both scaled, so where the branch is linear in both it is "
         f"{product:.4g} of unscaled instead of {wanted:.4g}; take the factor off {shown(readers)}."
@@ -72,7 +75,7 @@ def twice_by_reader(readers: Matrices, product: float, wanted: float) -> str:
 
 
 def writers_away(found: Resolution, why: Explanation, writers: Matrices, kind: str) -> str:
-    """The findings about writers that do not meet the rule, by what they follow instead."""
+    """Return the sentence of a finding on writers that do not meet the rule, by what they follow instead."""
     rule, first = found.rule, found.first
     assert rule is not None
     ratio = first.ratio(rule, writers)
@@ -96,7 +99,7 @@ def writers_away(found: Resolution, why: Explanation, writers: Matrices, kind: s
 
 
 def _unscaled(found: Resolution, rule: Rule, writers: Matrices, *, alone: bool) -> str:
-    """absent, or partial where other writers are scaled."""
+    """Return the sentence of an `absent` finding if `alone`, else of a `partial` one: other writers are scaled."""
     off = f"{found.first.ratio(rule, writers):.2f} times what {rule.name} asks at {found.first.blocks} blocks"
     for depth in found.depths[1:]:
         off += f", {depth.ratio(rule, depth.alike(writers)):.2f} at {depth.blocks} blocks"
@@ -109,7 +112,7 @@ def _unscaled(found: Resolution, rule: Rule, writers: Matrices, *, alone: bool) 
 
 
 def _twice(first: Factors, rule: Rule, writers: Matrices, *, in_forward: bool) -> str:
-    """twice, in weights and forward, or in the weights alone."""
+    """Return the sentence of a `twice` finding: in weights and forward if `in_forward`, else twice in the weights."""
     forward = median(m.forward for m in writers)
     again = f", and the forward multiplies the same contributions by {forward:.4g} again"
     effective, wanted = median(map(first.effective, writers)), median(first.asked(rule, m) for m in writers)
@@ -124,14 +127,14 @@ def _height(ratio: float) -> str:
 
 
 def _depth_law(rule: Rule, law: KnownLaw, writers: Matrices, ratio: float, blocks: int) -> str:
-    """depth-convention or mixed-depth."""
+    """Return the sentence of a `depth-convention` or `mixed-depth` finding."""
     counted = "blocks counted from 1" if math.isinf(ratio) else f"the whole depth L = {blocks}"
     use = f"use {rule.formula} with {counted}" if rule.scales else "draw them at the base"
     return f"{shown(writers)} follow {law.formula}: {law.counted}, {_height(ratio)} at {blocks} blocks; {use}."
 
 
 def _constant(rule: Rule, found: Constants, writers: Matrices, ratio: float) -> str:
-    """depth-convention or partial, by a factor that is no known law's."""
+    """Return the sentence of a `depth-convention` or `partial` finding, for a factor that is no known law's."""
     blocks, told = found.blocks[0], f"a factor of {found.values[0]:.2g} in every block"
     if found.same:
         told += f", the same at {found.blocks[1]} blocks: the depth is not counted at all"
@@ -148,7 +151,10 @@ def _constant(rule: Rule, found: Constants, writers: Matrices, ratio: float) -> 
 
 
 def _writer_fan(rule: Rule, fan: Fan, size: int, writers: Matrices, ratio: float, *, own: bool) -> str:
-    """wrong-fan-in of writers: another fan of that `size`, or their own where the rule counts another."""
+    """Return the sentence of a `wrong-fan-in` finding on writers, drawn by another fan of this `size`.
+
+    With `own` it is the other way: drawn by their own fan_in where the rule uses `size`.
+    """
     fan_in = writers[0].fan_in
     what = (
         f"are scaled by their fan_in, {fan_in}, where {rule.name} counts {size}"
@@ -162,7 +168,7 @@ def _writer_fan(rule: Rule, fan: Fan, size: int, writers: Matrices, ratio: float
 
 
 def _writer_range(writers: Matrices, other: BaseStd, base: BaseStd) -> str:
-    """range-ignored, by writers that are scaled from another base."""
+    """Return the sentence of a `range-ignored` finding on writers that are scaled from another base."""
     own = ", the readers' own," if other.origin is Origin.POOLED else ""
     value = f"{other.constant:.4g}{own}"
     if not own and other.law != CONSTANT:
@@ -174,7 +180,7 @@ def _writer_range(writers: Matrices, other: BaseStd, base: BaseStd) -> str:
 
 
 def reader_fan(fan: Fan, size: int, matrices: Matrices, factor: float) -> str:
-    """wrong-fan-in of matrices without a depth rule."""
+    """Return the sentence of a `wrong-fan-in` finding on matrices without a depth rule."""
     return (
         f"{shown(matrices)} are drawn by {fan_name(fan)} ({size} for {matrices[0].shown}) where the fan_in is "
         f"{matrices[0].fan_in}: {factor:.2f} times their standard deviation; draw them by their own fan_in."
@@ -182,7 +188,7 @@ def reader_fan(fan: Fan, size: int, matrices: Matrices, factor: float) -> str:
 
 
 def unused_range(std: float) -> str:
-    """range-ignored, by every matrix."""
+    """Return the sentence of a `range-ignored` finding where no matrix follows the configured standard deviation."""
     return (
         f"No matrix follows the configured standard deviation; the readers stand at {std:.4g}, which is judged by "
         "instead: draw every matrix from the configuration's value."
@@ -190,7 +196,7 @@ def unused_range(std: float) -> str:
 
 
 def reader_range(readers: Matrices, std: float, base: BaseStd) -> str:
-    """range-ignored, by readers."""
+    """Return the sentence of a `range-ignored` finding on readers."""
     return (
         f"{shown(readers)} stand at {std:.4g} where {base_source(base)} declares {base.constant:.4g}; draw them from "
         "the declared value."
@@ -198,7 +204,7 @@ def reader_range(readers: Matrices, std: float, base: BaseStd) -> str:
 
 
 def no_rule(depths: Sequence[Factors]) -> str:
-    """no-rule-declared, with the factors that the forward has at each depth."""
+    """Return the sentence of a `no-rule-declared` finding, with the factors of the forward at each depth."""
     values = [_forward(depth.stats.writers) for depth in depths]
     carried = ""
     if values[0]:

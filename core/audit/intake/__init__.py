@@ -1,1 +1,1 @@
-"""What may come in: files, configurations, weights and families, screened before anything is built from them."""
+"""Screening of what users provide (files, configurations, weights, families) before anything is built from it."""

@@ -1,4 +1,4 @@
-"""Unpack a zipped model folder that nobody vouches for: every member is checked before a byte is written."""
+"""Unpack a zipped model folder from an untrusted source: every member is checked before a byte is written."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ CHUNK = 2**20
 def unpack_model(archive: str | os.PathLike[str] | IO[bytes], folder: Path, *, max_bytes: int = MAX_BYTES) -> Path:
     """Write the members of a zip below `folder` and return the folder that holds config.json.
 
-    Refused (`AuditError`): links, encrypted members, names that leave the folder, members that share their bytes or
-    unpack to more than `max_bytes` or `MAX_RATIO` times their size, and files a model folder has no use for.
+    Raises `AuditError` for links, encrypted members, names outside the folder, members that share their bytes or unpack
+    to more than `max_bytes` or `MAX_RATIO` times their size, and files that a model folder does not need.
     """
     try:
         with zipfile.ZipFile(archive) as opened:
@@ -80,7 +80,7 @@ def _check_member(info: zipfile.ZipInfo) -> None:
 
 
 def _write(opened: zipfile.ZipFile, info: zipfile.ZipInfo, folder: Path, allowance: int) -> int:
-    """Stream one member; what it claims to hold is not believed."""
+    """Write one member in chunks and return its size. Raises `AuditError` where it is larger than the archive says."""
     target = folder / info.filename
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

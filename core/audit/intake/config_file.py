@@ -1,7 +1,8 @@
 """Screen a Hugging Face `config.json` before anything is imported or built for it.
 
-Refused here: custom code, quantized or half-precision weights, attention or kernels from a repository, sizes past
-the budget. What is left is read later against the keys that the configuration class of its model type declares.
+An error is raised for custom code, quantized or half-precision weights, attention or kernels from a repository, and
+sizes above the budget. The remaining keys are checked later against those that the model's configuration class
+declares.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ NANOGPT_KEYS = ("n_layer", "n_head", "n_embd")
 
 
 def read_config(path: str | os.PathLike[str], name: str | None = None) -> dict[str, JsonValue]:
-    """The settings of a file that people know by `name`; raises `StorageError` or `AuditError`."""
+    """Return the settings in a file; errors call it `name`. Raises `StorageError` or `AuditError`."""
     document = read_json(path, name=name)
     if not isinstance(document, dict):
         raise AuditError(f"config.json holds {shown(document)}; it must hold one object of settings.")
@@ -51,9 +52,9 @@ def read_config(path: str | os.PathLike[str], name: str | None = None) -> dict[s
 
 
 def screen_config(settings: Mapping[str, JsonValue], budget: Budget, *, shrink: bool = False) -> str:
-    """The model type of settings that may be built; raises `AuditError` or `BudgetError` otherwise.
+    """Return the model type of settings that may be built. Raises `AuditError` or `BudgetError` for any others.
 
-    With `shrink` the widths do not count against the budget, for they will be made small; the depth still does.
+    With `shrink` the widths do not count against the budget, because they are made small later; the depth still does.
     """
     model_type = settings.get("model_type")
     if model_type is None:
@@ -73,7 +74,7 @@ def screen_config(settings: Mapping[str, JsonValue], budget: Budget, *, shrink: 
 
 
 def _nameless(settings: Mapping[str, JsonValue]) -> AuditError:
-    """The refusal of settings without a model type; nanoGPT's are known by their keys."""
+    """Return the error for settings without a model type; those of nanoGPT are recognized by their keys."""
     if all(key in settings for key in NANOGPT_KEYS):
         return AuditError(
             f"config.json names no model_type; its {', '.join(NANOGPT_KEYS)} look like nanoGPT's, whose model is "
@@ -134,7 +135,10 @@ def _largest(settings: Mapping[str, JsonValue], keys: tuple[str, ...]) -> int:
 
 
 def _screen_known_family(settings: Mapping[str, JsonValue], budget: Budget) -> None:
-    """Families that the plan counts exactly are counted before anything is imported for them."""
+    """Count the parameters of families that the plan knows, before anything is imported for them.
+
+    Raises `BudgetError` where they exceed the budget.
+    """
     from ...plan.arithmetic import role_rows
     from ...plan.model_config import FAMILIES, request_from_document
 
@@ -157,7 +161,7 @@ def _too_large(parameters: int, budget: Budget, least: str) -> BudgetError:
 
 
 def paths_in(settings: Mapping[str, Any]) -> list[str]:
-    """Keys whose text could name a file or a repository; no setting that chooses an architecture does."""
+    """Return the keys whose text could name a file or a repository; no setting of an architecture looks like that."""
     found = []
     for place, mapping in _mappings(settings, ""):
         for key, value in mapping.items():

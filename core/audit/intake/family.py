@@ -1,4 +1,4 @@
-"""Small members of the model families that the installed transformers library maps to a causal language model."""
+"""Small models of the families that the installed transformers library maps to a causal language model."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ ROPE = {"rope_type": "default", "rope_theta": 10000.0}
 
 @dataclass(frozen=True)
 class Wide:
-    """A size, or a list of sizes, in proportion to the width."""
+    """A size, or a list of sizes, proportional to the width."""
 
     sizes: tuple[int, ...]
 
     def of(self, scale: int) -> int | list[int]:
-        """The size at that multiple of the width."""
+        """Return the size, or sizes, at `scale` times the smallest width."""
         found = [size * scale for size in self.sizes]
         return found if len(found) > 1 else found[0]
 
@@ -99,9 +99,9 @@ EXTRA_SETTINGS: Mapping[str, Mapping[str, Any]] = {
 
 
 def family_settings(family: str, blocks: int, width: int = WIDTH) -> Settings:
-    """The settings of a small member of `family` with `blocks` blocks; raises `AuditError` for an unknown one.
+    """Return the settings of a small model of `family` with `blocks` blocks. Raises `AuditError` for an unknown family.
 
-    `width` is a multiple of `WIDTH`; what stands in proportion to it follows, as far as the family's own sizes allow.
+    `width` is a multiple of `WIDTH`; sizes proportional to it follow, as far as the family's own sizes allow.
     """
     config_class = config_class_of(checked_family(family))
     scale = max(1, width // WIDTH)
@@ -110,7 +110,7 @@ def family_settings(family: str, blocks: int, width: int = WIDTH) -> Settings:
 
 
 def _merged(settings: Settings, extra: Mapping[str, Any], blocks: int, scale: int) -> Settings:
-    """`extra` laid over `settings`, nested parts too, with depth and widths filled in."""
+    """Return `settings` updated with `extra`, nested mappings included, with depth and widths filled in."""
     merged = dict(settings)
     for key, value in extra.items():
         if isinstance(value, Mapping) and isinstance(merged.get(key), Mapping):

@@ -1,4 +1,4 @@
-"""Name the settings of a config.json with which the library or the model fails."""
+"""Find the settings of a config.json that make the library or the model fail."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHOWN_KEYS = 3
 
 @dataclass(frozen=True)
 class Trial:
-    """Settings and the steps that their model must pass, the first first; at most `seconds` are spent on a search."""
+    """Settings, and the steps that their model must pass in order; at most `seconds` seconds are spent on a search."""
 
     settings: Settings = field(default_factory=dict)
     steps: tuple[Works, ...] = ()
@@ -27,7 +27,10 @@ class Trial:
 
     @contextmanager
     def blaming(self) -> Iterator[None]:
-        """Say which settings are at fault where what is done here fails, and fails without them no more."""
+        """Replace an error that is raised inside by one that names the settings at fault.
+
+        The error passes unchanged where no setting is at fault.
+        """
         try:
             yield
         except Exception as error:
@@ -37,7 +40,7 @@ class Trial:
             raise (type(error) if isinstance(error, DepthscopeError) else AuditError)(told) from error
 
     def blamed(self, error: Exception) -> str | None:
-        """One sentence that names the settings at fault for `error`; None where it is none of theirs."""
+        """Return a sentence that names the settings that cause `error`; None where no setting causes it."""
         deadline = time.monotonic() + self.seconds
         for works in self.steps:
             if works(self.settings) is False:
@@ -57,10 +60,10 @@ def _sentence(keys: list[str], settings: Settings, error: Exception) -> str:
 
 
 def faulty_keys(settings: Settings, works: Works, deadline: float) -> list[str]:
-    """The keys, inner ones with dots, of which each alone is at fault; else a smallest set that is so together.
+    """Return the keys that each cause the failure alone, else a small set that does so together.
 
-    A setting is at fault where the step is passed with the configuration's own default in its place, or with 1 where no
-    default fits the other settings.
+    Empty where none is found. A nested key is written with dots. A setting is at fault if the step passes with the
+    configuration's default in its place, or with 1 where no default fits the other settings.
     """
 
     def passes(changed: Settings) -> bool:
@@ -82,7 +85,7 @@ def faulty_keys(settings: Settings, works: Works, deadline: float) -> list[str]:
 
 
 def _together(settings: Settings, works: Works, deadline: float) -> list[str]:
-    """Keys that must all go: as few as leaving out one after another, then putting back, comes to."""
+    """Return keys that must all be removed for the step to pass; empty where none are found in time."""
     kept, gone = dict(settings), list[str]()
     for key in settings:
         if time.monotonic() > deadline:
@@ -108,7 +111,10 @@ def _value(settings: Settings, key: str) -> Any:
 
 
 def reason_of(error: BaseException) -> str:
-    """What a library said, on one line: the exception's type and the line of its message that names the trouble."""
+    """Return an exception's type and the last line of its message, as one line.
+
+    Of a `DepthscopeError` with a cause, those of the cause.
+    """
     cause = error.__cause__ if isinstance(error, DepthscopeError) and error.__cause__ is not None else error
     lines = [line.strip() for line in str(cause).splitlines() if line.strip()]
     text = lines[-1] if lines else ""

@@ -1,6 +1,6 @@
 """The installed transformers library as the audit uses it: configuration keys, and models built or loaded offline.
 
-Only child processes of the audit import this module's heavy parts; nothing here opens a connection.
+The functions that build or load models run in child processes only. Nothing here opens a connection.
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ SET_ASIDE = frozenset(
 
 @lru_cache(maxsize=1)
 def library() -> Any:
-    """The transformers module, quiet; raises `AuditError`."""
+    """Import and return the transformers module, with its logging off.
+
+    Raises `AuditError` where it is not installed.
+    """
     # Losses of object detection import scipy, a tenth of the time of the whole import; no language model has them.
     # A library that was imported before has looked for it already, and must find what it saw.
     with nullcontext() if "transformers" in sys.modules else _unseen("scipy"):
@@ -53,7 +56,7 @@ def library() -> Any:
 
 @contextmanager
 def _unseen(package: str) -> Iterator[None]:
-    """Let an optional package, unless it is imported already, look as if it were not installed."""
+    """Make an optional package look as if it were not installed, unless it is imported already."""
     if package in sys.modules:
         yield
         return
@@ -65,17 +68,17 @@ def _unseen(package: str) -> Iterator[None]:
 
 
 def model_class_of(family: str) -> Any:
-    """The causal language model class of a family."""
+    """Return the causal language model class of a family."""
     return getattr(library(), families()[family])
 
 
 def config_class_of(family: str) -> Any:
-    """The configuration class that the family's model is built from."""
+    """Return the configuration class of a family's model."""
     return model_class_of(family).config_class
 
 
 def allowed(config_class: Any, settings: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """The settings that this configuration class declares, nested ones too, and the names of the others."""
+    """Return the settings that a configuration class declares, nested ones included, and the names of the others."""
     names = {field.name for field in dataclasses.fields(config_class)} | set(config_class.attribute_map) | LEGACY_KEYS
     nested = getattr(config_class, "sub_configs", None) or {}
     kept: dict[str, Any] = {}
@@ -94,13 +97,13 @@ def allowed(config_class: Any, settings: Mapping[str, Any]) -> tuple[dict[str, A
 
 
 def built_config(config_class: Any, settings: Mapping[str, Any]) -> Any:
-    """A configuration object; what the library refuses is refused with its own first sentence."""
+    """Return a configuration object. Raises `AuditError` with the library's reason where it rejects a setting."""
     with refusing(f"The configuration is refused by {config_class.__name__}"):
         return config_class(**settings)
 
 
 def bare_model(model_class: Any, config: Any) -> nn.Module:
-    """The model on the meta device, with eager attention and without any value; raises `AuditError`."""
+    """Return the model on the meta device, which holds no values, with eager attention. Raises `AuditError`."""
     # Plain torch for attention and experts, in every part of a configuration; no kernel is looked for.
     config._attn_implementation = config._experts_implementation = "eager"
     with refusing(f"{model_class.__name__} cannot be built"), torch.device("meta"):
@@ -109,7 +112,10 @@ def bare_model(model_class: Any, config: Any) -> nn.Module:
 
 
 def check_size(model_class: Any, config: Any, max_parameters: int) -> None:
-    """Refuse a model of too many parameters, counted without allocating any; raises `AuditError` or `BudgetError`."""
+    """Count a model's parameters without allocating them.
+
+    Raises `BudgetError` where there are more than `max_parameters`, `AuditError` where it cannot be built.
+    """
     count = sum(parameter.numel() for parameter in bare_model(model_class, config).parameters())
     if count > max_parameters:
         raise BudgetError(
@@ -122,7 +128,10 @@ def check_size(model_class: Any, config: Any, max_parameters: int) -> None:
 
 @contextmanager
 def refusing(what: str) -> Iterator[None]:
-    """Turn what the library raises into an `AuditError` that begins with `what`; a want of memory stays what it is."""
+    """Turn an exception of the library that is raised inside into an `AuditError` that begins with `what`.
+
+    `DepthscopeError` and out-of-memory errors pass unchanged.
+    """
     try:
         yield
     except Exception as error:
@@ -132,9 +141,10 @@ def refusing(what: str) -> Iterator[None]:
 
 
 def built_model(model_class: Any, config: Any, *, seed: int, max_parameters: int) -> nn.Module:
-    """A float32 model with eager attention, drawn from `seed`; its size is checked before anything is allocated.
+    """Return a float32 model with eager attention, drawn from `seed`; its size is checked before anything is allocated.
 
-    Reads and writes torch's global generator, so it belongs in a separate process.
+    Reads and writes torch's global generator, so it belongs in a separate process. Raises `AuditError` or
+    `BudgetError`.
     """
     check_size(model_class, config, max_parameters)
     torch.manual_seed(seed)
@@ -146,7 +156,11 @@ def built_model(model_class: Any, config: Any, *, seed: int, max_parameters: int
 def loaded_model(
     model_class: Any, config: Any, files: WeightFiles, max_parameters: int
 ) -> tuple[nn.Module, list[str], list[str], bool]:
-    """The model in float32 with the files' weights, sentences for what did not fit, missing names, whether trained."""
+    """Return a float32 model with the files' weights, and what was found while loading.
+
+    The result is (model, sentences on what did not fit, names that the files lack, whether it is trained). Raises
+    `AuditError` where a shape does not fit the configuration, `BudgetError` for too many parameters.
+    """
     check_size(model_class, config, max_parameters)
     with refusing("The weights do not fit the configuration"):
         model, info = model_class.from_pretrained(
@@ -174,7 +188,7 @@ def loaded_model(
 
 
 def looks_trained(model: nn.Module) -> bool:
-    """Whether any vector (gain or bias) has left the constant that initializations set it to."""
+    """Return whether any vector (gain or bias) has several values: initializations set it to a constant."""
     return any(
         parameter.dim() == 1 and parameter.is_floating_point() and bool((parameter != parameter[0]).any())
         for parameter in model.parameters()

@@ -1,4 +1,4 @@
-"""Several files of one model that come by themselves: a config.json beside its safetensors, dropped together."""
+"""Several files of one model that are uploaded together: a config.json and its safetensors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ UNBOUNDED = Budget(max_parameters=2**62)
 
 @dataclass(frozen=True)
 class Given:
-    """One file as it was given: its name, its bytes, and how many they are."""
+    """One uploaded file: its name, its bytes, and their number."""
 
     name: str
     stream: IO[bytes]
@@ -29,11 +29,11 @@ class Given:
 
 
 def received_files(files: Sequence[Given], folder: Path, *, max_bytes: int) -> Path:
-    """Write the files of one model into `folder`; the config, or the folder where there are weights.
+    """Write the files of one model into `folder`; return the config's path, or `folder` where there are weights.
 
-    One config.json or zip is taken as `received` takes it. Several are a config.json and safetensors, with an index or
-    without, under their own names. Refused (`AuditError`, `StorageError`): more than `MOST_FILES` files or `max_bytes`
-    in all, names that are paths or come twice, weights without a config, and what `received` refuses.
+    A single config.json or zip is handled by `received`. Several files are a config.json and safetensors, with an index
+    or without. Raises `AuditError` or `StorageError` for more than `MOST_FILES` files or `max_bytes` in all, names that
+    are paths or occur twice, weights without a config, and where `received` raises.
     """
     _check(files, max_bytes)
     (first, *others) = files
@@ -57,7 +57,7 @@ def received_files(files: Sequence[Given], folder: Path, *, max_bytes: int) -> P
 
 
 def _check(files: Sequence[Given], max_bytes: int) -> None:
-    """Refuse what no model's files are, before a byte is written."""
+    """Raise `AuditError` for files that cannot be those of one model, before a byte is written."""
     if not files:
         raise AuditError("No file was given; give a config.json.")
     if len(files) > MOST_FILES:
@@ -79,7 +79,10 @@ def _check(files: Sequence[Given], max_bytes: int) -> None:
 
 
 def _config(files: Sequence[Given], weights: Sequence[Given]) -> Given:
-    """The file called config.json, else the only JSON that is no index; a folder's other JSON is not read."""
+    """Return the file named config.json, else the only JSON file that is not an index.
+
+    Raises `AuditError` otherwise.
+    """
     others = [file for file in files if file.name.endswith(".json") and not file.name.endswith(INDEX_SUFFIX)]
     named = [file for file in others if file.name == CONFIG] or others
     if not named:
@@ -90,7 +93,7 @@ def _config(files: Sequence[Given], weights: Sequence[Given]) -> Given:
 
 
 def _write(file: Given, target: Path, most: int) -> None:
-    """Stream one file; what is longer than `most` bytes is cut a byte behind, and refused when it is read."""
+    """Write one file in chunks, at most one byte more than `most`: reading the file later raises for the extra byte."""
     left = most + 1
     with open(target, "xb") as sink:
         while left > 0 and (chunk := file.stream.read(min(CHUNK, left))):

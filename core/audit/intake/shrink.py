@@ -1,7 +1,7 @@
-"""Small sizes for a configuration: widths, heads, experts and vocabulary made small, depth kept or set.
+"""Small sizes for a configuration: small widths, heads, experts and vocabulary; the depth is kept or set.
 
-Configurations name their sizes in some two hundred ways; the rules below are patterns over those names. They decide how
-large a model is built, never what is found in it.
+Configurations name their sizes in about two hundred ways; the rules below are patterns over those names. They decide
+how large a model is built, never what is found in it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Settings = dict[str, Any]
 
 @dataclass(frozen=True)
 class Sizes:
-    """What the rules may read: the depth to set (None keeps it), the configuration's heads, multiples of the width."""
+    """Input of the rules: the depth to set (None keeps it), the configuration's heads, the multiple of the width."""
 
     blocks: int | None
     heads: int | None
@@ -101,10 +101,11 @@ OPEN_SIZES = {"num_key_value_heads": HEADS // 2}
 
 
 def small_settings(current: Mapping[str, Any], blocks: int | None = None, scale: int = 1) -> Settings:
-    """The settings to change in a configuration whose values are `current`; nested mappings are descended into.
+    """The settings of a configuration that must change to make its model small; `current` holds its present values.
 
-    `blocks` is the depth to set; None keeps it. Widths become `scale` times `WIDTH`, and what stands in proportion to
-    them likewise. A list with an entry a block is cut so that every kind of entry stays.
+    Sizes are only lowered, or set where they must fit each other: widths to a multiple of `scale`, heads, experts and
+    vocabulary to fixed numbers. `blocks` is the new depth (None keeps it); a list with one entry per block then gets
+    `blocks` entries, as many different ones as fit. A nested mapping that changes is returned whole.
     """
     heads = next((current[key] for key in HEAD_KEYS if isinstance(current.get(key), int)), None)
     depth = next((current[key] for key in DEPTH_KEYS if isinstance(current.get(key), int)), None)
@@ -120,7 +121,10 @@ def small_settings(current: Mapping[str, Any], blocks: int | None = None, scale:
 
 
 def varied(entries: list[Any], count: int) -> list[Any]:
-    """`count` entries of a list in their order, with as many different ones as fit."""
+    """Return `count` entries of a list in their order, as many different ones as fit.
+
+    A list that is too short is extended with its last entry.
+    """
     first = {repr(entry): place for place, entry in reversed(list(enumerate(entries)))}
     chosen = sorted(first.values())[:count]
     rest = (place for place in range(len(entries)) if place not in chosen)

@@ -1,8 +1,8 @@
-"""Spreads of a reduced twin of the library's models: what each matrix must be multiplied by.
+"""The standard deviations of a reduced twin of the library's models: the factor that each matrix is multiplied by.
 
-A family's code draws with a standard deviation that may depend on the width, so its law is measured: two narrow twins
-give the exponent p of std in the width. At the true width it is then std * (true width / width)^p, and a twin that
-keeps sigma * sqrt(fan_in) has every matrix multiplied by (true width / width)^p * sqrt(true fan_in / fan_in).
+The std that a family's code draws with may depend on the width, so its law is measured: two narrow twins give the
+exponent p of std in the width. At the true width it is then std * (true width / width)^p. A twin that keeps sigma *
+sqrt(fan_in) has every matrix multiplied by (true width / width)^p * sqrt(true fan_in / fan_in).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SIGMAS = 5.0
 
 
 class Drawn(NamedTuple):
-    """One drawn matrix of a model: whether it is an embedding, its fan_in, and its values."""
+    """One parameter with at least two axes: whether it is an embedding, its fan_in, and its values."""
 
     embeds: bool
     fan_in: float
@@ -33,7 +33,7 @@ class Drawn(NamedTuple):
 
 
 def drawn_matrices(model: nn.Module) -> Iterator[tuple[str, Drawn]]:
-    """Every parameter of two or more axes, once, by name; on the meta device its values are not read."""
+    """Yield every parameter with at least two axes, once, with its name; values are not read on the meta device."""
     seen: set[int] = set()
     for place, module in model.named_modules():
         for key, parameter in module.named_parameters(recurse=False):
@@ -55,14 +55,14 @@ def _fan_in(module: nn.Module, shape: torch.Size) -> float:
 
 
 def kind(name: str) -> str:
-    """A parameter's name without the numbers of its block and expert."""
+    """Return a parameter's name with its numbers (of block and expert) replaced by `#`."""
     return re.sub(r"\d+", "#", name)
 
 
 def exponents(narrow: nn.Module, wide: nn.Module) -> dict[str, float]:
-    """The exponent p of std in the width by `kind`, of two fresh twins whose widths differ by a factor of 2.
+    """Return the exponent p of std in the width by `kind`, measured on two new twins, the second twice as wide.
 
-    Raises `AuditError` for a law that is no power with a multiple of 1/2.
+    Raises `AuditError` where an exponent is no multiple of 1/2.
     """
     first, second = _pooled(narrow), _pooled(wide)
     found: dict[str, float] = {}
@@ -76,7 +76,10 @@ def exponents(narrow: nn.Module, wide: nn.Module) -> dict[str, float]:
 
 
 def near_half(exponent: float, what: str, noise: float = 0.0) -> float:
-    """The multiple of 1/2 that an exponent in the width is, 0 where `noise` allows it; raises `AuditError`."""
+    """Return the multiple of 1/2 nearest to an exponent in the width, 0 where the exponent is within `noise` of 0.
+
+    Raises `AuditError` where it is not near one; `what` names the quantity.
+    """
     if abs(exponent) <= noise:
         return 0.0
     nearest = round(2 * exponent) / 2 if math.isfinite(exponent) else math.inf
@@ -88,7 +91,7 @@ def near_half(exponent: float, what: str, noise: float = 0.0) -> float:
 
 
 def _pooled(model: nn.Module) -> dict[str, tuple[int, float]]:
-    """By `kind`, how many values there are, and their root mean square."""
+    """Return the number of values and their root mean square, by `kind`."""
     squares: dict[str, float] = defaultdict(float)
     counts: dict[str, int] = defaultdict(int)
     for name, matrix in drawn_matrices(model):
@@ -100,10 +103,11 @@ def _pooled(model: nn.Module) -> dict[str, tuple[int, float]]:
 def keep_products(
     twin: nn.Module, true: nn.Module, laws: Mapping[str, float], *, width_ratio: float, embedded: float
 ) -> dict[str, float]:
-    """Multiply the matrices of a fresh twin in place so that sigma * sqrt(fan_in) is the true one; factors by `kind`.
+    """Multiply the matrices of a new twin in place so that sigma * sqrt(fan_in) is the true one; return the factors.
 
-    `true` is the model at its true sizes on the meta device. `laws` is that of `exponents`, `width_ratio` the true
-    width over the twin's, `embedded` the exponent with which the code multiplies embeddings. Constants stay.
+    The factors are by `kind`. `true` is the model at its true sizes on the meta device, `laws` the result of
+    `exponents`, `width_ratio` the true width over the twin's, `embedded` the exponent in the width of the code's factor
+    on embeddings. Parameters whose mean is not near 0 are constants and are left unchanged.
     """
     wanted = {name: matrix.fan_in for name, matrix in drawn_matrices(true)}
     factors: dict[str, float] = {}

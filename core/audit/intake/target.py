@@ -1,6 +1,6 @@
-"""What may be given to audit: a family, a config, a folder, an archive; on the command line alone, a callable too.
+"""Screen what is to be audited: a family, a config, a folder or an archive; on the command line, a callable too.
 
-Everything is screened here, before torch or transformers is imported.
+This happens before torch or transformers is imported.
 """
 
 from __future__ import annotations
@@ -26,13 +26,16 @@ CALLABLE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
 
 def names_callable(text: str) -> bool:
-    """Whether the argument is `package.module:callable` and not a path."""
+    """Return whether `text` is `package.module:callable` and not an existing path."""
     return CALLABLE.fullmatch(text) is not None and not os.path.exists(text)
 
 
 @contextmanager
 def screened_task(model: str, budget: Budget, *, shrink: bool) -> Iterator[dict[str, Any]]:
-    """The task that a path describes; an archive is unpacked to a private folder that is gone afterwards."""
+    """Yield the task for a path, screened; an archive is unpacked to a private folder, which is deleted on exit.
+
+    Raises `AuditError`, `BudgetError` or `StorageError`.
+    """
     path = Path(model)
     if path.suffix.lower() == ".zip" and path.is_file():
         with tempfile.TemporaryDirectory(prefix="depthscope-") as folder:
@@ -47,7 +50,10 @@ def screened_task(model: str, budget: Budget, *, shrink: bool) -> Iterator[dict[
 
 
 def path_task(path: Path, budget: Budget, *, shrink: bool, source: str) -> dict[str, Any]:
-    """The task of a config file or of a model's folder, screened; `source` is its name for people."""
+    """Return the task for a config file or a model folder, screened; errors and documents call it `source`.
+
+    Raises `AuditError`, `BudgetError` or `StorageError`.
+    """
     if not path.is_dir():
         settings = read_config(path, source)
         family = screen_config(settings, budget, shrink=shrink)
@@ -61,22 +67,23 @@ def path_task(path: Path, budget: Budget, *, shrink: bool, source: str) -> dict[
 
 
 def family_task(family: str, blocks: int, width: int) -> dict[str, Any]:
-    """The task of a small member of a family of the library."""
+    """Return the task for a small model of a family of the library."""
     return {
         "kind": "family", "family": family, "blocks": blocks, "width": width, "source": family, "shrink": True,
     }  # fmt: skip
 
 
 def callable_task(name: str) -> dict[str, Any]:
-    """The task of the user's own `package.module:callable`."""
+    """Return the task for the user's own `package.module:callable`."""
     return {"kind": "callable", "source": name, "shrink": False}
 
 
 def received(name: str, stream: IO[bytes], folder: Path, *, max_bytes: int) -> Path:
-    """Write an uploaded config.json, or the members of an uploaded zip, into `folder`; the config or model's folder.
+    """Write an uploaded config.json, or the members of an uploaded zip, into `folder` and screen them.
 
-    Everything is screened but sizes, which are the budget's, so `path_task` screens again. `max_bytes` is what a zip
-    may unpack to. Raises `AuditError` or `StorageError`; what was written by then is the caller's to remove.
+    Returns the path of the config, or of the model folder in the zip. The sizes are not checked, because the budget is
+    not known yet; `path_task` must screen again. `max_bytes` limits what a zip unpacks to. Raises `AuditError` or
+    `StorageError`; files written before that are left for the caller to remove.
     """
     suffix = PurePath(name).suffix.lower()
     unbounded = Budget(max_parameters=2**62)
@@ -93,7 +100,10 @@ def received(name: str, stream: IO[bytes], folder: Path, *, max_bytes: int) -> P
 
 
 def called(text: str) -> tuple[Any, Any]:
-    """(module, example inputs or None) from calling the user's own `package.module:callable` without arguments."""
+    """Call the user's `package.module:callable` without arguments and return (module, example inputs or None).
+
+    Raises `AuditError` where it fails or returns anything else.
+    """
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:

@@ -1,7 +1,7 @@
-"""Sizes of a reduced twin of a configuration: every width in proportion, with the depth and the graph kept.
+"""Sizes of a reduced twin of a configuration: every width in proportion, the depth and the graph unchanged.
 
-Unlike the small sizes of `shrink`, which serve to find a stream and judge its laws, these keep what ratios depend on.
-Patterns over names again: a configuration that they do not fit is refused by the library or when the twin is run.
+The small sizes of `shrink` serve to find a stream and judge its laws; these keep what ratios depend on. The rules are
+patterns over names too: where they do not fit, building or running the twin raises an error.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ POSITIONS = 512
 
 @dataclass(frozen=True)
 class Twin:
-    """A configuration's true width and heads, and those of its twin."""
+    """A configuration's true width and heads, and those of its twin; heads are (heads, key-value heads, head size)."""
 
     true_width: int
     width: int
@@ -30,11 +30,11 @@ class Twin:
     heads: tuple[int, int, int]
 
     def proportion(self, size: int) -> int:
-        """A feature count at the twin's width."""
+        """Return a number of features scaled to the twin's width."""
         return in_proportion(size, self.width, self.true_width)
 
     def head_size(self, size: int) -> int:
-        """A count of features inside a head, even where the true one is."""
+        """Return a number of features inside a head, scaled to the twin's head size; an even number stays even."""
         found = in_proportion(size, self.heads[2], self.true_heads[2])
         return max(2, found - found % 2) if size % 2 == 0 else found
 
@@ -64,7 +64,7 @@ _COMPILED = tuple((re.compile(pattern), rule) for pattern, rule in RULES)
 
 
 def true_width(settings: Mapping[str, Any]) -> int:
-    """The stream's width that a configuration names; raises `AuditError` where it names none."""
+    """Return the width of the stream in a configuration. Raises `AuditError` where it has none."""
     for key in WIDTH_KEYS:
         if type(settings.get(key)) is int and settings[key] > 0:
             return int(settings[key])
@@ -72,9 +72,9 @@ def true_width(settings: Mapping[str, Any]) -> int:
 
 
 def twin_settings(current: Mapping[str, Any], width: int) -> Settings:
-    """The settings to change in a configuration whose values are `current`, for a twin of `width`.
+    """Return the settings of a configuration that must change for a twin of `width`.
 
-    Raises `AuditError` where the heads cannot be made narrow.
+    `current` holds its present values. Raises `AuditError` where no head size fits that width.
     """
     twin = _twin(current, width)
     changed: Settings = {}
@@ -95,7 +95,9 @@ def _twin(current: Mapping[str, Any], width: int) -> Twin:
     found = None
     if heads > 0 and shared > 0 and size > 0:
         inner = in_proportion(heads * size, width, true)
-        found = twin_heads(inner, heads, min(shared, heads), size, exact=heads * size == true)
+        # Many families refuse a width that is no multiple of the heads, whatever their size.
+        dividing = width if true % heads == 0 else 0
+        found = twin_heads(inner, heads, min(shared, heads), size, exact=heads * size == true, dividing=dividing)
     if found is None:
         raise AuditError(f"A twin of width {width} has no head with an even head_dim of at least 16.")
     return Twin(true, width, (heads, shared, size), found)

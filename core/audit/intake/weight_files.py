@@ -1,7 +1,7 @@
-"""Screen the weights of a model folder: safetensors headers and index files that nobody vouches for.
+"""Screen the weights of a model folder from an untrusted source: safetensors headers and index files.
 
-Only headers are read here. Raises `AuditError` with one sentence; missing, extra and overlapping tensors are no
-refusals but findings of whoever loads the files.
+Only headers are read. Raises `AuditError`; missing, extra and duplicate tensors are not errors here, but are listed for
+the code that loads the files.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ SHARD_NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}\.safetensors")
 
 @dataclass(frozen=True)
 class WeightFiles:
-    """The screened files of a folder: where each tensor lies, with its shape and type.
+    """The checked weight files of a folder: for every tensor its file, its shape and its type.
 
-    `twice` are names that more than one file holds, `absent` names that the index promises and no file holds.
+    `twice` are the names of tensors that more than one file holds. `absent` are the names of those that the index lists
+    and no file holds.
     """
 
     folder: Path
@@ -47,9 +48,11 @@ class WeightFiles:
 
 
 def screen_folder(folder: str | os.PathLike[str], budget: Budget, name: str | None = None) -> WeightFiles:
-    """Check every file that a model folder's weights are read from, without reading a tensor.
+    """Check every weight file of a model folder without reading a tensor, and return what they hold.
 
-    Refusals call the folder `name`, its path unless given.
+    Errors call the folder `name`, by default its path.
+
+    Raises `AuditError`, `BudgetError` or `StorageError`.
     """
     place, called = Path(folder), shown(name or os.fspath(folder))
     if not (place / CONFIG).exists():
@@ -75,7 +78,7 @@ def screen_folder(folder: str | os.PathLike[str], budget: Budget, name: str | No
 
 
 def _shards(place: Path, called: str) -> tuple[list[str], list[str]]:
-    """Names of the weight files, and the tensors that an index promises; the folder is `called` that in refusals."""
+    """Return the names of the weight files, and those of the tensors that an index lists."""
     if (place / INDEX).exists():
         return _index(read_json(_regular(place, INDEX), name=INDEX, max_bytes=MAX_INDEX_BYTES))
     if (place / SINGLE).exists():
@@ -110,7 +113,10 @@ def _index(document: JsonValue) -> tuple[list[str], list[str]]:
 
 
 def _regular(place: Path, name: str) -> Path:
-    """A file of the folder; a link may lead to another file of the folder or to the blobs of a hub cache."""
+    """Return the path of a file in the folder, links resolved; they may lead to the folder or the blobs of a hub cache.
+
+    Raises `AuditError` for any other link, and where it is not a regular file.
+    """
     path = place / name
     try:
         target = path.resolve(strict=True)
@@ -127,7 +133,10 @@ def _regular(place: Path, name: str) -> Path:
 
 
 def read_header(path: Path) -> dict[str, tuple[tuple[int, ...], str]]:
-    """Names, shapes and types of a safetensors file whose header agrees with its length."""
+    """Return the shape and type of every tensor in a safetensors file, by name.
+
+    Raises `AuditError` where the header is not valid or does not fit the file's length.
+    """
     size = path.stat().st_size
     with open(path, "rb") as stream:
         length = int.from_bytes(stream.read(8), "little")
@@ -164,13 +173,13 @@ def _entry(file: str, name: str, value: JsonValue) -> tuple[tuple[int, ...], str
 
 
 def _whole_numbers(values: JsonValue) -> list[int] | None:
-    """A list of whole numbers that JSON holds exactly; None for anything else."""
+    """Return a list of integers that JSON holds exactly (0 to 2**53 - 1); None for anything else."""
     found = [n for n in values if type(n) is int and 0 <= n < 2**53] if isinstance(values, list) else []
     return found if isinstance(values, list) and len(found) == len(values) else None
 
 
 def _check_spans(file: str, spans: list[tuple[int, int, str]], data_bytes: int) -> None:
-    """Tensors lie one behind the other and fill the file."""
+    """Raise `AuditError` unless the tensors follow each other without gaps and fill the file."""
     reached = 0
     for begin, end, name in sorted(spans):
         if begin != reached:

@@ -1,1 +1,1 @@
-"""The outcome of an audit as a document, and the reports and exit status that a gate gives."""
+"""The outcome of an audit as a document, the reports, and the exit status of a gate."""

@@ -1,4 +1,4 @@
-"""An audit as an answer: the headline and the repairs of a document, from what was judged."""
+"""The answer of an audit: the headline and the repairs of its document."""
 
 from __future__ import annotations
 
@@ -32,7 +32,11 @@ def answered(
     reseeds: bool,
     band: Band,
 ) -> dict[str, Any]:
-    """The keys `headline` and `repairs`. `reseeds` tells that `source` builds this very model at other seeds."""
+    """Return the keys `headline` and `repairs` of the document.
+
+    `found` is None where no scale could be judged. `reseeds`: `source` builds this very model, so it can do so at other
+    seeds.
+    """
     parameters = ParameterNames(result.discovery.guard.model).parameters
     again = source if reseeds else None
     mended = [] if found is None else repairs(found, findings, parameters, source.settings)
@@ -48,7 +52,10 @@ def answered(
 def _offered(
     found: Resolution, result: AuditResult, source: Rebuilder | None, band: Band, health: Health
 ) -> tuple[list[Repair], Health]:
-    """A rule for a model without one whose depth moves its ratios out, where the rule helps."""
+    """Return a rule as a repair for a model without one, and the health with it.
+
+    Only where depth moves the ratios out of the band and the rule helps; otherwise no repair, and `health` unchanged.
+    """
     if health is None or health[0].verdict.cause != "depth":
         return [], health
     repair = offered(found)
@@ -59,14 +66,14 @@ def _offered(
 
 
 def _helps(plain: SeedHealth, mended: SeedHealth) -> bool:
-    """Whether the state is a better one, or the worst ratio nearer to 1 by more than is nearly the same."""
+    """Return whether the repair improves the verdict's state, or brings the worst ratio clearly nearer to 1."""
     before, after = plain.verdict.worst_factor.median, mended.verdict.worst_factor.median
     nearer = before is None or (after is not None and before / after > NEARLY)
     return after is not None and (nearer or STATES.index(mended.verdict.state) < STATES.index(plain.verdict.state))
 
 
 def _rows(repair: Repair, model: Document) -> list[dict[str, str]]:
-    """The forms of one repair: a loop for any model, an override for one of the library's own classes."""
+    """Return the forms of one repair: a loop for any model, and an override where the library has the model's class."""
     shrunk = bool(model["shrunk"])
     rows = [{"finding": repair.kind, "form": LOOP, "language": PYTHON, "code": loop_code(repair, shrunk=shrunk)}]
     if model["family"] is not None and str(model["class"]).isidentifier():

@@ -1,4 +1,4 @@
-"""The gate of an audit for continuous integration: its exit status and the findings as text."""
+"""The gate of an audit for continuous integration, which decides the exit status, and the findings as text."""
 
 from __future__ import annotations
 
@@ -9,30 +9,33 @@ from ..initialization.findings import NOTHING, VERDICTS
 
 Gate = Literal["error", "warning"]
 Document = Mapping[str, Any]
-# What --gate refuses, by its argument.
+# The severities that fail each gate.
 REFUSED: Mapping[str, frozenset[str]] = {"error": frozenset({"error"}), "warning": frozenset({"error", "warning"})}
 
 
 def gate_fails(document: Document, gate: Gate | None, *, changed: bool = False) -> bool:
-    """Whether the gate asked for fails: a finding of its severities, or a golden file that no longer holds."""
+    """Return whether the gate fails: on a finding with a severity that it covers, or if the golden file `changed`.
+
+    False where `gate` is None.
+    """
     if gate is None:
         return False
     return changed or any(finding["severity"] in REFUSED[gate] for finding in findings_of(document))
 
 
 def findings_of(document: Document) -> list[dict[str, Any]]:
-    """The findings of an audit document, worst first; none where it was not judged."""
+    """Return the findings of an audit document, worst first; empty where the initialization was not judged."""
     conformance = document.get("conformance") or {}
     return list(conformance.get("findings") or ())
 
 
 def nothing_judged(document: Document) -> bool:
-    """Whether the initialization was looked at and nothing of it could be judged."""
+    """Return whether the initialization was examined but no part of it could be judged."""
     return (document.get("conformance") or {}).get("verdict") == NOTHING
 
 
 def readable_conformance(document: Document) -> list[str]:
-    """Rule, base, findings and profile as lines for a terminal."""
+    """Return the rule, the base standard deviation, the findings and the profiles as lines for a terminal."""
     conformance = document.get("conformance")
     if conformance is None:
         return ["Conformance was not judged."]

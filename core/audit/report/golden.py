@@ -1,4 +1,4 @@
-"""A golden file: what an audit found once, kept beside the code, to show what another version of a library changes."""
+"""A golden file stores what an audit found, beside the code, to show what changes with another version of a library."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_BYTES = 2**26
 
 
 def golden_document(document: Mapping[str, Any]) -> dict[str, Any]:
-    """What is kept: the verdict, the findings by kind and name, and the scale of every writer and reader."""
+    """Return what a golden file stores: the verdict, findings by kind and name, the scale of writers and readers."""
     conformance = document["conformance"] or {}
     rows = [*document["writers"], *document.get("readers", ())]
     return {
@@ -50,7 +50,10 @@ def golden_document(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def compare_golden(kept: Mapping[str, Any], found: Mapping[str, Any]) -> list[str]:
-    """One sentence a change, in the order of what matters: verdict, findings, structure, matrices."""
+    """Return one sentence per change, ordered by importance: verdict, findings, structure, matrices.
+
+    Empty without changes.
+    """
     changes = [
         f"{key} was {kept.get(key)!r} and is {found[key]!r}"
         for key in ("verdict", "rule", "class", "blocks", "parameters")
@@ -65,7 +68,10 @@ def compare_golden(kept: Mapping[str, Any], found: Mapping[str, Any]) -> list[st
 
 
 def read_golden(path: str | Path) -> Mapping[str, Any] | None:
-    """What a golden file keeps; None where there is none. Raises `StorageError`."""
+    """Return the content of a golden file; None where there is no file.
+
+    Raises `StorageError` where it cannot be read or is not a golden file.
+    """
     if not os.path.exists(path):
         return None
     kept = read_json(path, max_bytes=MAX_BYTES)
@@ -75,7 +81,7 @@ def read_golden(path: str | Path) -> Mapping[str, Any] | None:
 
 
 def _is_whole(kept: Mapping[str, Any]) -> bool:
-    """Whether what is compared has its form, which an edit or a merge may have broken."""
+    """Return whether the parts that are compared have the right types; an edit or a merge may have broken them."""
     findings, additions, matrices = kept.get("findings"), kept.get("additions"), kept.get("matrices")
     return (
         isinstance(findings, list)
@@ -94,7 +100,10 @@ def _is_number(value: object) -> bool:
 
 
 def check_golden(path: str | Path, document: Mapping[str, Any], *, write: bool = True) -> list[str] | None:
-    """Compare with the file; None where there was none, and `write` writes it. Raises `StorageError`."""
+    """Compare a document with the golden file and return one sentence per change.
+
+    Returns None where there is no file; it is then written if `write`. Raises `StorageError`.
+    """
     kept, found = read_golden(path), golden_document(document)
     if kept is not None:
         return compare_golden(kept, found)

@@ -1,4 +1,4 @@
-"""The answer of an audit: what is off, whether it matters at this depth, and what to change; data first, then words."""
+"""The headline of an audit: what is wrong, whether it matters at this depth, what to change, as data and sentences."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ def headline_document(
     repairs: Sequence[Repair],
     health: tuple[SeedHealth, SeedHealth | None] | None,
 ) -> dict[str, Any]:
-    """The headline of an audit document: its data, and its sentences."""
+    """Return the headline of an audit document: its data, and `sentences` made from them.
+
+    `health` is (as it is, repaired), None where it was not measured.
+    """
     off = [finding.kind for finding in findings if finding.severity != "info"]
     as_it_is, mended = health or (None, None)
     found = {
@@ -39,7 +42,10 @@ def headline_document(
 
 
 def matters(kind: str, as_it_is: SeedHealth | None, mended: SeedHealth | None) -> Matters:
-    """Whether the worst thing that is off changes what the ratios say."""
+    """Return how much a finding of this kind changes the ratios.
+
+    `always`: a fault that ratios do not show. `unknown`: not measured. Else `much`, `some` or `little`.
+    """
     if kind in ALWAYS:
         return "always"
     if as_it_is is None or mended is None or mended.extreme is None:
@@ -51,7 +57,7 @@ def matters(kind: str, as_it_is: SeedHealth | None, mended: SeedHealth | None) -
 
 
 def _arm(health: SeedHealth | None) -> dict[str, Any] | None:
-    """One arm's extreme ratios and its verdict over the seeds."""
+    """Return the extreme ratios and the verdict of the model as it is, or repaired; None where it was not measured."""
     if health is None:
         return None
     activation, adjoint = health.extreme or (None, None)

@@ -1,4 +1,4 @@
-"""The sentences of an audit's headline, from its data and the document's rows."""
+"""The sentences of an audit's headline, made from its data and the rows of the document."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ BELOW = "mend it with the lines below."
 
 
 def sentences(document: Document, headline: Mapping[str, Any]) -> list[str]:
-    """What is off, whether it matters, what to change; the state of health where nothing is off."""
+    """Return the sentences: what is wrong, whether it matters and what to change; the health where nothing is wrong."""
     if document["model"]["trained"] and not headline["off"]:
         return ["These weights are trained, so nothing is said of their initialization.", *_state(document, headline)]
     if not headline["off"]:
@@ -47,7 +47,7 @@ def sentences(document: Document, headline: Mapping[str, Any]) -> list[str]:
 
 
 def _off(document: Document, kinds: list[str]) -> str:
-    """The worst thing that is off, and how many others there are."""
+    """Return the sentence on the worst finding, with the number of other findings."""
     finding = document["conformance"]["findings"][0]
     subject, one = _subject(document, finding)
     verb, rest = OFF.get(finding["kind"], ("are", MEANING.get(finding["kind"], "not as declared")))
@@ -56,7 +56,7 @@ def _off(document: Document, kinds: list[str]) -> str:
 
 
 def _subject(document: Document, finding: Mapping[str, Any]) -> tuple[str, bool]:
-    """The parameters of a finding by what they do and where they stand, and whether it is one."""
+    """Return the subject of a sentence on a finding's parameters, by role and blocks, and whether it is singular."""
     names = set(finding["parameters"])
     reading = finding["kind"] in ("on-reader", "on-everything")
     sides = ("readers",) if reading else ("writers", "readers")
@@ -75,7 +75,7 @@ def _subject(document: Document, finding: Mapping[str, Any]) -> tuple[str, bool]
 
 
 def blocks_text(numbers: Iterable[int], count: int) -> str:
-    """Numbers of blocks as `all 8 blocks`, `blocks 3 to 5`, `block 7`, or a list of them."""
+    """Return block numbers as `all 8 blocks`, `blocks 3 to 5`, `block 7`, or a list of them; `count` is the depth."""
     found = sorted(set(numbers))
     if len(found) == count:
         return f"all {count} blocks" if count > 1 else "its only block"
@@ -89,7 +89,7 @@ def blocks_text(numbers: Iterable[int], count: int) -> str:
 
 
 def _matter(document: Document, headline: Mapping[str, Any]) -> list[str]:
-    """Whether it matters at this depth, by the ratios as they are and mended; and what to change."""
+    """Return sentences on whether the worst finding matters at this depth, by the ratios, and on what to change."""
     change = BELOW if headline["repair"] else "its finding below says what to change."
     matters, kind = headline["matters"], headline["off"][0]
     if matters == "always":
@@ -101,14 +101,16 @@ def _matter(document: Document, headline: Mapping[str, Any]) -> list[str]:
         silent = " In training it may: the attention logits are smaller too." if kind == "on-everything" else ""
         left = " Both leave the band." if headline["state"] == "outside" else ""
         return [f"At this depth that matters little: {both}; {change}{left}{silent}"]
+    cause = headline["as_it_is"]["verdict"]["cause"] == "input" and headline["state"] == "outside"
+    input_too = [f"{_input(headline['as_it_is']['verdict'])} that is most of it."] if cause else []
     if matters == "much":
-        return [f"That matters: {both}; {change}"]
+        return [f"That matters: {both}; {change}", *input_too]
     inside = "outside the band either way" if headline["state"] == "outside" else "inside the band either way"
-    return [f"It shows, {inside}: {both}; {change}"]
+    return [f"It shows, {inside}: {both}; {change}", *input_too]
 
 
 def _instead(headline: Mapping[str, Any]) -> str:
-    """The direction that moves most, as it is and mended, and over how many seeds."""
+    """Return a clause that compares the ratio that the repair moves most before and after it, over how many seeds."""
     one, two, over = headline["as_it_is"], headline["mended"], seeds_text(headline["seeds"])
     if one["activation"] is None:
         return f"no finite ratios instead of {number(two['activation'])} and {number(two['adjoint'])}, {over}"
@@ -122,43 +124,65 @@ def _instead(headline: Mapping[str, Any]) -> str:
 
 
 def _state(document: Document, headline: Mapping[str, Any]) -> list[str]:
-    """Whether the layers start healthy, by the ratios furthest from 1."""
+    """Return sentences on whether the layers start healthy, with the ratios furthest from 1.
+
+    Where the input's scale is the cause and the depth is healthy, the layers are judged from the first block on.
+    """
     arm, blocks = headline["as_it_is"], document["model"]["blocks"]
     layers = f"Your {_plural(blocks, 'layer')}" if blocks else "Your model"
     if arm is None or arm["activation"] is None:
         return [f"{layers} could not be measured: {document['health_refusal'] or 'no seed has finite ratios'}"]
-    ratios = f"ratios {number(arm['activation'])} (activations) and {number(arm['adjoint'])} (gradients)"
-    over, low, high = seeds_text(headline["seeds"]), exact_text(DEFAULT_BAND.lower), exact_text(DEFAULT_BAND.upper)
-    start = "starts" if blocks == 1 else "start"
-    if headline["state"] == "inside":
-        return [f"{layers} {start} healthy: {ratios}, inside the band [{low}, {high}], {over}."]
-    if headline["state"] == "close":
-        return [f"{layers} {start} close to the limits of the band [{low}, {high}]: {ratios}, {over}."]
-    return [f"{layers} {start} outside the band [{low}, {high}]: {ratios}, {over}.", *_cause(arm["verdict"])]
+    over, start = seeds_text(headline["seeds"]), "starts" if blocks == 1 else "start"
+    band = f"the band [{exact_text(DEFAULT_BAND.lower)}, {exact_text(DEFAULT_BAND.upper)}]"
+    verdict, ratios, small = arm["verdict"], _both(arm["activation"], arm["adjoint"]), _small_widths(document)
+    if verdict["cause"] == "input" and verdict["depth_state"] == "inside":
+        deep = _both(verdict["depth_factor"]["activation"], verdict["depth_factor"]["adjoint"])
+        first = f"{layers} {start} healthy from the end of the first block on: factors {deep}, inside {band}, {over}."
+        return [first, f"{_input(verdict)} counted from it the ratios are {ratios}. {_embeddings(verdict)}", *small]
+    where = {"inside": f"healthy: ratios {ratios}, inside {band}", "close": f"close to the limits of {band}: {ratios}"}
+    told = [f"{layers} {start} {where.get(headline['state'], f'outside {band}: ratios {ratios}')}, {over}."]
+    if verdict["cause"] == "input" and verdict["depth_factor"]["activation"] is not None:
+        told.append(f"{_input(verdict)} it moves the ratios more than the depth does. {_embeddings(verdict)}")
+    return [*told, *small]
 
 
-def _cause(verdict: Mapping[str, Any]) -> list[str]:
-    """Whether the input's scale or the depth is the cause, where that is told apart."""
-    depth = verdict["depth_factor"]
-    if verdict["cause"] != "input" or depth["activation"] is None:
+def _both(activation: float, adjoint: float) -> str:
+    return f"{number(activation)} (activations) and {number(adjoint)} (gradients)"
+
+
+def _input(verdict: Mapping[str, Any]) -> str:
+    """Return the beginning of a sentence that compares the input with the first block; its effect is to follow."""
+    ratio = verdict["input_ratio"]["activation"]
+    if not ratio or 1 / 1.5 < ratio < 1.5:
+        return "The first block, and not the depth, changes the gradients most:"
+    return f"The input is {number(max(ratio, 1 / ratio))}-fold {'below' if ratio > 1 else 'above'} the first block:"
+
+
+def _embeddings(verdict: Mapping[str, Any]) -> str:
+    """Return a sentence on what to change where the input is the cause."""
+    ratio = verdict["input_ratio"]["activation"]
+    if not ratio or 1 / 1.5 < ratio < 1.5:
+        return "The writers may stay."
+    how = "larger" if ratio > 1 else "smaller"
+    return f"Draw the embeddings {how}, or scale their output; the writers may stay."
+
+
+def _small_widths(document: Document) -> list[str]:
+    """Return a sentence that the ratios are those of small widths; empty where that is not so."""
+    if not document["model"]["shrunk"] or "reduced_twin" in document:
         return []
-    more = "" if verdict["depth_state"] == "inside" else "more than "
-    cause = f"The cause is the scale of the input {more or 'and not '}the depth"
-    return [
-        f"{cause}: from the end of the first block on the ratios change by "
-        f"{number(depth['activation'])} and {number(depth['adjoint'])}. Draw the embeddings larger, or scale their "
-        "output; the writers may stay."
-    ]
+    return ["These are the ratios of the small widths it was built with; a full-size model has others."]
 
 
 def _rule(document: Document, headline: Mapping[str, Any]) -> list[str]:
-    """What is said of the rule where nothing is off."""
+    """Return sentences on the depth rule for a model in which nothing is wrong."""
     conformance = document["conformance"]
     if conformance["verdict"] == "applied":
         return [f"The rule {conformance['rule']}, {conformance['formula']}, is met."]
     if conformance["verdict"] != "no-rule-declared" or document["model"]["trained"]:
         return []
-    if headline["state"] in ("inside", None):
+    arm = headline["as_it_is"]
+    if arm is None or "inside" in (headline["state"], arm["verdict"]["depth_state"]):
         return ["No depth rule is declared, and at this depth none is needed."]
     if headline["repair"] is None:
         return ["No depth rule is declared."]
@@ -167,7 +191,7 @@ def _rule(document: Document, headline: Mapping[str, Any]) -> list[str]:
 
 
 def number(value: float) -> str:
-    """A ratio in a sentence: two digits, three from 100 on, thousands set apart."""
+    """Return a ratio as text with two digits, three from 100 on, and commas between thousands."""
     if value >= 1000:
         return f"{float(f'{value:.3g}'):,.0f}" if value < 1e6 else f"{value:.2g}"
     if 1 <= value < 9.95:
@@ -176,7 +200,7 @@ def number(value: float) -> str:
 
 
 def seeds_text(seeds: int) -> str:
-    """Over how many seeds a ratio is."""
+    """Return a phrase on the number of seeds that a ratio is the median of."""
     return "at one seed" if seeds == 1 else f"median of {seeds} seeds"
 
 

@@ -1,4 +1,4 @@
-"""The findings of an audit as a JUnit XML report: one test case per kind, failed where the gate would fail."""
+"""The findings of an audit as a JUnit XML report: one test case per kind, failed where the gate fails."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .text import legal, relative_uri
 
 
 def junit_report(document: Mapping[str, Any], gate: Gate = "error") -> str:
-    """The report as XML text: one suite, one case for every kind that can fail and one for every other finding."""
+    """Return the report as XML text: one suite, one case per kind that can fail and per other kind found."""
     refused, found = REFUSED[gate], findings_of(document)
     by_kind: dict[str, list[dict[str, Any]]] = {}
     for finding in found:
@@ -38,7 +38,7 @@ def junit_report(document: Mapping[str, Any], gate: Gate = "error") -> str:
 
 
 def _lines(finding: Mapping[str, Any]) -> str:
-    """The sentence, the number and every name."""
+    """Return a finding's sentence, its numbers, and one line per parameter."""
     number = (
         "" if finding["measured"] is None else f"\nmeasured {finding['measured']!r}, expected {finding['expected']!r}"
     )

@@ -1,4 +1,4 @@
-"""Write the reports that were asked for, and say whether the gate fails."""
+"""Write the reports that were requested, and decide whether the gate fails."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from .sarif import sarif_report
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """`fails` is the gate's answer; `changes` are against the golden file, None where there was none to compare."""
+    """Whether the gate `fails`, and the `changes` against the golden file: None where there was none to compare."""
 
     fails: bool
     changes: tuple[str, ...] | None
 
     def lines(self) -> list[str]:
-        """The changes for a terminal."""
+        """Return the changes as lines for a terminal; empty where there was no golden file."""
         if self.changes is None:
             return []
         return [f"golden: {change}" for change in self.changes] or ["golden: nothing changed"]
@@ -35,9 +35,9 @@ def write_outputs(
     sarif: str | None = None,
     golden: str | None = None,
 ) -> Outcome:
-    """Write JUnit and SARIF reports and compare with, or write, the golden file. Raises `StorageError`.
+    """Write JUnit and SARIF reports, compare with the golden file or write it, and return the outcome.
 
-    With `gate` a change against the golden file fails it too.
+    With a `gate`, a change against the golden file fails it too. Raises `StorageError`.
     """
     changes = None if golden is None else check_golden(golden, document)
     if junit is not None:
@@ -48,7 +48,7 @@ def write_outputs(
 
 
 def judge_outputs(document: Mapping[str, Any], *, gate: Gate | None = None, golden: str | None = None) -> Outcome:
-    """What `write_outputs` returns, with nothing written. Raises `StorageError`."""
+    """Return the outcome that `write_outputs` returns, without writing anything. Raises `StorageError`."""
     return _outcome(document, gate, None if golden is None else check_golden(golden, document, write=False))
 
 

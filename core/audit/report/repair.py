@@ -1,6 +1,6 @@
-"""What each finding that an initializer can mend asks to be drawn anew, as values; `repair_code` writes it as code.
+"""The repairs of findings: which parameters to draw anew, and at which standard deviation.
 
-A parameter is drawn at the standard deviation that it should have, so that a repair may run twice, or beside another.
+`repair_code` writes the code. The standard deviation is absolute, so a repair may be run twice, or beside another.
 """
 
 from __future__ import annotations
@@ -43,10 +43,11 @@ _INDEX = re.compile(r"\[((?::, )*)(\d+):(\d+)\]")
 
 @dataclass(frozen=True, kw_only=True)
 class Draw:
-    """One parameter, or the range `part` of it, as it is to be drawn: std = `constant` * law(fan_in, fan_out).
+    """How to draw one parameter, or its range `part`: std = `constant` * law(fan_in, fan_out).
 
-    `axes` are those of the parameter's shape that are the fans of the law. `cut` is where a truncated normal ends, in
-    sigmas, and `shrink` what that leaves of a sigma. `fill` stands in place of a draw for vectors.
+    `axes` are the axes of the parameter's shape that are (fan_in, fan_out). `cut` is where a truncated normal is cut,
+    in sigmas, and `shrink` its standard deviation over its sigma. If `fill` is given, the parameter is filled with it
+    instead.
     """
 
     name: str
@@ -60,13 +61,13 @@ class Draw:
     fill: float | None = None
 
     def std(self, shape: Sequence[int]) -> float:
-        """The standard deviation in a parameter of that shape."""
+        """Return the standard deviation for a parameter of this shape."""
         if self.law == CONSTANT:
             return self.constant
         return self.constant * self.law.of(shape[self.axes[0]], shape[self.axes[1]])
 
     def of(self, parameter: torch.Tensor) -> torch.Tensor:
-        """The drawn range of a parameter, as a view."""
+        """Return the range of a parameter that is drawn, as a view."""
         index = _INDEX.fullmatch(self.part)
         if index is None:
             return parameter
@@ -76,7 +77,7 @@ class Draw:
 
 @dataclass(frozen=True, kw_only=True)
 class Repair:
-    """A kind of finding, the rule that its numbers are by, and the draws that mend it."""
+    """The repair of one kind of finding: the draws, and the rule that their numbers follow."""
 
     kind: str
     rule: Rule | None
@@ -92,7 +93,7 @@ def repairs(
     parameters: Mapping[str, torch.Tensor],
     settings: Mapping[str, Any] | None = None,
 ) -> list[Repair]:
-    """One repair per finding that an initializer can mend, in the findings' order."""
+    """Return one repair per finding that drawing parameters anew corrects, in the order of the findings."""
     asked = _Targets(found, settings)
     mended = []
     for finding in findings:
@@ -103,7 +104,10 @@ def repairs(
 
 
 def offered(found: Resolution) -> Repair | None:
-    """What a model without a rule is offered: its writers drawn by the most common one; None where norms hide them."""
+    """Return the repair for a model without a rule: its writers, drawn by the rule `OFFERED`.
+
+    None where a rule is declared or met, and where a norm hides a writer from the stream.
+    """
     stats = found.first.stats
     if found.rule is not None or not found.first.visible or any(m.hidden for m in stats.writers):
         return None
@@ -114,14 +118,17 @@ def offered(found: Resolution) -> Repair | None:
 
 @dataclass(frozen=True)
 class _Targets:
-    """The standard deviation that every matrix should have."""
+    """Decides how each matrix should be drawn."""
 
     found: Resolution
     settings: Mapping[str, Any] | None
 
     @property
     def base(self) -> BaseStd:
-        """The base to draw from: the configured one where no matrix follows it, by fan_in where all took fan_out."""
+        """The base standard deviation to draw from.
+
+        The configured one where no matrix follows it; by fan_in where all matrices were drawn by fan_out.
+        """
         base, readers = self.found.first.base, self.found.first.stats.readers
         if self.found.remark is Remark.UNUSED_RANGE:
             return configured_base(self.settings, readers) or base
@@ -130,14 +137,17 @@ class _Targets:
         return base
 
     def repair(self, kind: str, rule: Rule | None, draws: Sequence[Draw]) -> Repair:
-        """The repair of one finding."""
+        """Return the repair of one kind of finding, with these draws."""
         width = rule is not None and rule.absolute
         return Repair(
             kind=kind, rule=rule, blocks=self.found.first.blocks, draws=tuple(draws), at_this_width=width
         )  # fmt: skip
 
     def draw(self, matrix: MatrixStats) -> Draw | None:
-        """A matrix at its own standard deviation; None where that is not known or the part is no range."""
+        """Return the draw of a matrix at the standard deviation that it should have.
+
+        None where that is not known, or where the part is not a range.
+        """
         base, factor = self.base, self._factor(matrix)
         if not 0 < factor < math.inf or (matrix.part and _INDEX.fullmatch(matrix.part) is None):
             return None
@@ -154,7 +164,7 @@ class _Targets:
         )  # fmt: skip
 
     def as_measured(self, group: Sequence[MatrixStats]) -> Iterator[Draw]:
-        """Matrices at the standard deviation that they have together."""
+        """Yield draws of matrices at the pooled standard deviation that they have now."""
         count = sum(m.weights.count for m in group)
         pooled = math.sqrt(sum(m.weights.count * m.weights.std**2 for m in group) / count) if count else math.nan
         if 0 < pooled < math.inf:
@@ -163,7 +173,11 @@ class _Targets:
                     yield _as_drawn(Draw(name=matrix.name, part=matrix.part, constant=_rounded(pooled)), matrix)
 
     def table(self, name: str, parameter: torch.Tensor) -> Draw:
-        """A parameter that neither writes nor reads the stream: a table or a projection, a gain, or a bias."""
+        """How to initialize a parameter that neither writes to nor reads from the residual stream.
+
+        A matrix (an embedding table, a projection) is drawn with the base std, or with 0.02 where the base is unknown.
+        A vector is filled: with 1 where its name ends in `weight` (a norm's gain), else with 0 (a bias).
+        """
         base = self.base
         if parameter.dim() < 2:
             return Draw(name=name, constant=0.0, fill=1.0 if name.rsplit(".", 1)[-1] == "weight" else 0.0)
@@ -175,7 +189,7 @@ class _Targets:
         return Draw(name=name, constant=_rounded(constant), law=law)
 
     def _factor(self, matrix: MatrixStats) -> float:
-        """What multiplies the base of a matrix as it is stored."""
+        """Return the factor on the base standard deviation that a stored matrix should have."""
         first, rule = self.found.first, self.found.rule
         if rule is None:
             return 1.0
@@ -211,22 +225,22 @@ def _draws(asked: _Targets, finding: Finding, parameters: Mapping[str, torch.Ten
 def _others(
     asked: _Targets, names: Sequence[str], known: Sequence[MatrixStats], parameters: Mapping[str, torch.Tensor]
 ) -> Iterator[Draw]:
-    """The parameters among `names` that are no matrix on the stream."""
+    """Yield draws of the parameters among `names` that neither write to nor read from the stream."""
     matrices = {m.name for m in known}
     yield from (asked.table(name, parameters[name]) for name in names if name not in matrices and name in parameters)
 
 
 def _zero(named: Sequence[MatrixStats]) -> list[MatrixStats]:
-    """Of matrices in branches that add zero those to draw: what stands before the writers, else the writers.
+    """Return the zero matrices to draw in branches that add zero: the readers, else the writers.
 
-    A branch whose writer alone is zero learns.
+    A branch whose writer alone is zero can learn.
     """
     zero = [m for m in named if m.weights.std == 0]
     return [m for m in zero if not m.writes] or zero
 
 
 def _merged(found: Resolution, draws: Sequence[Draw]) -> list[Draw]:
-    """Draws in order, once each; the parts of one parameter as one draw where all of them are drawn alike."""
+    """Return the draws in order, each once; the parts of a parameter are one draw where all are drawn alike."""
     stats = found.first.stats
     parts: dict[str, set[str]] = {}
     for matrix in (*stats.writers, *stats.readers):
@@ -240,7 +254,7 @@ def _merged(found: Resolution, draws: Sequence[Draw]) -> list[Draw]:
 
 
 def _as_drawn(draw: Draw, matrix: MatrixStats) -> Draw:
-    """The draw by the distribution that the matrix has now; a plain normal where that is not told."""
+    """Return the draw with the matrix's present distribution; a plain normal where that is not known."""
     name = matrix.weights.distribution
     if name in ("uniform", ORTHOGONAL):
         return replace(draw, distribution=name)
@@ -251,12 +265,12 @@ def _as_drawn(draw: Draw, matrix: MatrixStats) -> Draw:
 
 
 def _axes(matrix: MatrixStats) -> tuple[int, int] | None:
-    """The axes of the whole parameter's shape that are fan_in and fan_out; None where they are not two of its axes."""
+    """Return the axes of the parameter's shape that are (fan_in, fan_out); None where no two axes are."""
     shape, last = matrix.shape, len(matrix.shape) - 1
     pairs = [(last, last - 1), (last - 1, last)] if not matrix.part else []
     return next((p for p in pairs if (shape[p[0]], shape[p[1]]) == (matrix.fan_in, matrix.fan_out)), None)
 
 
 def _rounded(value: float) -> float:
-    """To six digits, as it stands in code."""
+    """Return the value rounded to six digits, as it is printed in code."""
     return float(f"{value:.6g}")

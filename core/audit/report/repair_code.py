@@ -1,6 +1,6 @@
 """Repairs as code to paste: a loop over a model's named parameters, or an override of transformers' `_init_weights`.
 
-A name from a visitor's model stands in the code as a quoted literal and nowhere else.
+Names from the user's model appear in the code as quoted literals only.
 """
 
 from __future__ import annotations
@@ -59,17 +59,17 @@ LAWS: Mapping[FanLaw, str] = {
 
 
 def loop_code(repair: Repair, *, shrunk: bool) -> str:
-    """The repair as a loop, for any model that the name `model` stands for."""
+    """Return the repair as a loop over the parameters of a variable `model`."""
     return LOOP_CODE.format(what=_comment(repair, shrunk), body=_body(repair, 1))
 
 
 def override_code(repair: Repair, class_name: str, *, shrunk: bool) -> str:
-    """The repair as a subclass of a class of the transformers library."""
+    """Return the repair as a subclass of a class of the transformers library."""
     return OVERRIDE_CODE.format(what=_comment(repair, shrunk), name=class_name, body=_body(repair, 3))
 
 
 def _comment(repair: Repair, shrunk: bool) -> str:
-    """What is mended and what the numbers are by, in words of this project alone."""
+    """Return the comment above the code: what is repaired, and the rule that the numbers follow."""
     rule, what = repair.rule, MEANING[repair.kind]
     if rule is not None and rule.scales:
         what = f"{what}: drawn by {rule.name}, {rule.formula}, at L = {repair.blocks}"
@@ -80,14 +80,14 @@ def _comment(repair: Repair, shrunk: bool) -> str:
 
 @dataclass(frozen=True)
 class _Pattern:
-    """Draws whose names differ by numbers alone: the texts between the numbers, and the draw at each of them."""
+    """Draws whose names differ in numbers only: the texts between the numbers, and the draws by these numbers."""
 
     texts: tuple[str, ...]
     draws: Mapping[tuple[int, ...], Draw]
 
 
 def _body(repair: Repair, depth: int) -> str:
-    """The statements under their loops; patterns that run through the same numbers share theirs."""
+    """Return the statements inside their loops; patterns over the same numbers share one loop."""
     shared: dict[tuple[str, ...], list[str]] = {}
     patterns = list(_patterns(repair.draws))
     for pattern in patterns:
@@ -103,7 +103,10 @@ def _body(repair: Repair, depth: int) -> str:
 
 
 def _guard(patterns: Sequence[_Pattern], blocks: int) -> Iterator[str]:
-    """A refusal of a deeper model, whose factors are others; one less deep lacks a name."""
+    """Yield lines that raise an error for a deeper model, which needs other factors.
+
+    In a shallower one a name is missing, which raises too.
+    """
     for pattern in patterns:
         if len(pattern.texts) == 2 and sorted(pattern.draws) == [(block,) for block in range(blocks)]:
             before, after = map(repr, pattern.texts)
@@ -113,12 +116,12 @@ def _guard(patterns: Sequence[_Pattern], blocks: int) -> Iterator[str]:
 
 
 def _wrapped(loop: str) -> list[str]:
-    """A loop over many numbers on several lines; breaks stand between numbers alone."""
+    """Return a loop over many numbers as several lines, broken between numbers only."""
     return textwrap.wrap(loop, LINE, subsequent_indent=INDENT * 2, break_long_words=False, break_on_hyphens=False)
 
 
 def _patterns(draws: Sequence[Draw]) -> Iterator[_Pattern]:
-    """Draws by what their names have in common beside their numbers, and by how they are drawn but for a constant."""
+    """Yield draws grouped by their names without numbers and by how they are drawn, apart from the constant."""
     found: dict[tuple[tuple[str, ...], Draw], dict[tuple[int, ...], Draw]] = {}
     for draw in draws:
         texts, numbers = _split(draw.name)
@@ -128,7 +131,7 @@ def _patterns(draws: Sequence[Draw]) -> Iterator[_Pattern]:
 
 
 def _regular(texts: tuple[str, ...], members: Mapping[tuple[int, ...], Draw]) -> Iterator[_Pattern]:
-    """One pattern of numbers that all vary freely, or one per draw; numbers that never vary become text."""
+    """Yield one pattern where the numbers take all combinations, else one per draw; constant numbers become text."""
     varied = [place for place in range(len(texts) - 1) if len({numbers[place] for numbers in members}) > 1]
     ranges = [sorted({numbers[place] for numbers in members}) for place in varied]
     whole = len(members) == math.prod(map(len, ranges)) and len(varied) <= len(COUNTERS)
@@ -144,7 +147,7 @@ def _regular(texts: tuple[str, ...], members: Mapping[tuple[int, ...], Draw]) ->
 
 
 def _split(name: str) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """A dotted name as the texts around its numbers, and those numbers."""
+    """Return the texts around the numbers of a dotted name, and these numbers."""
     texts, numbers = [""], []
     for place, component in enumerate(name.split(".")):
         dot = "." if place else ""
@@ -159,7 +162,7 @@ def _split(name: str) -> tuple[tuple[str, ...], tuple[int, ...]]:
 
 
 def _pattern_code(pattern: _Pattern) -> tuple[tuple[str, ...], list[str]]:
-    """The loops over a pattern's numbers, outermost first, and the statements inside them."""
+    """Return the loops over a pattern's numbers, outermost first, and the statements inside them."""
     counters = COUNTERS[: len(pattern.texts) - 1]
     name = " + ".join(_pieces(pattern.texts, counters)) or repr("")
     example = next(iter(pattern.draws.values()))
@@ -186,7 +189,7 @@ def _by_number(pattern: _Pattern) -> str:
 
 
 def _numbers(numbers: Sequence[int]) -> str:
-    """Numbers as a range where they are one."""
+    """Return numbers as code: a `range` where they are consecutive, else a tuple."""
     first, last = numbers[0], numbers[-1]
     if list(numbers) != list(range(first, last + 1)):
         return repr(tuple(numbers))
@@ -194,7 +197,10 @@ def _numbers(numbers: Sequence[int]) -> str:
 
 
 def _statements(draw: Draw, target: str, std: str | None) -> Iterator[str]:
-    """The statements that draw one parameter, or a range of it; `std` names a constant that a loop gives."""
+    """Yield the statements that draw one parameter or a range of it.
+
+    `std` is the loop variable that holds the constant.
+    """
     shaped = draw.law != CONSTANT or draw.part
     if draw.fill is not None:
         yield f"{target}.fill_({draw.fill!r})"
@@ -211,7 +217,7 @@ def _statements(draw: Draw, target: str, std: str | None) -> Iterator[str]:
 
 
 def _drawing(draw: Draw, target: str, std: str) -> str:
-    """One statement by the draw's distribution."""
+    """Return the statement that draws from the draw's distribution."""
     if draw.distribution == "uniform":
         return f"{target}.uniform_(-1, 1).mul_(3**0.5 * {std})"
     if draw.distribution == ORTHOGONAL:

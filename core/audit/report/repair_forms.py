@@ -1,4 +1,4 @@
-"""How a repair is written: the forms that one is offered in, and their languages."""
+"""The forms in which a repair is written, and their languages."""
 
 PYTHON, YAML = "python", "yaml"
 # A loop over named parameters, an override of transformers' `_init_weights`, the steps of a pipeline.

@@ -1,4 +1,4 @@
-"""The outcome of an audit and the JSON document that users script against."""
+"""The result of an audit, and the JSON document made from it, whose keys scripts rely on."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class ModelFacts:
-    """What is known of the model beside its forward. `trained` is None where nobody said."""
+    """Facts about a model that its forward does not show. `trained` is None where it is not known."""
 
     class_name: str
     family: str | None = None
@@ -41,7 +41,7 @@ class ModelFacts:
 
 @dataclass(frozen=True)
 class ReducedHealth:
-    """A reduced twin of a model of the library: its flow, and what the document says of it."""
+    """A reduced twin (a narrower model with the ratios of the full one): its discovery and its part of a document."""
 
     discovery: Discovery
     document: Mapping[str, Any]
@@ -52,8 +52,8 @@ class AuditResult:
     """A discovered, proved and measured model.
 
     `tape` is None where no chain could be read; `observation` is None where it could not be measured, and
-    `health_refusal` says why. `discovery` holds the flow, for whoever looks further. `reduced` is what health was
-    measured on in place of a model made narrow, whose ratios are not those of the true widths.
+    `health_refusal` says why. `reduced` is the reduced twin that health was measured on, for a model that was made
+    narrow and so has other ratios than at its true width; else None.
     """
 
     facts: ModelFacts
@@ -66,7 +66,7 @@ class AuditResult:
 
     @property
     def measured(self) -> Discovery:
-        """What health is measured on: the reduced twin where there is one, else the model."""
+        """The discovery that health is measured on: the reduced twin's if there is one, else the model's."""
         return self.discovery if self.reduced is None else self.reduced.discovery
 
     def document(
@@ -77,7 +77,11 @@ class AuditResult:
         conformance: Document | None = None,
         twin: Mapping[str, Any] = MappingProxyType({"twin": None}),
     ) -> Document:
-        """The audit document of the contract, with what was judged: rows of writers and readers, conformance, twin."""
+        """Return the audit document.
+
+        The arguments are the judged parts: (writers, readers), conformance, the corrected twin. None leaves the
+        conformance out, and writers and readers are then rows without a judgement.
+        """
         health, refusal = None, self.health_refusal
         if self.observation is not None:
             try:
@@ -122,7 +126,7 @@ class AuditResult:
 
 
 def observed(discovery: Discovery, tape: Tape | None) -> tuple[Observation | None, str | None]:
-    """Measure a tape; a refusal is returned as its sentence."""
+    """Return the observation of a tape and None, or None and the sentence that says why there is none."""
     if tape is None:
         return None, "The residual stream could not be read, so it has no health."
     try:
@@ -132,7 +136,7 @@ def observed(discovery: Discovery, tape: Tape | None) -> tuple[Observation | Non
 
 
 class Stream(Enum):
-    """How norms stand on the stream, in words."""
+    """The kinds of a stream, by where its norms are."""
 
     PRE_NORM = "pre-norm stream"
     NORM_OUT = "pre-norm stream with norms on branch outputs"
@@ -141,7 +145,7 @@ class Stream(Enum):
 
 
 def stream_of(discovery: Discovery) -> Stream | None:
-    """The kind of the stream; None where there is no chain."""
+    """Return the kind of the stream; None where no addition was measured."""
     measured = [site.measured for site in discovery.sites if site.measured is not None]
     if not measured:
         return None
@@ -155,13 +159,13 @@ def stream_of(discovery: Discovery) -> Stream | None:
 
 
 def topology(discovery: Discovery) -> str | None:
-    """The kind of the stream in words; None where there is no chain."""
+    """Return the kind of the stream as a phrase; None where no addition was measured."""
     stream = stream_of(discovery)
     return None if stream is None else stream.value
 
 
 def _matrix_rows(discovery: Discovery, which: str) -> list[Document]:
-    """Every matrix that writes to the stream, or reads it first, once, in forward order."""
+    """Return one row per writer or reader (`which`), in forward order, each parameter once."""
     rows: dict[str, Document] = {}
     for site in discovery.sites:
         for branch in site.branches:

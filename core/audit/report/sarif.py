@@ -1,4 +1,4 @@
-"""The findings of an audit as a SARIF 2.1.0 log, as code scanning services read it."""
+"""The findings of an audit as a SARIF 2.1.0 log, for code scanning services."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROOT = "%SRCROOT%"
 
 
 def sarif_log(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The log: one run, one rule per kind, one result per finding with its parameters as logical locations."""
+    """Return the log: one run, one rule per kind, one result per finding with its parameters as logical locations."""
     rules = [
         {
             "id": kind,
@@ -43,12 +43,12 @@ def sarif_log(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def sarif_report(document: Mapping[str, Any]) -> str:
-    """The log as JSON text."""
+    """Return the log as JSON text."""
     return json.dumps(sarif_log(document), indent=2, allow_nan=False) + "\n"
 
 
 def _notes(document: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What is to be told and is no alert: that nothing could be judged."""
+    """Return a notification that nothing could be judged, which is not a result of the log; empty if something was."""
     if not nothing_judged(document):
         return []
     return [{"level": "note", "message": {"text": f"{VERDICTS[NOTHING]}."}, "descriptor": {"id": NOTHING}}]

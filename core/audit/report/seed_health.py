@@ -1,8 +1,8 @@
-"""A model's ratios over seeds, as its source builds it and with the repairs drawn, for the headline."""
+"""A model's ratios over seeds, as it is built and with the repairs applied, for the headline."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -30,9 +30,9 @@ MORE_SEEDS, LARGEST = range(101, 104), 2**22
 
 @dataclass(frozen=True)
 class SeedHealth:
-    """Verdicts over seeds; `extreme` holds the median of each seed's ratio that lies furthest from 1.
+    """The verdict over seeds, and as `extreme` the median over seeds of the ratio furthest from 1.
 
-    `extreme` is (activation, gradient), dimensionless, and None where every seed is refused.
+    `extreme` is (activation, gradient), dimensionless, and None where no seed has finite ratios.
     """
 
     verdict: Verdict
@@ -42,13 +42,17 @@ class SeedHealth:
 def seed_health(
     result: AuditResult, repairs: Sequence[Repair], source: Rebuilder | None, band: Band
 ) -> tuple[SeedHealth, SeedHealth | None] | None:
-    """The model as it is and, where there are repairs, mended; None where it has no health.
+    """Return the health of the model as it is, and that with the repairs applied.
 
-    `source` builds the model at other seeds; None where that gives another model, or none.
+    The second is None where there are no repairs; the result is None where the model has no observation. `source`
+    builds the model at other seeds; if it is None, only the audited seed is used. Health of a reduced twin is of that
+    one seed.
     """
     if result.observation is None:
         return None
     discovery, draws = result.discovery, [draw for repair in repairs for draw in repair.draws]
+    if result.reduced is not None:
+        return _reduced_health(result, draws, band)
     plain: list[Observation | None] = [result.observation]
     mended = [_mended(discovery.guard.model, discovery, draws)] if draws else []
     small = sum(p.numel() for p in discovery.names.parameters.values()) <= LARGEST
@@ -61,6 +65,47 @@ def seed_health(
     return _health(plain, labels, band), _health(mended, labels, band) if draws else None
 
 
+def _reduced_health(
+    result: AuditResult, draws: Sequence[Draw], band: Band
+) -> tuple[SeedHealth, SeedHealth | None] | None:
+    """Return the health of the reduced twin as it is, and with the repairs applied.
+
+    A draw becomes the factor that brings the narrow model's matrix to the drawn standard deviation; the twin's matrix
+    is multiplied by it. The second is None without draws, and where a draw is not such a factor.
+    """
+    assert result.observation is not None
+    plain = _health([result.observation], result.observation.labels, band)
+    twin, parameters = result.measured.guard.model, result.discovery.names.parameters
+    factors = {draw.name: _factor(draw, parameters.get(draw.name)) for draw in draws}
+    if not draws or any(draw.part for draw in draws) or not all(0 < factor < np.inf for factor in factors.values()):
+        return plain, None
+    with _multiplied(ParameterNames(twin).parameters, factors):
+        mended = _observed(twin, result.measured)
+    return plain, _health([mended], result.observation.labels, band)
+
+
+def _factor(draw: Draw, parameter: torch.Tensor | None) -> float:
+    """Return what a draw multiplies a parameter's standard deviation by; NaN where it is not a multiplication."""
+    if parameter is None or draw.fill is not None:
+        return np.nan
+    has = float(parameter.detach().double().std(correction=0))
+    return draw.std(parameter.shape) / has if has > 0 else np.nan
+
+
+@contextmanager
+def _multiplied(parameters: Mapping[str, torch.Tensor], factors: Mapping[str, float]) -> Iterator[None]:
+    kept = {name: parameters[name].detach().clone() for name in factors if name in parameters}
+    try:
+        with torch.no_grad():
+            for name in kept:
+                parameters[name].detach().mul_(factors[name])
+        yield
+    finally:
+        with torch.no_grad():
+            for name, value in kept.items():
+                parameters[name].detach().copy_(value)
+
+
 def _observed(model: nn.Module, discovery: Discovery) -> Observation | None:
     try:
         with undisturbed(model) as guard:
@@ -68,7 +113,7 @@ def _observed(model: nn.Module, discovery: Discovery) -> Observation | None:
             whole = len(again.states) == len(again.sites) + 1 == len(discovery.states)
             return observed(again, tape_of(again))[0] if whole else None
     except Exception:
-        # A model that fails with other weights than its own says nothing of its ratios.
+        # A model that fails with other weights has no ratios for them.
         return None
 
 
@@ -79,7 +124,7 @@ def _mended(model: nn.Module, discovery: Discovery, draws: Sequence[Draw]) -> Ob
 
 @contextmanager
 def _drawn(model: nn.Module, draws: Sequence[Draw]) -> Iterator[None]:
-    """The model with what is to be drawn brought to its standard deviation, on its base draw; as before afterwards."""
+    """Bring the parameters of `draws` to their standard deviation, keeping their base draw; restore them on exit."""
     parameters = ParameterNames(model).parameters
     kept = {draw.name: parameters[draw.name].detach().clone() for draw in draws if draw.name in parameters}
     generator = torch.Generator().manual_seed(0)
@@ -121,7 +166,7 @@ def _health(found: Sequence[Observation | None], labels: list[str], band: Band) 
 
 
 def _extreme(ratios: FloatArray) -> float:
-    """The median over the seeds of the ratio furthest from 1, `[seeds, sites]`, in its logarithm."""
+    """Return the median over seeds of the ratio furthest from 1, taken in log; `ratios` is `[seeds, sites]`."""
     with np.errstate(divide="ignore"):
         logs = np.log(ratios)
     furthest = np.take_along_axis(logs, np.abs(logs).argmax(axis=1)[:, None], axis=1)

@@ -1,4 +1,4 @@
-"""Text as the report formats take it: no character that XML forbids, no lone surrogate, relative locations."""
+"""Text that the report formats allow: no character that XML forbids, no lone surrogate, relative locations."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ REPLACEMENT = "�"
 
 
 def legal(text: object) -> str:
-    """The text with every character that XML 1.0 does not allow replaced by U+FFFD."""
+    """Return the text with every character that XML 1.0 forbids replaced by U+FFFD."""
     return _ILLEGAL.sub(REPLACEMENT, str(text))
 
 
 def relative_uri(source: object, folder: str | None = None) -> str:
-    """A source as a relative URI reference: a path beside `folder` (the current one), or a callable's module.
+    """Return a source as a relative URI reference: a path relative to `folder`, or the file of a callable's module.
 
-    Never absolute: what lies outside the folder is named by its last part.
+    `folder` defaults to the current one. A path outside it is reduced to its last component.
     """
     text = legal(source)
     module, _, name = text.partition(":")

@@ -1,1 +1,1 @@
-"""Where foreign code runs: a child process within limits, and what puts a model back as it was found."""
+"""Running code that is not this project's: in a child process within limits, and with the model restored afterwards."""

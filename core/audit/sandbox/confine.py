@@ -1,4 +1,4 @@
-"""Limits that a child process puts on itself before it builds a model: memory, time, files, sockets, processes."""
+"""Limits that a child process sets for itself before it builds a model: memory, time, files, sockets, processes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ REFUSED_EVENTS = (
 
 
 def check_limits(memory: int | None, seconds: int) -> None:
-    """Refuse limits that no child can be held to: raises `AuditError`. `memory` in bytes, None for no limit."""
+    """Raise `AuditError` unless both limits are in range; `memory` is in bytes, None for no limit."""
     for name, value, largest in (("memory", memory, LARGEST_MEMORY), ("seconds", seconds, LARGEST_SECONDS)):
         if value is None and name == "memory":
             continue
@@ -49,10 +49,10 @@ def check_limits(memory: int | None, seconds: int) -> None:
 
 
 def confine(memory: int, seconds: int) -> None:
-    """Limit this process from here on, for good; what it holds already does not count against `memory` bytes.
+    """Limit this process permanently. Memory that it already uses does not count against `memory`, in bytes.
 
-    Files cannot grow past a few kilobytes, connections and processes cannot be started, pickles cannot be read. Limits
-    of the operating system are set where it has them.
+    Opening a connection, starting a process and loading a pickle raise `AuditError`; files cannot grow beyond a few
+    kilobytes. Limits of the operating system are set where it supports them.
     """
     # A compiled module may be larger than a file may grow; half of one must not be left behind.
     sys.dont_write_bytecode = True
@@ -64,7 +64,7 @@ def confine(memory: int, seconds: int) -> None:
 
 
 def limit_memory(memory: int) -> None:
-    """Let this process take at most `memory` bytes beside what it holds, where the operating system can."""
+    """Let this process allocate at most `memory` bytes more than it uses now, where the system supports that."""
     held = _held_bytes()
     if held is not None:
         _limit("RLIMIT_DATA", held + memory)
@@ -84,7 +84,7 @@ def _limit(name: str, value: int) -> None:
 
 
 def _held_bytes() -> int | None:
-    """Private writable memory of this process, as the limit counts it; None where the system does not tell."""
+    """Return the private writable memory of this process in bytes; None where the system does not report it."""
     try:
         with open("/proc/self/statm") as stream:
             return int(stream.read().split()[5]) * resource.getpagesize()
@@ -93,12 +93,12 @@ def _held_bytes() -> int | None:
 
 
 def child_environment(threads: int) -> dict[str, str]:
-    """The environment of a child: offline, with the caller's search path for this project."""
+    """Return the environment of a child process: offline, `threads` threads, this project on its search path."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "TRANSFORMERS_"))}
     return {**kept, **OFFLINE, "PYTHONPATH": search_path(), "OMP_NUM_THREADS": str(threads)}
 
 
 def search_path() -> str:
-    """PYTHONPATH with this project in front."""
+    """Return the value of PYTHONPATH with this project in front."""
     root = str(Path(__file__).resolve().parents[3])
     return os.pathsep.join(entry for entry in (root, os.environ.get("PYTHONPATH", "")) if entry)

@@ -1,4 +1,4 @@
-"""Leave a model as it was found: weights, buffers, flags, attributes, random generators and the process's settings."""
+"""Leave a model as it was: weights, buffers, flags, attributes, random generators and the settings of the process."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ UNCOUNTED = torch.ops.aten.detach.default
 
 @contextmanager
 def undisturbed(model: nn.Module) -> Iterator[Guard]:
-    """Inside: evaluation mode, gradients enabled, every floating parameter differentiable. After: as before.
+    """Put the model in evaluation mode with gradients for every floating-point parameter; restore both on exit.
 
-    Forwards run under the autocast that is active outside; everything else runs without it. Compiled parts run as the
-    Python they were made of and scripts unfused, for a fused graph hides its additions.
+    Forwards run under the autocast that is active outside; everything else runs without it. Compiled modules run as the
+    Python that they were compiled from, and scripted ones unfused, because a fused graph hides its additions.
     """
     parameters = list(model.parameters())
     device = parameters[0].device.type if parameters else "cpu"
@@ -56,9 +56,9 @@ def undisturbed(model: nn.Module) -> Iterator[Guard]:
 
 @contextmanager
 def process_kept() -> Iterator[None]:
-    """Whatever is drawn or set inside, the global generators, the thread count and the default type go on as before.
+    """Restore the global random generators, the thread count and the default type on exit.
 
-    Only what moved is put back, so that what draws nothing never touches what other threads may be drawing from.
+    Only what changed is set, so that a body that draws nothing never touches generators that other threads may use.
     """
     threads, dtype = torch.get_num_threads(), torch.get_default_dtype()
     cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
@@ -83,9 +83,9 @@ def process_kept() -> Iterator[None]:
 
 
 class Guard:
-    """Runs a model so that every run starts from the same state and leaves none behind.
+    """Runs a model so that every run starts from the same state and leaves that state unchanged.
 
-    `autocast` is the device and type of the autocast that forwards run under, None where there is none.
+    `autocast` is the device and type of the autocast that forwards run under, None without one.
     """
 
     def __init__(self, model: nn.Module, autocast: tuple[str, torch.dtype] | None = None) -> None:
@@ -97,7 +97,7 @@ class Guard:
 
     @property
     def notes(self) -> list[str]:
-        """What a reader of the numbers is to know of the run, in sentences."""
+        """Sentences for whoever reads the numbers: the autocast of the run, and what may not be restored."""
         notes = []
         if self.autocast is not None:
             dtype = str(self.autocast[1]).removeprefix("torch.")
@@ -114,7 +114,7 @@ class Guard:
 
     @contextmanager
     def run(self, mode: Watch, inputs: object = None) -> Iterator[None]:
-        """Protect what `mode` will watch, the model and `inputs`; at the end, put back whatever the forward wrote."""
+        """Protect what `mode` will watch, the model and `inputs`; on exit, restore whatever the forward wrote to."""
         kept = [self._kept, Kept([inputs])]
         tensors = {id(tensor): tensor for tensor in (*self.model.parameters(), *(t for k in kept for t in k.tensors))}
         found = [(tensor, tensor.detach(), tensor.grad_fn is None) for tensor in tensors.values()]
@@ -133,7 +133,7 @@ class Guard:
             yield
 
     def call(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-        """One forward; whatever the model raises becomes an `AuditError` with its first line."""
+        """Run one forward and return its output. Raises `AuditError`, with the first line of what the model raised."""
         autocast: AbstractContextManager[Any] = nullcontext()
         if self.autocast is not None:
             autocast = torch.autocast(self.autocast[0], dtype=self.autocast[1])
@@ -151,7 +151,10 @@ class Guard:
             raise AuditError(f"The model's forward fails: {first_line(error)}.") from error
 
     def _made_in_inference_mode(self) -> str | None:
-        """The first tensor of a module that autograd cannot keep."""
+        """Return the name of the first tensor of a module that was made under `torch.inference_mode`.
+
+        None where there is none.
+        """
         for place, module in self.model.named_modules():
             for name, value in (vars(module) | module._buffers).items():
                 if isinstance(value, torch.Tensor) and value.is_inference():
@@ -166,9 +169,9 @@ class Guard:
 
 
 class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """A dispatch mode that copies a protected tensor before the forward's first write to it.
+    """A dispatch mode that copies a protected tensor before the forward first writes to it.
 
-    A subclass sees every operation in `see`, and gives the arguments that it is to run with.
+    A subclass overrides `see`, which receives every operation and returns the arguments to run it with.
     """
 
     def __init__(self) -> None:
@@ -178,7 +181,7 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._written: dict[Any, list[tuple[int, str]]] = {}
 
     def protect(self, tensors: Iterable[torch.Tensor]) -> None:
-        """Name the tensors to look after."""
+        """Add tensors to those that are copied before they are written to."""
         for tensor in tensors:
             storage = storage_of(tensor)
             if storage is not None:
@@ -187,7 +190,7 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Show one operation to `see`, look after what it writes to, and run it."""
+        """Pass one operation to `see`, copy protected tensors that it writes to, and run it."""
         keywords = kwargs or {}
         if func is not UNCOUNTED:
             args, keywords = self.see(func, args, keywords)
@@ -196,11 +199,11 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return func(*args, **keywords)
 
     def see(self, func: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments that an operation is to run with; these, unless a subclass changes them."""
+        """Return the arguments that an operation is to run with: those given, unless a subclass changes them."""
         return args, keywords
 
     def _written_by(self, func: Any, args: Sequence[Any], keywords: Mapping[str, Any]) -> list[torch.Tensor]:
-        """The tensors that an operation writes to."""
+        """Return the tensors that an operation writes to."""
         if func not in self._written:
             norm = func.overloadpacket.__name__ in NORMS_THAT_WRITE
             self._written[func] = [
@@ -215,14 +218,14 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return [one for one in found if isinstance(one, torch.Tensor)]
 
     def before_write(self, target: torch.Tensor) -> None:
-        """Copy what `target` shares memory with, if it is protected and was not copied before."""
+        """Copy the protected tensors that share memory with `target`, unless that was done before."""
         storage = storage_of(target)
         for tensor in self._protected.pop(storage, ()) if storage is not None else ():
             self.overwritten.append((tensor, tensor.detach().clone()))
 
 
 def storage_of(tensor: torch.Tensor) -> int | None:
-    """The identity of a tensor's memory; None for sparse and other tensors without a storage."""
+    """Return a number that identifies a tensor's memory; None for a tensor without a storage, such as a sparse one."""
     try:
         return int(tensor.untyped_storage()._cdata)
     except (NotImplementedError, RuntimeError):
@@ -230,7 +233,7 @@ def storage_of(tensor: torch.Tensor) -> int | None:
 
 
 def _restore_tensors(found: Sequence[tuple[torch.Tensor, torch.Tensor, bool]], mode: Watch) -> None:
-    """Put back the memory and the values of tensors, and take off the graph that a write in place gave a plain one."""
+    """Restore the memory and values of tensors, and detach those that an in-place write gave an autograd graph."""
     with torch.no_grad():
         for tensor, alias, plain in found:
             if plain and tensor.grad_fn is not None and not tensor._is_view():
@@ -242,7 +245,7 @@ def _restore_tensors(found: Sequence[tuple[torch.Tensor, torch.Tensor, bool]], m
 
 
 def same_values(first: torch.Tensor, second: torch.Tensor) -> bool:
-    """Whether two tensors have one shape, layout and floating type, and equal values; NaN equals NaN."""
+    """Return whether two tensors have the same shape, layout, type and values; NaN equals NaN."""
     if (first.shape, first.layout, first.dtype) != (second.shape, second.layout, second.dtype):
         return False
     if first.is_sparse:

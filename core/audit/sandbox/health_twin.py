@@ -1,4 +1,8 @@
-"""Health of a model whose widths were made small: measured on a reduced twin that keeps what ratios depend on."""
+"""Residual health of a model that was built with small widths, measured on a reduced twin.
+
+A reduced twin is a narrower model whose matrices keep sigma * sqrt(fan_in) of the true width, so its ratios are those
+of the full model.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ from typing import Any
 from torch import nn
 
 from ...decoder.batch import Batch
+from ...decoder.twin import WIDEST, suggested_width
 from ...errors import AuditError, DepthscopeError, first_line
 from ..initialization.rebuild import deepened
 from ..intake.hub import allowed, bare_model, built_config, built_model
@@ -23,7 +28,8 @@ from ..trace.discovery import Discovery, discover
 from ..trace.inputs import model_inputs
 from ..trace.recorder import DEFAULT_BYTES
 
-WIDTHS = (256, 128, 64)
+# The narrowest twin, whose probes have a fourth of its width, and the most parameters of one.
+NARROWEST = 64
 LARGEST = 2**26
 # Blocks of the two narrow models that show the laws of the width.
 PROBE_BLOCKS = 2
@@ -32,9 +38,10 @@ PROBE_BLOCKS = 2
 def with_reduced_health(
     result: AuditResult, model_class: Any, settings: Mapping[str, Any], batch: Batch, seed: int
 ) -> AuditResult:
-    """The result with the health of a reduced twin of the configuration `settings`, at its true sizes.
+    """Return the result with the residual health of a reduced twin of `settings`, which hold the true sizes.
 
-    A twin that cannot be built, or whose laws are not understood, is a `health_refusal`, never another model's health.
+    Where the twin cannot be built or its width laws are not known, the result has no observation and `health_refusal`
+    holds the sentence.
     """
     try:
         reduced = _reduced(model_class, settings, batch, seed)
@@ -64,11 +71,11 @@ def _reduced(model_class: Any, settings: Mapping[str, Any], batch: Batch, seed: 
         config = _config(model_class, settings, current, width, blocks)
         return built_model(model_class, config, seed=seed, max_parameters=LARGEST)
 
-    probes = [built(width // 4, PROBE_BLOCKS), built(width // 2, PROBE_BLOCKS)]
-    laws = exponents(*probes)
-    multiplied = _embedding_exponent(probes, batch)
+    laws, multiplied, ratio = {}, 0.0, true_width(current) / width
+    if ratio != 1.0:
+        probes = [built(width // 4, PROBE_BLOCKS), built(width // 2, PROBE_BLOCKS)]
+        laws, multiplied = exponents(*probes), _embedding_exponent(probes, batch)
     twin = built(width)
-    ratio = true_width(current) / width
     factors = keep_products(twin, true_model, laws, width_ratio=ratio, embedded=multiplied)
     document = {
         "true": _sizes(true_width(current), current, true_model),
@@ -79,13 +86,18 @@ def _reduced(model_class: Any, settings: Mapping[str, Any], batch: Batch, seed: 
 
 
 def _width(model_class: Any, settings: Mapping[str, Any], current: Mapping[str, Any]) -> int:
-    """The widest of `WIDTHS` that is narrower than the model and small enough to be run at once."""
-    for width in WIDTHS:
-        if width <= true_width(current):
-            model = bare_model(model_class, _config(model_class, settings, current, width))
-            if sum(parameter.numel() for parameter in model.parameters()) <= LARGEST:
-                return width
-    raise AuditError("No twin of this model is narrow enough to be run at once, so its health is not told.")
+    """Return the width of the twin: the suggested one, halved until the twin has at most `LARGEST` parameters.
+
+    A model that is narrow keeps its true width. Raises `AuditError` where no width is small enough.
+    """
+    true = true_width(current)
+    width = suggested_width(true, WIDEST)
+    while width == true or (width >= NARROWEST and width % 8 == 0):
+        model = bare_model(model_class, _config(model_class, settings, current, width))
+        if sum(parameter.numel() for parameter in model.parameters()) <= LARGEST:
+            return width
+        width //= 2
+    raise AuditError("With every narrow width the model is too large to be run at once, so its health is not told.")
 
 
 def _config(
@@ -98,7 +110,7 @@ def _config(
 
 
 def _embedding_exponent(probes: list[nn.Module], batch: Batch) -> float:
-    """The exponent of the width in what the code multiplies embeddings by: 1/2 in Gemma, 0 in most families."""
+    """Return the power of the width that the code multiplies embeddings by: 1/2 in Gemma, 0 in most families."""
     sizes = []
     for model in probes:
         table = next((matrix.values for _, matrix in drawn_matrices(model) if matrix.embeds), None)
@@ -115,6 +127,6 @@ def _flow(model: nn.Module, batch: Batch) -> Discovery:
 
 
 def _sizes(width: int, settings: Mapping[str, Any], model: nn.Module) -> dict[str, Any]:
-    """The width, the exact count of parameters, and every whole number of the settings that is no token's id."""
+    """Return the width, the number of parameters, and every integer setting that is not a token id."""
     named = {key: value for key, value in settings.items() if type(value) is int and not TOKEN_KEY.fullmatch(key)}
     return {"width": width, "parameters": sum(tensor.numel() for tensor in model.parameters()), "settings": named}

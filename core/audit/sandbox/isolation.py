@@ -1,4 +1,4 @@
-"""Run an audit task in a child process, with limits of memory and time, and bring back its document."""
+"""Run an audit task in a child process with limits on memory and time, and return its document."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from .worker import OWN
 
 Task = Mapping[str, Any]
 Document = dict[str, Any]
-# How a line begins that tells a stage; the last line is the reply.
+# The beginning of a line that reports a stage; the last line is the reply.
 STAGE_LINE = b'{"stage"'
-# What a child that has closed its output, or was killed, is given to end and to say its last words.
+# Seconds that a child which closed its output, or was killed, has left to end and to print its last lines.
 LAST_SECONDS = 2.0
 
 
 class Child:
-    """One task in a child process, from its start on; `told` hears of every stage that it enters.
+    """One task in a child process, which starts at once. `told(what, done, total)` is called at every stage.
 
-    `stage` is what it said last that it is at, `seconds` of one core what it took in the end, 0 where it did not say.
-    A task of the user's own code keeps the caller's environment, and its `memory` may be None for no limit; what that
-    code prints is written to standard error.
+    `stage` is the last stage that the child reported, `seconds` the CPU time that it reported at its end, else 0. For a
+    task of the user's own code the child keeps the caller's environment, `memory` (bytes) may be None for no limit, and
+    what that code prints is written to standard error.
     """
 
     def __init__(
@@ -59,9 +59,10 @@ class Child:
         )
 
     def result(self) -> Document:
-        """Wait for the document; raises the child's refusal, or `AuditError` where it exceeded its limits or died.
+        """Wait for the child and return its document; the child has ended when this returns or raises.
 
-        The child is gone when this returns or raises; to be called once, from any thread.
+        Raises the error that the child replied with, or `AuditError` where it exceeded a limit or died. Call it once,
+        from any thread.
         """
         clock = threading.Timer(self._limit, self._expire)
         clock.daemon = True
@@ -82,7 +83,7 @@ class Child:
         return answer(output, self._process.returncode, self._memory, self._source)
 
     def end(self) -> None:
-        """End the child and whatever it started, at once."""
+        """Kill the child and the processes that it started."""
         if self._process.poll() is None:
             with suppress(OSError, AttributeError):
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -90,7 +91,10 @@ class Child:
         self._process.wait()
 
     def _talk(self) -> bytes:
-        """Hand over the task and read lines until the last, the reply; what the child started may live on."""
+        """Send the task and read lines up to the reply, the last one, which is returned.
+
+        Processes that the child started may still run.
+        """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         with suppress(BrokenPipeError), self._process.stdin:
@@ -112,7 +116,7 @@ class Child:
 
 
 def _relay(source: IO[bytes] | None) -> threading.Thread:
-    """Write what a child prints to standard error as it comes, in a separate thread."""
+    """Copy what a child prints to standard error, line by line, in a separate thread, which is returned."""
 
     def copy() -> None:
         line = b"\n"
@@ -135,23 +139,24 @@ def run_isolated(
     threads: int | None = None,
     told: Told = silent,
 ) -> Document:
-    """What `core.audit.sandbox.tasks.run_task` returns for `task`, from a child that is gone when this returns.
+    """Run `task` in a child process, and return what `run_task` of `core.audit.sandbox.tasks` returns for it.
 
-    `told` hears of its stages. Raises the child's own refusal, or `AuditError` where it exceeded its limits or died.
+    `told(what, done, total)` is called at every stage. Raises the error that the child replied with, or `AuditError`
+    where it exceeded a limit or died. The child has ended when this returns.
     """
     return Child(task, memory=memory, seconds=seconds, threads=threads, told=told).result()
 
 
 def tell_stage(stage: str | None, told: Told) -> None:
-    """Tell which of an audit's stages begins, as one of their number."""
+    """Call `told(what, done, total)` with the number of the stage that begins; an unknown stage is ignored."""
     if stage is not None and stage in STAGES:
         told(f"{STAGES[stage][0]}, stage", list(STAGES).index(stage) + 1, len(STAGES))
 
 
 def answer(output: bytes, status: int, memory: int | None, source: str | None = None) -> Document:
-    """The document in a child's output, or the refusal it wrote; raises `AuditError` where it wrote neither.
+    """Return the document in a child's output. Raises the error that it holds, or `AuditError` where it holds neither.
 
-    `source` names the user's own code, where the child ran it.
+    `source` names the user's own code, None where the child ran none.
     """
     try:
         reply = json.loads(output)
@@ -169,7 +174,7 @@ def answer(output: bytes, status: int, memory: int | None, source: str | None = 
 
 
 def died(status: int, memory: int | None, source: str | None = None) -> AuditError:
-    """The refusal for a child that ended without an answer."""
+    """Return the error for a child that ended without a reply, by its exit status."""
     name = signal.Signals(-status).name if status < 0 else f"status {status}"
     if source is not None or memory is None:
         return AuditError(

@@ -1,6 +1,6 @@
-"""Keep what a model reaches, without copying its weights, and put it back: attributes, containers, tensors, generators.
+"""Record the state that a model can reach (attributes, containers, tensors, generators) and restore it later.
 
-Lists, dicts, sets and the attributes of objects are kept as they stand; an object that was there before is the same
+Weights are not copied: tensors are collected for the caller to protect. An object that existed before is the same
 object afterwards, with the content it had.
 """
 
@@ -32,9 +32,10 @@ _UNSET = object()
 
 
 class Kept:
-    """What the `roots` reach, as it is now. `tensors` are for the caller to protect; `complete` tells if all is kept.
+    """The recorded state of everything that `roots` reach. `tensors` are for the caller to protect.
 
-    Not reached: what functions, classes and other modules' globals hold.
+    `complete` is False where something was too large to record. What functions, classes and the globals of other
+    modules hold is not reached.
     """
 
     def __init__(self, roots: Iterable[object]) -> None:
@@ -54,12 +55,12 @@ class Kept:
                 queue.extend(self._keep(value))
 
     def restore(self) -> None:
-        """Put back what changed."""
+        """Restore everything that was recorded."""
         for undo in self._undo:
             undo()
 
     def _keep(self, value: Any) -> Iterator[object]:
-        """Keep one object; gives those that it holds."""
+        """Record one object and yield the objects that it holds."""
         if isinstance(value, torch.Tensor):
             self.tensors.append(value)
         elif isinstance(value, torch.Generator):
@@ -112,14 +113,14 @@ def _of_the_users(kind: type) -> bool:
 
 
 def _content(container: Any) -> Content:
-    """Everything a container holds, keys and values of a dict in turn."""
+    """Return everything that a container holds; keys and values of a dict alternate."""
     if isinstance(container, dict):
         return tuple(part for pair in _dict_type(container).items(container) for part in pair)
     return tuple(container)
 
 
 def _refill(container: Any, content: Content) -> None:
-    """Give a container the very entries it had."""
+    """Restore the entries of a container, as the same objects."""
     if list(map(id, _content(container))) == list(map(id, content)):
         return
     # By the built-in types' own methods, for a subclass may do something else beside.

@@ -1,8 +1,8 @@
-"""What a child process of the audit does: build a model from a description, audit it, and return the document.
+"""The work of a child process of the audit: build a model from a task, audit it, and return the document.
 
-A task is JSON: `kind` (`config`, `folder`, `family` or `callable`) with `settings`, `folder` or `family`, `blocks` and
-`width`, and `seed`, `dtype`, `shrink`, `max_parameters`, `batch`, `source`, and optionally `rule` and `sigma`. It was
-screened before. The `source` of a callable is its name.
+A task is JSON that was screened before: `kind` (`config`, `folder`, `family` or `callable`), `settings`, `folder` or
+`family` with `blocks` and `width`, and `seed`, `dtype`, `shrink`, `max_parameters`, `batch`, `source`, and optionally
+`rule` and `sigma`. The `source` of a callable is its name.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ Task = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Target:
-    """A model to audit, what is known of it and of its source, its batch, and the trial of its settings.
+    """A model to audit, the facts about it, its batch, how to build it again, and the trial that finds faulty settings.
 
-    `true` are its class and the settings of its true sizes where it was made narrow, None where it was not.
+    `true` is the model class with the settings of the true sizes where the model was made narrow, else None.
     """
 
     model: nn.Module
@@ -63,10 +63,10 @@ class Target:
 def run_task(
     task: Task, *, memory: int | None, seconds: int, stage: Callable[[str], None] = lambda name: None
 ) -> dict[str, Any]:
-    """Build, audit and describe; the limits hold from the moment the library is loaded.
+    """Build the model of a task, audit it, and return the document. The limits hold once the library is loaded.
 
-    `stage` is told the keys of `core.audit.request.STAGES` behind the first as their work begins. The user's own code
-    is not confined: it may read files and use a device, as in any script of theirs.
+    `memory` is in bytes. `stage(name)` is called as each stage of `core.audit.request.STAGES` after the first begins.
+    The user's own code is not confined: it may read files and use a device, as in any script.
     """
     if task["kind"] != "callable":
         assert memory is not None
@@ -82,7 +82,10 @@ def run_task(
 
 
 def run_audit(target: Target, task: Task) -> AuditResult:
-    """Discovery, proof and health of a target; a model made narrow has the health of a reduced twin."""
+    """Find, prove and measure the stream of a target.
+
+    Residual health is that of a reduced twin if the model is narrow.
+    """
     result = audit(target.model, target.batch, facts=target.facts)
     if target.true is None:
         return result
@@ -90,7 +93,7 @@ def run_audit(target: Target, task: Task) -> AuditResult:
 
 
 def own_target(task: Task) -> Target:
-    """The model that the user's callable returns, its batch, and how to build it again."""
+    """Call the user's callable and return its model as a target, with the batch and how to build the model again."""
     name = task["source"]
     torch.manual_seed(task["seed"])
     model, example = called(name)
@@ -108,9 +111,10 @@ def own_target(task: Task) -> Target:
 
 
 def build_target(task: Task, seconds: float = MOST_PROBING) -> Target:
-    """The model of a task, in evaluation of nothing but its settings and weights.
+    """Build the model of a task and return it as a target.
 
-    Where the library refuses a setting or fails with it, up to `seconds` are spent on finding which.
+    Where the library rejects a setting or fails with it, up to `seconds` seconds are spent to find which, and the error
+    names it.
     """
     family, settings, others = _described(task, shrink=task["shrink"])
     model_class = model_class_of(family)
@@ -137,7 +141,10 @@ def build_target(task: Task, seconds: float = MOST_PROBING) -> Target:
 
 
 def _described(task: Task, *, shrink: bool) -> tuple[str, dict[str, Any], list[str]]:
-    """The family of a task, the settings that its configuration declares, made small or not, and other names."""
+    """Return the family of a task, the settings that its configuration class declares, and the names of the others.
+
+    With `shrink` the settings are made small.
+    """
     if task["kind"] == "family":
         return task["family"], family_settings(task["family"], task["blocks"], task["width"]), []
     if task["kind"] == "config":
@@ -150,7 +157,7 @@ def _described(task: Task, *, shrink: bool) -> tuple[str, dict[str, Any], list[s
 
 
 def _model(task: Task, model_class: Any, config: Any) -> tuple[nn.Module, list[str], list[str], bool]:
-    """The model, sentences for what its files did not fit, names that they lack, and whether it is trained."""
+    """Return the model, sentences on what its files do not fit, the names that they lack, and whether it is trained."""
     most = task["max_parameters"]
     if task["kind"] == "folder" and not task["shrink"]:
         files = screen_folder(task["folder"], Budget(max_parameters=most), task["source"])
@@ -159,7 +166,10 @@ def _model(task: Task, model_class: Any, config: Any) -> tuple[nn.Module, list[s
 
 
 def _refuse_empty(model: nn.Module, trial: Trial) -> None:
-    """Refuse a parameter without a value where a setting is to blame; some families have such on purpose."""
+    """Raise `AuditError` for a parameter without values where a setting causes it.
+
+    Some families have one on purpose.
+    """
     name = next(iter(_empty(model)), None)
     told = None if name is None else trial.blamed(AuditError(f"the parameter {cropped(name)} has no values"))
     if told is not None:
@@ -171,7 +181,7 @@ def _empty(model: nn.Module) -> list[str]:
 
 
 def _use_threads(model: nn.Module) -> None:
-    """One thread where tensors are small, for waking a second costs more there."""
+    """Use one thread for a small model, because waking a second one costs more than it saves."""
     size = sum(parameter.numel() for parameter in model.parameters() if not is_lazy(parameter))
     torch.set_num_threads(1 if size < SMALL else torch.get_num_threads())
 
@@ -198,7 +208,10 @@ def _runs(model_class: Any, task: Task, settings: Mapping[str, Any]) -> bool | N
 
 
 def _declared(family: str, given: Mapping[str, Any], *, shrink: bool) -> tuple[dict[str, Any], list[str]]:
-    """The settings that the family's configuration declares; raises `AuditError` for a path among them."""
+    """Return the settings that the family's configuration class declares, and the names of the others.
+
+    Raises `AuditError` where a setting is a path.
+    """
     config_class = model_class_of(family).config_class
     given = _own_part(config_class, given)
     settings, others = allowed(config_class, given)
@@ -214,7 +227,7 @@ def _declared(family: str, given: Mapping[str, Any], *, shrink: bool) -> tuple[d
 
 
 def _own_part(config_class: Any, given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A language model inside a larger one is configured by the part of that name."""
+    """Return the part of the settings that configures the language model, where it is a part of a larger model."""
     name = getattr(config_class, "base_config_key", "")
     part = given.get(name) if name else None
     return part if isinstance(part, Mapping) else given
@@ -229,7 +242,7 @@ def _batch(task: Task, config: Any) -> Batch:
 
 
 def special_ids(settings: Mapping[str, Any]) -> frozenset[int]:
-    """Ids that a configuration gives a special meaning: padding, images, ends."""
+    """Return the token ids that a configuration gives a special meaning: padding, images, ends."""
     found: set[int] = set()
     for key, value in settings.items():
         if isinstance(value, Mapping):

@@ -1,6 +1,6 @@
-"""The child's own program: read one task from standard input, run it within limits, write its stages and one reply.
+"""The child process: read one task from standard input, run it within limits, write its stages and one reply.
 
-The standard output that it was started with belongs to these lines of JSON. Whatever a library prints goes nowhere;
+Each line of its standard output is JSON: a stage that begins or, last, the reply. What a library prints is discarded;
 what the user's own code prints goes to standard error.
 """
 
@@ -33,7 +33,10 @@ DEBUGGER = "pdb.Pdb"
 
 
 def reply_to(task: dict[str, Any], memory: int | None, seconds: int, stage: Callable[[str], None]) -> dict[str, Any]:
-    """The document, or the refusal as its kind, sentence and ways out; never an exception."""
+    """Run the task and return the reply: its document, or the error's class, sentence and remedies. Never raises.
+
+    `stage(name)` is called as each stage begins. `memory` is in bytes, None for no limit.
+    """
     if task["kind"] != OWN:
         stage("library")
     try:
@@ -49,7 +52,7 @@ def reply_to(task: dict[str, Any], memory: int | None, seconds: int, stage: Call
 
 
 def _named(text: str, task: dict[str, Any]) -> str:
-    """What a library says of a file, with the name of the folder that people know in the place of where it lies."""
+    """Return the text with the path of the task's folder replaced by the name that the user gave it."""
     folder = task.get("folder")
     return text.replace(folder, task["source"]) if folder else text
 
@@ -80,7 +83,7 @@ def _short(memory: int | None) -> AuditError:
 
 
 def main() -> None:
-    """Serve one task."""
+    """Read one task from standard input, run it, write the reply and exit."""
     message = json.loads(sys.stdin.buffer.read())
     task, memory = message["task"], message["memory"]
     channel = os.fdopen(os.dup(1), "wb")
@@ -124,7 +127,7 @@ def _line(reply: dict[str, Any]) -> str:
 
 
 def _let_own_code_in(path: list[str], memory: int | None) -> None:
-    """The caller's search path, no debugger (there is no terminal for it), and a limit of memory where one is asked."""
+    """Prepare for the user's own code: the caller's search path, no debugger (no terminal), the memory limit."""
     sys.path[:] = path
     sys.addaudithook(_refuse_debugger)
     if memory is not None:

@@ -1,1 +1,1 @@
-"""Find the residual stream of one recorded forward, prove it, and read its states."""
+"""Finding the residual stream of a model in one recorded forward pass, measuring it and proving it."""

@@ -1,4 +1,4 @@
-"""Read what a user hands in as a batch: tensors, NumPy arrays, nested lists and the arguments of a forward."""
+"""Convert what a user passes as a batch: tensors, NumPy arrays, nested lists and the arguments of a forward."""
 
 from __future__ import annotations
 
@@ -22,30 +22,39 @@ TOKEN_KEYS = ("input_ids", "attention_mask", "labels", "position_ids", "token_ty
 
 
 def is_document(batch: Mapping[Any, Any], names: frozenset[str]) -> bool:
-    """Whether a mapping is a batch's JSON form, not the arguments of a forward with these parameters."""
+    """Return whether a mapping is the JSON form of a batch, rather than keyword arguments.
+
+    `names` are the names that the forward takes.
+    """
     return {"inputs", "targets"} <= set(batch) <= set(BATCH_KEYS) and not {"inputs", "targets"} & names
 
 
 def plain(value: Any) -> Any:
-    """A tensor or an array as nested lists; anything else as it is."""
+    """Return a tensor or an array as nested lists, anything else unchanged."""
     return value.tolist() if isinstance(value, torch.Tensor | np.ndarray) else value
 
 
 def tensor_of(value: Any, device: torch.device) -> Any:
-    """A NumPy array as a tensor, whole numbers as int64; anything else as it is."""
+    """Return a NumPy array as a tensor, integers as int64; anything else unchanged."""
     if not isinstance(value, np.ndarray) or value.dtype.kind not in "iufb":
         return value
     return torch.from_numpy(value.astype(np.int64) if value.dtype.kind in "iu" else value.copy()).to(device)
 
 
 def ids_of(batch: object, device: torch.device) -> torch.Tensor | None:
-    """A tensor, array or nested lists of ids as a tensor, `[T]` as one row; None for anything else."""
+    """Return a tensor, an array or nested lists of ids as a tensor, `[T]` as one row; None for anything else.
+
+    Raises `BatchError` for rows of different lengths.
+    """
     value = _from_lists(batch, device) if isinstance(batch, list | tuple | range) else tensor_of(batch, device)
     return _as_row(value) if isinstance(value, torch.Tensor) else None
 
 
 def keywords_of(batch: Mapping[Any, Any], device: torch.device) -> dict[str, Any]:
-    """The arguments of a forward; what a tokenizer gives as lists becomes tensors, a single row `[1, T]`."""
+    """Return the arguments of a forward by name; lists, as tokenizers return them, become tensors.
+
+    A single row becomes `[1, T]`.
+    """
     found = {str(name): tensor_of(value, device) for name, value in batch.items()}
     for name in TOKEN_KEYS:
         if isinstance(found.get(name), list | tuple):
@@ -58,7 +67,7 @@ def keywords_of(batch: Mapping[Any, Any], device: torch.device) -> dict[str, Any
 
 
 def names_of(model: nn.Module) -> frozenset[str]:
-    """Names of the arguments that a model's forward takes; none where they cannot be known."""
+    """Return the names of the arguments of a model's forward; empty where they cannot be known."""
     try:
         return frozenset(inspect.signature(model.forward).parameters)
     except Exception:
@@ -67,7 +76,7 @@ def names_of(model: nn.Module) -> frozenset[str]:
 
 
 def attribute(value: object, name: str) -> Any:
-    """An attribute of a user's object, None where it has none or reading it raises."""
+    """Return an attribute of a user's object; None where it has none, or where reading it raises."""
     try:
         return getattr(value, name, None)
     except Exception:
@@ -79,7 +88,10 @@ def _as_row(value: torch.Tensor) -> torch.Tensor:
 
 
 def _from_lists(rows: Sequence[Any], device: torch.device) -> torch.Tensor | None:
-    """Lists of whole numbers, one or several of equal length, as a tensor; None for a sequence of other things."""
+    """Return integers, or equally long lists of integers, as an int64 tensor; None for a sequence of anything else.
+
+    Raises `BatchError` for rows of different lengths and for ids that are too large.
+    """
     if len(rows) and all(_whole(value) for value in rows):
         return torch.tensor(_checked(rows), dtype=torch.int64, device=device)
     flat = [value for row in rows if isinstance(row, list | tuple | np.ndarray) for value in row]

@@ -1,7 +1,8 @@
-"""What stands behind a contribution: its own output, the matrices that write it and those that read the stream.
+"""The branches of an addition: the output of each, its writers and its readers.
 
-Writers are the matrices on whose output the contribution depends linearly; readers are the first matrices that the
-state before the addition meets. Both are found by walking the flow, and fans are those of the product as computed.
+Writers are the matrices on whose output the contribution depends linearly. Readers are the first matrices that the
+state before the addition is multiplied by. Both are found by walking the flow; fans are those of the product as
+computed. A leaf is the vertex at which a contribution enters the addition.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from .spine import Addition, Term
 
 @dataclass(frozen=True)
 class MatrixUse:
-    """A product with a `matrix` made of `parameters`; `operand` is the address of that matrix in the run.
+    """One product with a `matrix` that is made of `parameters`; `operand` is the address of the matrix in the run.
 
-    A table of rows has no matrix and no fan_in.
+    For a table of rows, such as an embedding, `matrix`, `operand` and `fan_in` are None.
     """
 
     node: int
@@ -38,13 +39,12 @@ class MatrixUse:
 
 @dataclass
 class Branch:
-    """One contribution, read from the state `source`.
+    """One contribution to an addition, computed from the state `source`.
 
-    `factors` lead from the leaf to the sum, `inner` from `raw` to the leaf.
-
-    `deep` is `raw` before views of it. `norm_out` tells that a norm stands between raw and leaf. `additive` are the
-    parameters that the branch adds by itself (biases), `gains` the vectors that scale what it reads. `passes` tells
-    that some of the stream reaches the sum through the branch without a matrix.
+    Going back from the sum: `factors` stand between the sum and `leaf`, `inner` between `leaf` and the branch's output
+    `raw`; `deep` is `raw` before views of it. `norm_out`: a norm stands between `raw` and `leaf`. `additive` are the
+    parameters that the branch adds (biases), `gains` the vectors that scale what it reads. `passes`: a part of the
+    stream reaches the sum through the branch without a matrix.
     """
 
     leaf: Vertex
@@ -63,12 +63,12 @@ class Branch:
     softmax: bool = False
 
 
-# Tells a branch's kind; parts of a sum are separate branches where their kinds differ.
+# Returns a branch's kind; parts of a sum are separate branches where their kinds differ.
 KindOf = Callable[[Branch], str]
 
 
 def branches_of(chain: Chain, addition: Addition, kind_of: KindOf) -> list[Branch]:
-    """The branches of one addition in the order they were computed; a sum of parts of several kinds is taken apart."""
+    """Return the branches of an addition in the order they were computed; a sum of parts of several kinds is split."""
     found = [branch for term in addition.terms for branch in _split(chain, addition, term, kind_of)]
     return sorted(found, key=lambda branch: max((use.call for use in branch.writers), default=-1))
 
@@ -111,7 +111,10 @@ def _branch(chain: Chain, addition: Addition, term: Term) -> Branch:
 
 
 class _Writers:
-    """Walks back from a leaf to the first matrices; `linear` is lost at anything that is not linear."""
+    """Walks back from a leaf to the first matrices on every path.
+
+    `linear` is False past an operation that is not linear.
+    """
 
     def __init__(self, flow: Flow, states: frozenset[Vertex], branch: Branch) -> None:
         self.flow, self.states, self.branch = flow, states, branch
@@ -164,7 +167,7 @@ class _Writers:
 
 
 def linear_in(node: FlowNode, place: int) -> bool:
-    """Whether an operation is linear in its input at that place while it keeps the others."""
+    """Return whether an operation is linear in the input at index `place` while its other inputs are constant."""
     if node.name.startswith(ATTENTION):
         return place == 2
     if node.kind == "other":
@@ -173,7 +176,7 @@ def linear_in(node: FlowNode, place: int) -> bool:
 
 
 def matrix_use(flow: Flow, index: int) -> MatrixUse | None:
-    """The use of a parameter as a matrix or as a table of rows at one node, None where the node is neither."""
+    """Return the use of parameters as a matrix or as a table of rows at one node; None where the node is neither."""
     node = flow.nodes[index]
     if node.kind == "source" and node.parameter is None:
         number = -1 if node.call is None else node.call.index
@@ -204,7 +207,7 @@ def _fans(node: FlowNode, matrix: torch.Tensor, place: int) -> tuple[int, int]:
 
 
 def _read(flow: Flow, branch: Branch) -> None:
-    """The first matrices after the state, on every way to the leaf, and the vectors that scale it before them."""
+    """Set a branch's readers (the first matrices on every path from the state to the leaf) and the gains before."""
     state = branch.source
     between = takewhile(lambda vertex: vertex[0] > state[0], (vertex for vertex, _ in flow.upstream(branch.leaf)))
     inside = {vertex[0] for vertex in between}
@@ -226,6 +229,6 @@ def _read(flow: Flow, branch: Branch) -> None:
 
 
 def gains_of(flow: Flow, node: FlowNode) -> list[Vertex]:
-    """The static vectors that a norm or a scaling multiplies by."""
+    """Return the static vectors that a norm or a scaling multiplies by."""
     candidates = node.inputs[1:2] if node.kind == "norm" else node.inputs if node.kind == "scale" else ()
     return [vertex for vertex in candidates if vertex is not None and not flow.dynamic(vertex)]

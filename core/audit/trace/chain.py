@@ -1,8 +1,9 @@
-"""Find the chain of residual additions in a flow, without a name of any module or parameter.
+"""Find the chain of residual additions in a flow, without the name of any module or parameter.
 
-An addition is a sum of which one term, the shortcut, reaches an earlier tensor through views, casts and scalings alone,
-while another term reads that very tensor through parameters. The tensor is the state before the addition. The chain
-is followed from the last such sum that everything after it depends on, back to the first.
+A vertex is an output of a node of the flow. An addition is a sum of which one term, the shortcut, goes back to an
+earlier vertex through views, casts, scalings and norms alone, while another term reads that same vertex through
+parameters. That vertex is the state before the addition. The chain starts at the last such sum that all later values
+depend on, and is followed back to the first.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ ALLOWED_IN_NORM = frozenset({"view", "scale", "norm", "pointwise", "product", "r
 
 
 class Chain:
-    """All additions of a flow; `additions` is the residual stream in forward order, empty where there is none."""
+    """All additions of a flow. `additions` is the residual stream in forward order, empty where none was found."""
 
     def __init__(self, flow: Flow) -> None:
         self.flow = flow
@@ -37,17 +38,20 @@ class Chain:
 
     @property
     def base(self) -> Vertex:
-        """The first state."""
+        """The vertex of the first state of the stream."""
         return self.additions[0].state
 
     def step(self, vertex: Vertex) -> Step | None:
-        """One step back through something that neither mixes positions nor multiplies by a matrix."""
+        """Return one step back from `vertex` through an operation that neither mixes positions nor has a matrix.
+
+        None where the operation is another one, or where nothing before it depends on the batch.
+        """
         if vertex not in self._steps:
             self._steps[vertex] = self._one_step(vertex)
         return self._steps[vertex]
 
     def state_read(self, leaf: Vertex) -> Vertex:
-        """The latest state that a leaf is computed from."""
+        """Return the latest state that `leaf` is computed from."""
         read = (vertex for vertex, _ in self.flow.upstream(leaf) if vertex in self.states and vertex != leaf)
         return next(read, self.base)
 
@@ -64,7 +68,10 @@ class Chain:
         return self._region(vertex)
 
     def _region(self, vertex: Vertex) -> Step | None:
-        """A norm or a function of each feature written out by hand: everything between two single vertices."""
+        """Return the step over a norm, or over a function of each feature, that consists of several operations.
+
+        They have one output and one dynamic input, of the same size. None where there are no such operations.
+        """
         reduced = False
         for inside, frontier in self.flow.upstream(vertex):
             node = self.flow.node(inside)
@@ -96,7 +103,7 @@ class Chain:
         return additions
 
     def _close(self, additions: list[Addition]) -> None:
-        """The state behind the last addition: what stands behind the others stands behind it too."""
+        """Find the state after the last addition: it follows by the same steps (such as a norm) as after the others."""
         final = additions[-1]
         final.next_state = final.sum
         usual = [step.kind for step in additions[-2].after if step.kind not in VIEWLIKE] if len(additions) > 1 else []
@@ -119,7 +126,10 @@ class Chain:
         return steps
 
     def _terminal(self) -> int | None:
-        """The last addition that everything behind it depends on; failing that, the one of the longest chain."""
+        """Return the last addition that all later values depend on, else the last of the longest chain.
+
+        None where there are no additions.
+        """
         flow = self.flow
         # Vertices that every path from the batch to the root passes, last first.
         self.cuts = [flow.root, *(v for _, ahead in flow.upstream(flow.root) if len(ahead) == 1 for v in ahead)]
@@ -129,7 +139,7 @@ class Chain:
         return last
 
     def _carry(self) -> None:
-        """Tell what earlier states bring without a matrix, a second share of the state or a skip, from gains."""
+        """Move from `terms` to `carried` what earlier states add without a matrix (a multiple of a state, a skip)."""
         if not self.additions:
             return
         earlier = {vertex for vertex, _ in self.flow.upstream(self.base)} | self.states
@@ -147,7 +157,7 @@ class Chain:
         factors = list(term.factors)
         while vertex is not None:
             if vertex in earlier:
-                # A second share of the very state is told by its coefficient.
+                # A multiple of the state itself counts in its coefficient.
                 addition.carried.append(Term(vertex, factors) if vertex == addition.state else term)
                 return
             node = self.flow.node(vertex)

@@ -1,7 +1,8 @@
-"""Give every node of a flow its kind.
+"""Decide the kind of every node of a flow: a sum, a matrix product, a view, a norm and so on.
 
-Fused operations (`addcmul`, `addmm` onto a stream, `lerp`) and in-place writes through a view of a whole tensor are
-taken apart, so that every residual addition is a node of kind `sum`.
+A node is dynamic if its value depends on the batch. Fused operations (`addcmul`, `addmm` onto a stream, `lerp`) and
+in-place writes through a view of a whole tensor are taken apart, so that every residual addition is a node of kind
+`sum`.
 """
 
 from __future__ import annotations
@@ -35,14 +36,22 @@ KINDS: dict[str, Kind] = {
 
 
 class Classifier:
-    """Classifies nodes in topological order; `features` are the ids of floating inputs of the model."""
+    """Classifies the nodes of a flow in topological order.
+
+    `features` are the `id()`s of the model's floating-point inputs.
+    """
 
     def __init__(self, flow: Flow, features: set[int]) -> None:
         self._flow = flow
         self._features = features
 
     def classify(self, node: FlowNode) -> None:
-        """Set kind, dynamic, terms, factor and operand of a node whose inputs are all classified."""
+        """Decide what a node of the dataflow does, and set its fields in place; its inputs must be classified already.
+
+        Sets `kind`, `dynamic` (whether the value depends on the batch) and what the kind needs: the `terms` of a sum,
+        the `factor` of a scale, the `operand` of a matrix product, a leaf's `parameter`. May shorten or replace
+        `inputs`.
+        """
         if node.name == "CopyBackwards":
             # A copy onto a tensor keeps nothing of what was there.
             node.inputs = node.inputs[-1:]
@@ -74,7 +83,10 @@ class Classifier:
         node.kind = "source" if node.dynamic else "parameter"
 
     def _reads_a_table(self, node: FlowNode) -> bool:
-        """Rows of a parameter chosen by the batch; an index into a stack of matrices chooses weights instead."""
+        """Return whether the node reads rows of a two-dimensional parameter, as an embedding does.
+
+        An index into a stack of matrices does not count: it selects weights.
+        """
         if node.name in TABLES:
             return True
         static = self._flow.static(node)
@@ -86,7 +98,7 @@ class Classifier:
         return node.name == "Expand" or math.prod(self._flow.shape(source)) == math.prod(node.shapes[0])
 
     def _unchanged(self, node: FlowNode, moving: Sequence[Vertex]) -> Vertex | None:
-        """The input that the output is equal to, value for value; None where there is none."""
+        """Return the input that has the same values and type as the output; None where no input has."""
         sight = None if node.origin is None else self._flow.recording.sights.get((node.origin, 0))
         for source in moving:
             value = self._flow.value(source)
@@ -97,7 +109,7 @@ class Classifier:
         return None
 
     def _one_to_one(self, node: FlowNode) -> bool:
-        """A function of the user's that may hand on its input, as those do that change the gradient alone."""
+        """Return whether the node is a custom autograd function with one input and output; it may be the identity."""
         return node.name == CUSTOM and len(node.inputs) == len(node.shapes) == 1
 
     def _matrix(self, node: FlowNode) -> None:
@@ -114,7 +126,7 @@ class Classifier:
             node.kind, node.dynamic = "source", True
 
     def _onto_stream(self, node: FlowNode, call: Call) -> None:
-        """`beta * stream + alpha * (first @ second)` becomes a product and a sum."""
+        """Split `beta * stream + alpha * (first @ second)` into a matrix product and a sum."""
         product = FlowNode(node.name, "matrix", node.inputs[1:], node.shapes, node.dtype, True, call)
         self._set_operand(product, product.inputs, 1)
         base, first, second = list(tensors_of(call.arguments, call.keywords))[:3]
@@ -131,7 +143,7 @@ class Classifier:
             node.operand = (node.call.index, first + static[0])
 
     def _sums_a_stack(self, node: FlowNode) -> bool:
-        """`stack([x, y]).sum(0)` adds; the stacked tensors become the terms."""
+        """Return whether the node sums or averages a stack along the stacked axis, as `stack([x, y]).sum(0)` does."""
         if node.name not in ("Sum", "Mean") or not node.dynamic or len(node.inputs) != 1 or node.inputs[0] is None:
             return False
         stack = self._flow.node(node.inputs[0])
@@ -192,7 +204,7 @@ class Classifier:
         self._set_terms(node, (start, end), (1.0 - share, share))
 
     def _whole_slice(self, node: FlowNode, call: Call) -> None:
-        """An in-place write through a view that covers its whole base is the operation itself."""
+        """Replace an in-place write through a view that covers its whole base by the operation itself."""
         target, other = _two(call)
         base = target._base
         if base is None or target.numel() != base.numel() or len(node.inputs) < 2:

@@ -1,4 +1,9 @@
-"""Discover the residual stream of a model from one recorded forward."""
+"""Discover the residual stream of a model from one recorded forward.
+
+The stream is a chain of additions. A state is the stream before or after one; a branch adds a contribution to it;
+writers are the matrices that produce a contribution, readers those that multiply the state first. A vertex is one
+output of a node of the recorded graph.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +36,10 @@ ATTENTION, MIXER, FEED_FORWARD, PARALLEL, SKIP = "attention", "mixer", "feed_for
 
 @dataclass
 class Site:
-    """One addition with its place in the model and its branches' kinds; `pattern` is its writers' names but numbers."""
+    """One addition, with its place in the model and the kinds of its branches.
+
+    `pattern` holds the names of its writers with their numbers replaced by `#`.
+    """
 
     addition: Addition
     branches: list[Branch]
@@ -43,25 +51,25 @@ class Site:
 
     @property
     def kind(self) -> str:
-        """What the addition's branches are: one kind, or parallel; a skip where earlier states alone are added."""
+        """The common kind of the branches, `parallel` for several kinds, `skip` where only earlier states are added."""
         if not self.kinds:
             return SKIP
         return self.kinds[0] if len(set(self.kinds)) == 1 else PARALLEL
 
     @property
     def contributions(self) -> list[MeasuredBranch]:
-        """The branches in numbers; none where the addition could not be measured."""
+        """The measured branches; empty where the addition could not be measured."""
         return [] if self.measured is None else self.measured.branches
 
     @property
     def writers(self) -> list[MatrixUse]:
-        """The writers of all branches."""
+        """The writers of all branches: the matrices that produce what the addition adds."""
         return [use for branch in self.branches for use in branch.writers]
 
 
 @dataclass
 class Discovery:
-    """A chain with its values, adjoints and loss; `problems` says where it could not be read."""
+    """A chain with its states, adjoints and loss; `problems` names the places that could not be read."""
 
     guard: Guard
     inputs: ModelInputs
@@ -77,20 +85,19 @@ class Discovery:
 
     @property
     def width(self) -> int:
-        """Features of the stream; 0 where no state is known."""
+        """The number of features of the stream; 0 where no state could be read."""
         return int(self.states[0].shape[-1]) if self.states else 0
 
     @property
     def labels(self) -> list[str]:
-        """Labels of all states in forward order, `input` first."""
+        """The labels of all states in forward order, `input` first."""
         return ["input", *(site.label for site in self.sites)]
 
 
 def discover(guard: Guard, inputs: ModelInputs, *, max_bytes: int = DEFAULT_BYTES) -> Discovery:
     """Record one forward of the guarded model and read the chain of additions from it.
 
-    Raises `AuditError` where the forward fails or gives nothing to
-    differentiate, `BudgetError` where the recording grows too large.
+    Raises `AuditError` where it fails or returns nothing to differentiate, `BudgetError` beyond `max_bytes`.
     """
     recorder = Recorder(features=inputs.floats, ids=inputs.first, names=guard.names, max_bytes=max_bytes)
     with guard.run(recorder, inputs):
@@ -127,9 +134,9 @@ def _read(guard: Guard, inputs: ModelInputs, recording: Recording, loss: Loss) -
 
 
 def replayed(discovery: Discovery, replay: Replay, inputs: ModelInputs | None = None) -> dict[Address, torch.Tensor]:
-    """Run the model again, on its own inputs or others, and give what the replay was to keep.
+    """Run the model again and return the tensors that `replay` kept, by address.
 
-    A forward that fails on what it is given now (without a writer, with another token) has kept less than that.
+    Some are missing where the forward fails with what was changed (a silenced writer, another token).
     """
     given = inputs or discovery.inputs
     with contextlib.suppress(Stop, AuditError), discovery.guard.run(replay, given), replay:
@@ -138,7 +145,7 @@ def replayed(discovery: Discovery, replay: Replay, inputs: ModelInputs | None = 
 
 
 def _layout(discovery: Discovery) -> Layout:
-    """Where the batch's positions stand in the stream; where shapes leave it open, single tokens are moved to see."""
+    """Return where rows and positions stand in the stream; tokens are changed where shapes do not show it."""
     chain, layout = discovery.chain, discovery.layout
     shape, before = chain.flow.shape(chain.base), chain.flow.value(chain.base)
     if before is None or chain.flow.address(chain.base) is None:
@@ -157,7 +164,7 @@ def _layout(discovery: Discovery) -> Layout:
 
 
 def _longer(discovery: Discovery, before: torch.Tensor) -> Layout:
-    """A stream of other length than the batch: each position stands where its token moves the first state."""
+    """Return the layout of a stream longer than the batch: positions stand where their tokens change state 0."""
     layout, picked = discovery.layout, []
     for position in range(layout.positions):
         changed = _changed(discovery, before, position)
@@ -169,7 +176,7 @@ def _longer(discovery: Discovery, before: torch.Tensor) -> Layout:
 
 
 def _changed(discovery: Discovery, before: torch.Tensor, position: int) -> torch.Tensor | None:
-    """Where the first state changes when one token of the first row does; 1.0 there, 0.0 elsewhere."""
+    """Return 1.0 where the first state changes with one token of row 0, else 0.0; None if it was not recomputed."""
     address = discovery.chain.flow.address(discovery.chain.base)
     assert address is not None
     after = replayed(discovery, Replay([address]), discovery.inputs.moved(0, position)).get(address)
@@ -196,16 +203,16 @@ def _name_sites(discovery: Discovery) -> None:
 
 
 def _named(discovery: Discovery, branch: Branch) -> list[str]:
-    """Names of the matrices that write a branch, of those that read for it, and of the gains before these."""
+    """Return the names of a branch's writers and readers, and of the gains that scale what it reads."""
     matrices = [p for use in (*branch.writers, *branch.readers) for p in use.parameters]
     gains = [p for vertex in branch.gains for p in discovery.chain.flow.parameters_of(vertex)]
     return discovery.names.of([*matrices, *gains])
 
 
 def _kind(discovery: Discovery, branch: Branch) -> str:
-    """Attention or a mixer where the branch at one position depends on the state at another, else feed-forward.
+    """Return the kind of a branch: feed-forward if each position depends on no other position, else attention or mixer.
 
-    Where its output depends on nothing yet (a gate or a writer of zeros), what its writers read is asked instead.
+    Where the output has zero gradient (a gate or a writer of zeros), the inputs of its writers are tested instead.
     """
     flow, mixes = discovery.chain.flow, None
     read = [vertex for use in branch.writers for vertex in flow.moving(flow.nodes[use.node])]
@@ -219,7 +226,7 @@ def _kind(discovery: Discovery, branch: Branch) -> str:
 
 
 def _depends_elsewhere(discovery: Discovery, vertex: Vertex, state: Vertex) -> bool | None:
-    """Whether `vertex` at the last position depends on the state at another; None where it cannot be told."""
+    """Return whether `vertex` at the last position depends on `state` at another; None without a gradient."""
     flow, layout = discovery.chain.flow, discovery.layout
     output, source = flow.edge(vertex), flow.edge(state)
     if output is None or source is None:
@@ -244,7 +251,7 @@ def _depends_elsewhere(discovery: Discovery, vertex: Vertex, state: Vertex) -> b
 
 
 def _measure(discovery: Discovery) -> None:
-    """Read every state and addition, up to the first that is `Missing`."""
+    """Read every state and addition in forward order. Raises `Missing` at the first that cannot be read."""
     reader = Reader(discovery.chain, discovery.layout, torch.from_numpy(discovery.inputs.valid))
     base = reader.value(discovery.chain.base, "the input state")
     discovery.states.append(base)
@@ -261,7 +268,7 @@ def _measure(discovery: Discovery) -> None:
 
 
 def _differentiate(discovery: Discovery, loss: torch.Tensor) -> None:
-    """Adjoints of the loss at every state, by one reverse pass."""
+    """Compute the adjoint at every state by one reverse pass; None for a state without a path to the loss."""
     flow = discovery.chain.flow
     vertices: list[Vertex] = [discovery.chain.base, *(site.addition.next_state for site in discovery.sites)]
     edges = [flow.edge(vertex) for vertex in vertices]
@@ -275,7 +282,7 @@ def _differentiate(discovery: Discovery, loss: torch.Tensor) -> None:
 def _gradients(
     outputs: Sequence[Any], inputs: Sequence[Any], marked: Sequence[Any] | None = None, *, retain_graph: bool = False
 ) -> tuple[torch.Tensor | None, ...]:
-    """Gradients by one reverse pass, None where there is no path; raises `AuditError` where the pass itself fails."""
+    """Return gradients by one reverse pass, None where there is no path. Raises `AuditError` where it fails."""
     try:
         return torch.autograd.grad(outputs, inputs, marked, retain_graph=retain_graph, allow_unused=True)
     except Exception as error:

@@ -1,7 +1,7 @@
-"""The dataflow of a recorded forward: autograd's graph read once into plain nodes of few kinds.
+"""The dataflow of a recorded forward: autograd's graph, converted to plain nodes of a few kinds.
 
-A vertex is an output of a node. It is dynamic where its value depends on the batch; the others are parameters and
-what is computed from them alone.
+A vertex is an output of a node, as (index in `Flow.nodes`, output number). It is dynamic if its value depends on the
+batch, and static otherwise: a parameter, or computed from parameters alone.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SUFFIX = re.compile(r"Backward\d*$")
 
 @dataclass(frozen=True, slots=True)
 class SumTerm:
-    """One term of a sum: a vertex times a factor, or a constant times it."""
+    """One term of a sum: `factor` times a vertex, or `factor` times a constant."""
 
     vertex: Vertex | None
     factor: Factor = 1.0
@@ -38,10 +38,10 @@ class SumTerm:
 
 @dataclass(slots=True)
 class FlowNode:
-    """One operation; `inputs` are its vertices in argument order, None for constants.
+    """One operation; `inputs` are vertices in argument order, None for constants.
 
-    `terms` belong to a sum, `factor` multiplies a scale's input, `operand` is the address of a product's static matrix.
-    `value` is set where the node stands for a part of a fused operation.
+    `terms` are those of a sum, `factor` multiplies the input of a scale, `operand` is the address of the static matrix
+    of a product. `value` is set only where the node is a part of a fused operation.
     """
 
     name: str
@@ -60,7 +60,7 @@ class FlowNode:
 
 
 class Flow:
-    """The graph above one tensor in topological order: inputs stand before what reads them."""
+    """The graph that computes one tensor, in topological order: a node's inputs come before it."""
 
     def __init__(self, root: torch.Tensor, recording: Recording, inputs: Sequence[torch.Tensor] = ()) -> None:
         from .classify import Classifier
@@ -82,27 +82,27 @@ class Flow:
                     self.readers.setdefault(vertex, []).append(index)
 
     def node(self, vertex: Vertex) -> FlowNode:
-        """The node a vertex is an output of."""
+        """Return the node that the vertex is an output of."""
         return self.nodes[vertex[0]]
 
     def shape(self, vertex: Vertex) -> tuple[int, ...]:
-        """Shape of a vertex's tensor."""
+        """Return the shape of the vertex's tensor."""
         return self.nodes[vertex[0]].shapes[vertex[1]]
 
     def dynamic(self, vertex: Vertex | None) -> bool:
-        """Whether the value depends on the batch."""
+        """Return whether the value depends on the batch; False for None."""
         return vertex is not None and self.nodes[vertex[0]].dynamic
 
     def moving(self, node: FlowNode) -> list[Vertex]:
-        """The dynamic inputs of a node."""
+        """Return the inputs of a node that depend on the batch."""
         return [vertex for vertex in node.inputs if vertex is not None and self.nodes[vertex[0]].dynamic]
 
     def static(self, node: FlowNode) -> list[Vertex]:
-        """The inputs of a node that hang on parameters alone."""
+        """Return the inputs of a node that depend on parameters alone."""
         return [vertex for vertex in node.inputs if vertex is not None and not self.nodes[vertex[0]].dynamic]
 
     def value(self, vertex: Vertex) -> torch.Tensor | None:
-        """The recorded value, None where no recorded operation read it."""
+        """Return the value of the vertex, detached; None where no recorded operation read it."""
         node = self.nodes[vertex[0]]
         if node.value is not None:
             return node.value
@@ -112,12 +112,15 @@ class Flow:
         return None if sight is None else sight.value.detach()
 
     def address(self, vertex: Vertex) -> Address | None:
-        """Where a second run finds the vertex again."""
+        """Return the address (call, place) at which a second run reads the vertex.
+
+        None where no recorded call read it.
+        """
         sight = self._sight(vertex)
         return None if sight is None else sight.address
 
     def edge(self, vertex: Vertex) -> Edge | None:
-        """The vertex as autograd knows it; None for a part of a fused operation."""
+        """Return the vertex as autograd's (node, output number); None for a part of a fused operation."""
         origin = self.nodes[vertex[0]].origin
         return None if origin is None else (origin, vertex[1])
 
@@ -126,7 +129,7 @@ class Flow:
         return None if edge is None else self.recording.sights.get(edge)
 
     def behind(self, vertices: Iterable[Vertex]) -> Iterator[Vertex]:
-        """The vertices and everything that they are computed from, parameters too, each once."""
+        """Yield the vertices and everything that they are computed from, parameters included, each once."""
         stack = list(vertices)
         seen = set(stack)
         while stack:
@@ -138,9 +141,9 @@ class Flow:
             stack += fresh
 
     def upstream(self, vertex: Vertex) -> Iterator[tuple[Vertex, set[Vertex]]]:
-        """A vertex and every dynamic one that it is computed from, the latest first.
+        """Yield a vertex and every dynamic vertex that it is computed from, the latest first, each with a frontier.
 
-        With each comes the frontier: what the vertices given so far read and is not given yet.
+        The frontier is the set of vertices that those yielded so far read and that are not yielded yet.
         """
         frontier, heap = {vertex}, [(-vertex[0], vertex)]
         while heap:
@@ -153,12 +156,12 @@ class Flow:
             yield latest, frontier
 
     def parameters_of(self, vertex: Vertex) -> list[torch.Tensor]:
-        """Parameters that a static vertex is computed from."""
+        """Return the parameters that a static vertex is computed from, each once."""
         found = [self.node(each).parameter for each in self.behind([vertex])]
         return list({id(parameter): parameter for parameter in found if parameter is not None}.values())
 
     def insert(self, node: FlowNode) -> Vertex:
-        """Add a node that stands for a part of a fused operation, before the node now being read."""
+        """Add a node for a part of a fused operation, before the node that is being read, and return its vertex."""
         self.nodes.append(node)
         return (len(self.nodes) - 1, 0)
 
@@ -179,7 +182,10 @@ class Flow:
         self.nodes.append(node)
 
     def _call(self, origin: AutogradNode, name: str) -> Call | None:
-        """The recorded operation that made a node, by autograd's counter; what it read makes sure."""
+        """Return the recorded operation that made a node, found by autograd's sequence number and its inputs.
+
+        None where no recorded operation fits.
+        """
         number = origin._sequence_nr()
         above = {edge for edge in _sources(origin) if edge is not None}
         if name == "CopySlices":
@@ -207,5 +213,5 @@ def _topological(root: AutogradNode) -> Iterator[AutogradNode]:
 
 
 def _sources(node: AutogradNode) -> list[Edge | None]:
-    """What a node was computed from, in argument order."""
+    """Return the inputs of a node in argument order, None for constants."""
     return [looked_through(source, number) for source, number in node.next_functions]

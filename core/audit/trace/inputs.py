@@ -1,4 +1,4 @@
-"""What a foreign model is called with."""
+"""Build the arguments that a user's model is called with, and the targets of its loss."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ LARGEST_DRAWN_ID = 2**16
 
 @dataclass(frozen=True)
 class ModelInputs:
-    """Arguments of one call with the targets `[B, T]` and validity `[B, T]` of its positions.
+    """The arguments of one call, with the targets `[B, T]` of its positions and which of them count, `valid` `[B, T]`.
 
-    `first` is the argument that holds the batch: ids `[B, T]` or features `[B, T, ...]`. `floats` are differentiated.
-
-    `targets` is None where none are known; then the model's own scalar loss is differentiated.
+    `first` is the argument that holds the batch: ids `[B, T]` or features `[B, T, ...]`. `floats` are the arguments
+    that need a gradient. `targets` is None where there are no token ids; then the model's own scalar loss is
+    differentiated.
     """
 
     arguments: tuple[Any, ...]
@@ -40,7 +40,10 @@ class ModelInputs:
     floats: list[torch.Tensor] = field(default_factory=list)
 
     def moved(self, row: int, position: int) -> ModelInputs:
-        """The same call with one token, or one feature vector, changed; a token becomes another one of the batch."""
+        """Return the same call with one token, or one feature vector, changed.
+
+        A token becomes another one of the batch.
+        """
 
         def changed(value: Any) -> Any:
             if value is not self.first:
@@ -59,11 +62,12 @@ class ModelInputs:
 
 
 def model_inputs(model: nn.Module, batch: object, seed: int = 0) -> ModelInputs:
-    """Inputs from token ids `[B, T]`, a `Batch` or its JSON form, or the arguments of the model's forward.
+    """Return the inputs for token ids `[B, T]`, a `Batch` or its JSON form, or the arguments of the model's forward.
 
     Ids are a tensor, a NumPy array or nested lists; `[T]` is one row. Arguments are a mapping of keywords or a sequence
-    of positional ones. None stands for a small random batch. Without targets each position is asked for the next token
-    of its row. Raises `BatchError`.
+    of positional ones. None draws a small batch from `seed`. Without given targets, the target of a position is the
+    next token of its row. Raises `BatchError` for anything else, `ObservationError` where no position has a valid
+    target.
     """
     if batch is None:
         batch = random_batch(vocabulary_of(model), seed)
@@ -88,9 +92,9 @@ def random_batch(
     positions: int = DEFAULT_POSITIONS,
     avoid: frozenset[int] = frozenset(),
 ) -> Batch:
-    """A small batch of uniform ids with their successors as targets, drawn from a separate generator.
+    """Return a small batch of uniform ids with the next ids as targets, drawn from a generator seeded with `seed`.
 
-    Ids in `avoid` are passed over, for a model may give them a meaning (padding, an image to come).
+    Ids in `avoid` are not drawn, because a model may give them a meaning (padding, an image).
     """
     usable = np.setdiff1d(np.arange(min(vocabulary, LARGEST_DRAWN_ID)), np.fromiter(avoid, np.int64, len(avoid)))
     usable = usable if len(usable) else np.arange(vocabulary)
@@ -100,7 +104,10 @@ def random_batch(
 
 
 def vocabulary_of(model: nn.Module) -> int:
-    """A number of ids that every embedding of the model has; refused where the model has none."""
+    """How many token ids are safe for every embedding: the smallest of `vocab_size` and all `num_embeddings`.
+
+    Raises `BatchError` where the model has neither.
+    """
     known = [attribute(attribute(model, "config"), "vocab_size")]
     known += [module.num_embeddings for module in model.modules() if isinstance(module, nn.Embedding)]
     sizes = [size for size in known if isinstance(size, int) and size > 0]
@@ -164,7 +171,11 @@ def _differentiable(tensor: torch.Tensor) -> torch.Tensor:
 def _targets(
     first: torch.Tensor, labels: object, present: npt.NDArray[np.bool_]
 ) -> tuple[torch.Tensor | None, npt.NDArray[np.bool_]]:
-    """Next tokens as targets, valid where both positions are present and the label is not ignored."""
+    """Return the next tokens as targets `[B, T]` and their validity; None for targets where there are no token ids.
+
+    A position is valid if it and the next are present and the label is not `IGNORED_TARGET`. Raises `ObservationError`
+    where no position is valid.
+    """
     source = labels if isinstance(labels, torch.Tensor) else first
     if not _whole(source) or source.dim() != 2:
         return None, present
@@ -179,7 +190,10 @@ def _targets(
 
 
 def _mask_keywords(model: nn.Module, present: torch.Tensor) -> dict[str, Any]:
-    """The keywords that a forward of this signature takes for padding; positions count the present tokens."""
+    """Return the keywords for padding that the model's forward accepts.
+
+    `position_ids` count the present tokens only.
+    """
     names = names_of(model)
     keywords: dict[str, Any] = {}
     if "attention_mask" in names:
@@ -192,6 +206,7 @@ def _mask_keywords(model: nn.Module, present: torch.Tensor) -> dict[str, Any]:
 
 
 def _require_right_padding(present: npt.NDArray[np.bool_]) -> None:
+    """Raise `BatchError` where a row is padded on the left."""
     if (np.diff(present.astype(np.int8), axis=1) > 0).any():
         raise BatchError(
             "The batch is padded on the left, but the model's forward takes no attention_mask; pad on the right."

@@ -1,4 +1,4 @@
-"""Bring a foreign model's tensors to `[B, T, features]`, whatever order it keeps rows, positions and features in."""
+"""Bring a model's tensors to `[B, T, features]`, whatever the order of rows, positions and features in them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from .flow import Flow, Vertex
 
 @dataclass(frozen=True)
 class Layout:
-    """B rows of T positions. `positions_first` tells which of two readings holds where a shape allows both.
+    """B rows of T positions. `positions_first` is the choice where a shape allows both orders.
 
-    Where a stream is longer than the batch (a prompt before it, streams behind it), `positions` is its length and
-    `picked` are the places of the batch's own positions.
+    Where a stream is longer than the batch (a prompt before it), `positions` is its length and `picked` holds the
+    indices of the batch's own positions.
     """
 
     rows: int
@@ -23,17 +23,17 @@ class Layout:
     picked: tuple[int, ...] | None = None
 
     def ambiguous(self, shape: tuple[int, ...]) -> bool:
-        """Whether a tensor of this shape could be read rows first or positions first."""
+        """Return whether a tensor of this shape could have rows first as well as positions first."""
         if self.rows == 1 or self.positions == 1:
             return False
         return self.flat(shape) or (self.rows == self.positions and len(shape) > 2)
 
     def flat(self, shape: tuple[int, ...]) -> bool:
-        """Whether rows and positions lie flattened in the first axis."""
+        """Return whether rows and positions are flattened into the first axis."""
         return len(shape) >= 2 and shape[0] == self.rows * self.positions
 
     def normalized(self, tensor: torch.Tensor) -> torch.Tensor | None:
-        """The same values as `[B, T, features]`; None where the shape does not hold B x T positions."""
+        """Return the values as `[B, T, features]`; None where the shape does not hold B x T positions."""
         whole = self._whole(tensor)
         return whole if whole is None or self.picked is None else whole[:, list(self.picked)]
 
@@ -52,7 +52,10 @@ class Layout:
         return None
 
     def spread(self, value: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor | None:
-        """`value` broadcast to a vertex of this shape, then normalized."""
+        """`value` broadcast to `shape`, then brought to `[B, T, features]` as `normalized` does.
+
+        None where `value` cannot be broadcast to `shape`, or where `shape` does not hold B x T positions.
+        """
         try:
             return self.normalized(value.expand(shape))
         except RuntimeError:
@@ -60,7 +63,10 @@ class Layout:
 
 
 def layout_at(flow: Flow, layout: Layout, vertex: Vertex) -> Layout:
-    """The layout of one vertex: rows flattened together are distinguished by what they were flattened from."""
+    """Return the layout at one vertex (an output of a node of the flow).
+
+    Where rows and positions are flattened, their order is taken from the tensor before flattening.
+    """
     shape = flow.shape(vertex)
     if layout.rows == 1 or layout.positions == 1 or not layout.flat(shape):
         return layout

@@ -1,4 +1,4 @@
-"""Refuse ids that a table has no row for, before the look-up: a device may die of it, and its own error names none."""
+"""Check the ids of a table look-up before it runs: a device may crash on an id that is out of range."""
 
 from __future__ import annotations
 
@@ -20,7 +20,11 @@ LOOKUPS: dict[Any, bool] = {
 def check_lookup(
     table: torch.Tensor, rows: torch.Tensor, wraps: bool, ids: torch.Tensor | None, names: Mapping[int, str]
 ) -> None:
-    """Raise `BatchError` where a row of `rows` is not in the parameter `table` `[N, D]`, or is no whole number."""
+    """Check the index `rows` of a look-up in the parameter `table` `[N, D]`; other tables are not checked.
+
+    `wraps` allows negative indices, `ids` are the ids of the batch, `names` maps the `id()` of a parameter to its name.
+    Raises `BatchError` where an index is out of range, or where the ids of the batch are not integers.
+    """
     if table.dim() != 2 or id(table) not in names or (rows.dtype == torch.bool and wraps):
         return
     name, count = names[id(table)], table.shape[0]

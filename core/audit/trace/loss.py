@@ -1,4 +1,4 @@
-"""The mean loss over valid targets from whatever a foreign model returns."""
+"""Compute the mean loss over valid targets from what a model returns."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from .inputs import ModelInputs
 
 @dataclass(frozen=True)
 class Loss:
-    """What is differentiated: `root` is the tensor whose graph is read, `mean` is `[1]` nats over `valid` targets."""
+    """The loss to differentiate. `root` is the tensor whose graph is read; `mean` is the loss, `[1]`, in nats.
+
+    `reduction` describes the mean for the document, `valid` `[B, T]` holds the positions that count.
+    """
 
     root: torch.Tensor
     mean: torch.Tensor
@@ -27,10 +30,10 @@ class Loss:
 
 
 def loss_of(output: Any, inputs: ModelInputs) -> Loss:
-    """The mean loss over valid targets of whatever a model returned.
+    """Return the mean loss over valid targets, computed from the output of a model.
 
-    Raises `AuditError` where the output holds neither logits `[B, T, V]` nor a scalar loss, `BatchError` where its
-    logits have no entry for a target.
+    Raises `AuditError` where the output holds neither logits `[B, T, V]` nor a scalar loss, `BatchError` where a target
+    is outside the logits' vocabulary.
     """
     # Without a graph there is nothing to differentiate.
     found = [tensor for tensor in _tensors(output) if tensor.is_floating_point() and tensor.grad_fn is not None]
@@ -66,7 +69,10 @@ def loss_of(output: Any, inputs: ModelInputs) -> Loss:
 
 
 def _mean_loss(logits: torch.Tensor, targets: torch.Tensor | None, valid: npt.NDArray[np.bool_]) -> torch.Tensor | None:
-    """Mean cross entropy `[1]` in nats over the valid targets that there are logits for; None where none fits."""
+    """Return the mean cross entropy `[1]`, in nats, over the valid targets among the logits' positions.
+
+    None where there are no such targets, or where one is outside the vocabulary.
+    """
     first = valid.shape[1] - logits.shape[1]
     chosen = torch.from_numpy(np.flatnonzero(valid[:, first:]))
     if targets is None or not len(chosen):
@@ -81,7 +87,7 @@ def _mean_loss(logits: torch.Tensor, targets: torch.Tensor | None, valid: npt.ND
 
 
 def _check_targets(inputs: ModelInputs, vocabulary: int) -> None:
-    """Refuse the first valid target that `vocabulary` logits have no entry for."""
+    """Raise `BatchError` for the first valid target that is outside a vocabulary of this size."""
     if inputs.targets is None:
         return
     targets = inputs.targets.cpu().numpy()
@@ -100,7 +106,10 @@ def _drawn_targets(inputs: ModelInputs, vocabulary: int) -> torch.Tensor:
 
 
 def _logits(tensor: torch.Tensor, inputs: ModelInputs) -> torch.Tensor | None:
-    """`[B, T, V]`, or `[B, T', V]` for the last T' positions where a model answers for them alone."""
+    """Return logits `[B, T, V]`, or `[B, T', V]` where the model returns the last T' positions only.
+
+    None for other shapes.
+    """
     rows, positions = inputs.rows, inputs.positions
     if not tensor.numel():
         return None
@@ -114,7 +123,7 @@ def _logits(tensor: torch.Tensor, inputs: ModelInputs) -> torch.Tensor | None:
 
 
 def _tensors(output: Any) -> list[torch.Tensor]:
-    """The tensors of an output, one called logits first, then in the order returned."""
+    """Return the tensors of an output: the one named logits first, then the others in order."""
     values = [_named_logits(output), output]
     if isinstance(output, Mapping):
         values += list(output.values())

@@ -1,7 +1,8 @@
-"""The numbers of a discovered chain: every state, shortcut term and contribution, and how well they add up.
+"""The numbers of a discovered chain: every state, shortcut and contribution, and how exactly they add up.
 
-At each addition two things are compared with the recorded sum: the shortcut and the contributions as read, and the
-same rebuilt from the state before and each branch's own output through the coefficients found.
+The shortcut is the term of an addition that comes from the state before it, a contribution what a branch adds. Two sums
+are compared with the recorded one: that of the shortcut and the contributions as recorded, and that of the same terms
+recomputed from the state before and each branch's output, multiplied by the coefficients found.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ Spread = Literal["constant", "per channel", "per position", "varying"]
 
 @dataclass(frozen=True)
 class Coefficient:
-    """A forward coefficient: its value (RMS where it varies), how it varies and its extremes."""
+    """A coefficient of the forward: its value (RMS where it varies), how it varies, its minimum and maximum."""
 
     value: float
     spread: Spread = "constant"
@@ -34,7 +35,7 @@ class Coefficient:
 
 @dataclass(frozen=True)
 class MeasuredBranch:
-    """Tensors `[B, T, D]` of one contribution: the branch's own output and what the stream gains."""
+    """One contribution as tensors `[B, T, D]`: `raw` is the branch's output, `contribution` what the stream gains."""
 
     branch: Branch
     raw: torch.Tensor
@@ -44,7 +45,12 @@ class MeasuredBranch:
 
 @dataclass(frozen=True)
 class MeasuredAddition:
-    """One addition in numbers; `error` is the largest difference from the recorded sum over its largest value."""
+    """One addition in numbers.
+
+    `error` is the largest difference from the recorded sum, relative to the sum's largest value. `stream` is the
+    shortcut plus the carried terms. `shortcut` is the coefficient of the state before, None where more than views and
+    scales lie between that state and the sum. `norm_after`: a norm, or a function of each feature, follows the sum.
+    """
 
     stream: torch.Tensor
     next_state: torch.Tensor
@@ -55,12 +61,15 @@ class MeasuredAddition:
 
 
 class Missing(Exception):
-    """A value that the recording or the layout cannot give, and where."""
+    """Raised where the recording or the layout does not give a value; the message names the value."""
 
 
 @dataclass
 class Reader:
-    """Reads vertices of a chain as `[B, T, D]`; `replaced` are values of another run that stand for the recorded."""
+    """Reads vertices of a chain as `[B, T, D]`.
+
+    `replaced` holds values of another run, used instead of the recorded ones.
+    """
 
     chain: Chain
     layout: Layout
@@ -68,7 +77,7 @@ class Reader:
     replaced: Mapping[Vertex, torch.Tensor] = field(default_factory=dict)
 
     def value(self, vertex: Vertex, what: str) -> torch.Tensor:
-        """The value of a vertex; raises `Missing`."""
+        """Return the value of a vertex. Raises `Missing`, with `what` as the name of the value."""
         return self._normalized(self._raw(vertex), vertex, None, what)
 
     def _raw(self, vertex: Vertex) -> torch.Tensor | None:
@@ -76,14 +85,17 @@ class Reader:
         return self.chain.flow.value(vertex) if replaced is None else replaced
 
     def term(self, term: Term, like: Vertex, what: str) -> torch.Tensor:
-        """A term as it enters the sum `like`, factors applied; constants are broadcast."""
+        """Return a term as it enters the sum `like`: multiplied by its factors; a constant is broadcast."""
         value = term.constant if term.leaf is None else self._raw(term.leaf)
         return self.scaled(self._normalized(value, term.leaf, like, what), term.factors, like, what)
 
     def _normalized(
         self, value: torch.Tensor | None, vertex: Vertex | None, like: Vertex | None, what: str
     ) -> torch.Tensor:
-        """`value` as `[B, T, D]` by the layout at `vertex`, else broadcast to `like` where one is given."""
+        """Return `value` as `[B, T, D]`, by the layout at `vertex`, else by broadcasting it to `like` if given.
+
+        Raises `Missing` where neither fits, or where `value` is None.
+        """
         if value is None:
             raise Missing(f"{what} is computed out of sight, so its value is unknown")
         flow = self.chain.flow
@@ -96,7 +108,10 @@ class Reader:
         return normalized
 
     def scaled(self, value: torch.Tensor, factors: Sequence[Factor], like: Vertex, what: str) -> torch.Tensor:
-        """`value` `[B, T, D]` times all factors, each broadcast to the shape of `like` first."""
+        """Return `value` `[B, T, D]` times all factors, each broadcast to the shape of `like` first.
+
+        Raises `Missing` where a factor does not fit.
+        """
         for factor in factors:
             if not isinstance(factor, torch.Tensor):
                 value = value if factor == 1.0 else value * factor
@@ -110,7 +125,7 @@ class Reader:
     def coefficient(
         self, shares: Sequence[Sequence[Factor]], outside: Sequence[Factor], like: Vertex, what: str
     ) -> Coefficient:
-        """The sum of the products of each share's factors, times the factors outside, as one coefficient."""
+        """Return the sum over `shares` of the product of their factors, times all factors `outside`."""
         width = math.prod(self.chain.flow.shape(like)) // (self.layout.rows * self.layout.positions)
         ones = torch.ones(*self.kept.shape, width, dtype=torch.float64)
         values = sum(self.scaled(ones, [*share, *outside], like, what) for share in shares)
@@ -119,7 +134,7 @@ class Reader:
 
 
 def summarized(values: torch.Tensor) -> Coefficient:
-    """A coefficient from its values at n positions and D channels."""
+    """Return the coefficient that summarizes values `[n, D]` at n positions and D channels."""
     lowest, highest = float(values.min()), float(values.max())
     if lowest == highest:
         return Coefficient(lowest, "constant", lowest, highest)
@@ -132,7 +147,7 @@ def summarized(values: torch.Tensor) -> Coefficient:
 
 
 def measured_addition(reader: Reader, addition: Addition, branches: Sequence[Branch], label: str) -> MeasuredAddition:
-    """Read one addition and compare it with its recorded sum; raises `Missing` with the place."""
+    """Read one addition and compare it with its recorded sum. Raises `Missing` where a part cannot be read."""
     like = addition.sum
     state = reader.value(addition.state, f"the state before {label}")
     total = reader.value(addition.sum, f"the sum of {label}")
@@ -185,7 +200,10 @@ def _branch(
 
 
 def difference(found: torch.Tensor, recorded: torch.Tensor, kept: torch.Tensor) -> float:
-    """Largest difference over the `kept` positions, relative to the largest recorded value unless all are zero."""
+    """Return the largest difference over the `kept` positions, relative to the largest recorded value.
+
+    The difference is absolute where all recorded values are zero.
+    """
     wanted = recorded[kept].double()
     if found.shape != recorded.shape:
         found = found.expand(recorded.shape)

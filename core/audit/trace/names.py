@@ -1,4 +1,4 @@
-"""Names of a model's parameters, and the blocks that its additions belong to, read from where names differ."""
+"""Names of a model's parameters, and the number of the block that each addition belongs to, read from these names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from torch import nn
 
 
 class ParameterNames:
-    """Looks a parameter up by identity. A tied parameter has one name, the first; the others are its `aliases`."""
+    """Finds the name of a parameter from the tensor object itself.
+
+    A tied parameter is named by its first name; `aliases` maps that name to its others.
+    """
 
     def __init__(self, model: nn.Module) -> None:
         self.parameters: dict[str, torch.Tensor] = dict(model.named_parameters())
@@ -22,23 +25,27 @@ class ParameterNames:
                 self.aliases.setdefault(first, []).append(name)
 
     def of(self, parameters: Iterable[torch.Tensor]) -> list[str]:
-        """Names in a stable order, without repetition; a tensor that is no parameter of the model has none."""
+        """Return the names in the order given, without repetition.
+
+        Tensors that are no parameters of the model are left out.
+        """
         found = (self._names.get(id(parameter)) for parameter in parameters)
         return list(dict.fromkeys(name for name in found if name is not None))
 
 
 def common_prefix(names: Sequence[str]) -> str:
-    """The longest run of leading dotted components that all names share."""
+    """Return the longest run of leading dotted components that all names share."""
     columns = zip(*(name.split(".") for name in names), strict=False)
     return ".".join(parts[0] for parts in takewhile(lambda parts: len(set(parts)) == 1, columns))
 
 
 def block_numbers(additions: Sequence[Sequence[str]], writers: Sequence[Sequence[str]]) -> list[int]:
-    """The block, from 0, of every addition, given the names it reads and writes and its writers alone.
+    """Return the block number, from 0, of every addition.
 
-    Names stand in numbered containers (`layers.3.`). The container whose number changes most along the additions
-    counts the blocks; containers that run through the same numbers side by side count them together. A writer that
-    comes back within a block begins the next one, as in a looped model.
+    `additions` holds, per addition, the names of the parameters it reads and writes with, `writers` those of its
+    writers. Names contain numbered containers (`layers.3.`). The container whose number changes most along the
+    additions counts the blocks; containers with the same numbers, used side by side, count them together. A writer that
+    occurs again within a block begins the next block, as in a looped model.
     """
     keys = _filled(_block_keys(additions))
     numbers: dict[str, set[int]] = {}
@@ -59,13 +66,13 @@ def block_numbers(additions: Sequence[Sequence[str]], writers: Sequence[Sequence
 
 
 def numbered(name: str) -> list[tuple[str, int]]:
-    """Every (container, number) that a dotted name passes, outermost first."""
+    """Return every (container, number) pair in a dotted name, outermost first."""
     parts = name.split(".")
     return [(".".join(parts[:place]), int(part)) for place, part in enumerate(parts) if part.isdecimal()]
 
 
 def _filled(keys: list[tuple[str, int] | None]) -> list[tuple[str, int] | None]:
-    """Additions without a parameter stand in the block of the next one where the first addition does, else the last."""
+    """Return the keys with missing ones taken from the addition before, or from the next if the first is missing."""
     order = range(len(keys) - 1, -1, -1) if keys and keys[0] is None else range(len(keys))
     filled, last = list(keys), None
     for place in order:

@@ -1,7 +1,7 @@
-"""What autograd's operations do to a residual stream, by autograd's own names for them.
+"""Sets of autograd operations by what they do to a residual stream, under autograd's names for them.
 
-These are names of mathematical operations, not of modules or parameters: whatever is not listed here stops the walk
-along a stream, so an unknown operation can hide an addition but never make one up.
+The names are those of mathematical operations, not of modules or parameters. An operation that is not listed ends the
+walk along a stream, so an unknown operation can hide an addition but never invent one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Prove a discovered chain: by arithmetic at every addition, and by silencing writers.
+"""Prove a discovered chain of additions: by arithmetic at every addition, and by silencing writers.
 
-With the writers of one addition read as zeros, every earlier state must keep its bits and the sum must equal the
-shortcut term. The first, the middle and the last addition of each kind are tried. The model is never written: a second
-run reads zeros where the parameter stands.
+Writers are the matrices that produce what an addition adds to the stream. With the writers of one addition read as
+zeros, every earlier state must keep its bits and the sum must equal the shortcut plus the carried terms (what earlier
+states add without a matrix). The first, the middle and the last addition of each kind are tried. The model is never
+written to: a second run reads zeros in place of the parameters.
 """
 
 from __future__ import annotations
@@ -30,9 +31,10 @@ INTERVENTION_TOLERANCE = 1e-6
 
 @dataclass(frozen=True)
 class Intervention:
-    """One run with an addition's writers silenced. `difference` is relative to the shortcut term's largest value.
+    """One run with the writers of an addition silenced, that is, read as zeros.
 
-    `problem` says what went otherwise than it should.
+    `difference` is the largest difference of the sum from shortcut plus carried terms, relative to their largest value.
+    `problem` is a clause that says what failed, None where nothing did.
     """
 
     label: str
@@ -42,13 +44,16 @@ class Intervention:
 
     @property
     def passed(self) -> bool:
-        """Whether every earlier state kept its bits and the sum became the shortcut term."""
+        """Whether every earlier state kept its bits and the sum equals the shortcut plus the carried terms."""
         return self.problem is None
 
 
 @dataclass(frozen=True)
 class Identity:
-    """What was shown of a chain; `reason` is a sentence wherever the verdict is not `proved`."""
+    """The verdict on a chain. `reason` is a sentence wherever the verdict is not `proved`, else None.
+
+    `worst_relative_error` is the largest error of all additions, None where no addition was measured.
+    """
 
     verdict: Verdict
     worst_relative_error: float | None
@@ -57,7 +62,10 @@ class Identity:
 
 
 def prove(discovery: Discovery) -> Identity:
-    """Arithmetic at every addition, then interventions, then whether every block took part."""
+    """Prove a discovery: compare every addition with its parts, run the interventions, and look for unused blocks.
+
+    `failed`: no chain, or an addition that is not the sum of its parts. `partial`: any other problem.
+    """
     if not discovery.sites:
         return Identity("failed", None, [], _sentence(discovery.problems))
     errors = {site.label: site.measured.error for site in discovery.sites if site.measured is not None}
@@ -78,7 +86,7 @@ def prove(discovery: Discovery) -> Identity:
 
 
 def chosen_sites(sites: Sequence[Site]) -> list[Site]:
-    """The first, the middle and the last addition of each kind that writers write, in forward order."""
+    """Return the additions to try: the first, middle and last of each kind that has writers, in forward order."""
     groups: dict[tuple[str, ...], list[int]] = {}
     for place, site in enumerate(sites):
         if site.writers:
@@ -88,9 +96,9 @@ def chosen_sites(sites: Sequence[Site]) -> list[Site]:
 
 
 def silent_blocks(discovery: Discovery) -> list[str]:
-    """Names of the blocks that wrote nothing to the stream though they hold the parameters of blocks that did.
+    """Return the names of blocks that never write to the stream although they have the parameters of blocks that do.
 
-    Blocks are entries of the numbered containers (`layers.3`) that the stream's writers and readers stand in.
+    A block is a numbered entry (`layers.3`) of a container that holds writers or readers of the stream.
     """
     uses = [use for site in discovery.sites for branch in site.branches for use in (*branch.writers, *branch.readers)]
     used = [entry for name in discovery.names.of(p for use in uses for p in use.parameters) for entry in _entry(name)]
@@ -106,7 +114,10 @@ def silent_blocks(discovery: Discovery) -> list[str]:
 
 
 def _entry(name: str) -> list[tuple[str, int, str]]:
-    """The outermost numbered container of a name, the number, and what follows it; nothing for a name without one."""
+    """Return the outermost numbered container of a name, the number, and the rest of the name.
+
+    Empty where it has no number.
+    """
     return [
         (container, number, name.removeprefix(f"{container}.{number}" if container else str(number)))
         for container, number in numbered(name)[:1]
@@ -114,7 +125,7 @@ def _entry(name: str) -> list[tuple[str, int, str]]:
 
 
 def _tolerance(discovery: Discovery) -> float:
-    """That of the states' type, or of an autocast's, in which sums, products and coefficients may be rounded."""
+    """Return the tolerance of the states' type, or of the autocast's where that is larger."""
     types = [state.dtype for state in discovery.states[:1]]
     types += [discovery.guard.autocast[1]] if discovery.guard.autocast is not None else []
     return max((IDENTITY_TOLERANCE.get(dtype, 1e-5) for dtype in types), default=1e-5)
@@ -154,7 +165,11 @@ def _intervene(discovery: Discovery, site: Site) -> Intervention:
 
 
 def _silenced(discovery: Discovery, site: Site) -> tuple[list[torch.Tensor], list[Address]]:
-    """Parameters to read as zeros; where one is used elsewhere too, its place in this addition's calls instead."""
+    """Return the parameters to read as zeros, and the addresses of operands to read as zeros at one call each.
+
+    Addresses are used where a parameter is used outside this addition too, or where a matrix is computed from
+    parameters.
+    """
     uses = site.writers
     parameters = {id(p): p for use in uses for p in use.parameters}
     for branch in site.branches:
@@ -170,7 +185,7 @@ def _silenced(discovery: Discovery, site: Site) -> tuple[list[torch.Tensor], lis
 
 
 def _computed(discovery: Discovery, use: MatrixUse) -> bool:
-    """Whether a matrix is more than a view of one parameter."""
+    """Return whether a matrix is computed from parameters, and not just a view of one."""
     flow = discovery.chain.flow
     made_of = [flow.node(vertex) for vertex in flow.behind(flow.static(flow.nodes[use.node]))]
     return len(use.parameters) > 1 or any(node.kind != "parameter" and node.name not in VIEWS for node in made_of)
@@ -199,7 +214,10 @@ def _same_bits(first: torch.Tensor | None, second: torch.Tensor) -> bool:
 
 
 def _gap(discovery: Discovery, site: Site, values: dict[Vertex, torch.Tensor]) -> float:
-    """Largest difference of the sum from shortcut plus carried terms, relative to the largest of these."""
+    """Return the largest difference of the sum from shortcut plus carried terms, relative to their largest value.
+
+    NaN where one of them cannot be read.
+    """
     kept = torch.from_numpy(discovery.inputs.valid)
     reader = Reader(discovery.chain, discovery.layout, kept, values)
     addition = site.addition

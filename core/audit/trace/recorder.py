@@ -1,8 +1,8 @@
-"""Record one forward below autograd: every operation, the vertex of each tensor it read, and that tensor's value.
+"""Record one forward below autograd: every operation, and the value and vertex of each tensor that it reads.
 
-A vertex is an output of an autograd node. Provenance is autograd's own graph, so in-place additions, views, tuples,
-casts and functional code need no special case; the values are what the graph does not keep. An address (call, place)
-finds the same tensor again in a second run.
+A vertex is an output of an autograd node, as (node, output number). The graph is autograd's own, so in-place additions,
+views, tuples, casts and functional code need no special case; only values are recorded besides. An address (call,
+place) identifies the same tensor in a second run: the index of the operation, and of the tensor among its arguments.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ DEFAULT_BYTES = 4 * 2**30
 
 @dataclass(slots=True)
 class Call:
-    """One operation: its position in the run, its arguments, and autograd's counter just after its node was made.
+    """One operation: its index in the run, its arguments, and autograd's sequence number just after its node was made.
 
-    `edges` are the vertices that it read; `view_base` is what a view that it wrote to belongs to.
+    `edges` are the vertices that it read. Where it wrote to a view, `view_base` is the vertex of the view's base.
     """
 
     index: int
@@ -48,7 +48,7 @@ class Call:
 
 @dataclass(slots=True)
 class Sight:
-    """A value at the time it was read, and where that was; no address for what autograd saved."""
+    """A tensor's value when an operation read it, and its `address`, None for a tensor that autograd saved."""
 
     value: torch.Tensor
     address: Address | None = None
@@ -56,9 +56,9 @@ class Sight:
 
 @dataclass
 class Recording:
-    """What a forward left behind: values by vertex, and calls by the number that autograd gave the node they made.
+    """The result of recording: values by vertex, and calls by the sequence number of the autograd node they made.
 
-    `slices` are the calls that wrote through a view, by that of the node that put the slice into its base.
+    `slices` are the calls that wrote through a view, by the sequence number of the base's new node (`CopySlices`).
     """
 
     calls: dict[int, Call] = field(default_factory=dict)
@@ -68,10 +68,10 @@ class Recording:
 
 
 class Recorder(Watch):  # type: ignore[no-untyped-call]
-    """Records into `recording`; `features` are floating inputs that are differentiated too.
+    """Records a forward into `recording`; `features` are floating-point inputs that are differentiated too.
 
-    `ids` is the batch and `names` are those of parameters by identity, both for sentences. Refuses (`BudgetError`) once
-    the tensors it holds exceed `max_bytes`, and (`BatchError`) ids that a table has no row for.
+    `ids` is the batch; `names` maps the `id()` of a parameter to its name. Both are for error messages. Raises
+    `BudgetError` once the recorded tensors exceed `max_bytes`, `BatchError` for an id that is not in its table.
     """
 
     def __init__(
@@ -94,7 +94,10 @@ class Recorder(Watch):  # type: ignore[no-untyped-call]
         self._counted: set[int | None] = set()
 
     def see(self, func: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Record one operation."""
+        """Record an operation about to run: its call and, when first read, the tensors that autograd tracks.
+
+        Returns the arguments unchanged. Raises `BudgetError` and `BatchError` as the class says.
+        """
         tensors = list(tensors_of(args, keywords))
         if func in LOOKUPS and len(tensors) == 2:
             check_lookup(tensors[0], tensors[1], LOOKUPS[func], self._ids, self._names)
@@ -135,7 +138,10 @@ class Recorder(Watch):  # type: ignore[no-untyped-call]
             self.recording.held_bytes += sight.value.nbytes
 
     def keeping_saved(self) -> saved_tensors_hooks:
-        """A context in which the reverse pass sees saved tensors as they were, whatever the forward wrote later."""
+        """Return a context manager: tensors that autograd saves inside it keep their values for the reverse pass.
+
+        The forward may overwrite them later.
+        """
         return saved_tensors_hooks(self._sight, lambda sight: sight.value)
 
     def _count(self, tensor: torch.Tensor) -> None:
@@ -156,14 +162,17 @@ class Recorder(Watch):  # type: ignore[no-untyped-call]
 
 
 class Stop(BaseException):
-    """Ends a run early, once every value asked for is there; no handler of the model's own is to catch it."""
+    """Raised to end a run once all wanted values are found.
+
+    A `BaseException`, so that no handler of the model catches it.
+    """
 
 
 class Replay(Watch):  # type: ignore[no-untyped-call]
-    """A second run: keeps the tensors at the `wanted` addresses and reads zeros in place of what is silenced.
+    """A second run that keeps the tensors at the `wanted` addresses, in `found`, and reads zeros for silenced tensors.
 
-    `parameters` (by identity) read as zeros wherever they appear, `operands` (addresses) at that one call. The model
-    itself is never written. Raises `Stop` as soon as the last wanted value is there.
+    `parameters` read as zeros in every operation, `operands` (addresses) at that one call. The model itself is never
+    written to. Raises `Stop` as soon as the last wanted value is there.
     """
 
     def __init__(
@@ -181,7 +190,10 @@ class Replay(Watch):  # type: ignore[no-untyped-call]
         self._index = -1
 
     def see(self, func: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Replace, keep, and stop after the last."""
+        """Replace the silenced arguments by zeros, keep the wanted ones, and return the arguments to run with.
+
+        Raises `Stop` at the last wanted call.
+        """
         self._index += 1
         tensors = list(tensors_of(args, keywords))
         places = range(len(tensors))
@@ -198,7 +210,7 @@ class Replay(Watch):  # type: ignore[no-untyped-call]
 
 
 def tensors_of(args: Sequence[Any], keywords: Mapping[str, Any]) -> Iterator[torch.Tensor]:
-    """Every tensor among the arguments, lists unfolded, in a fixed order."""
+    """Yield every tensor among the arguments in a fixed order, those in lists and tuples included."""
     for value in (*args, *keywords.values()):
         if isinstance(value, torch.Tensor):
             yield value
@@ -209,7 +221,10 @@ def tensors_of(args: Sequence[Any], keywords: Mapping[str, Any]) -> Iterator[tor
 
 
 def edge_of(tensor: torch.Tensor, features: Mapping[int, Edge] | None = None) -> Edge | None:
-    """The vertex of a tensor computed under autograd, or of one of `features`; None for parameters and constants."""
+    """Return the vertex of a tensor computed under autograd, or of one of `features`.
+
+    None for parameters and constants.
+    """
     node = tensor.grad_fn
     if node is not None:
         return looked_through(node, tensor.output_nr)
@@ -217,7 +232,10 @@ def edge_of(tensor: torch.Tensor, features: Mapping[int, Edge] | None = None) ->
 
 
 def looked_through(node: Node | None, number: int) -> Edge | None:
-    """A vertex as the model made it: full backward hooks hand tensors through a function that changes none of them."""
+    """Return the vertex behind `BackwardHookFunction`, the identity that full backward hooks put on tensors.
+
+    None for a tensor that autograd did not compute.
+    """
     while node is not None and isinstance(node, BackwardCFunction) and node._forward_cls is BackwardHookFunction:
         node, number = node.next_functions[number]
     return None if node is None else (node, number)
@@ -226,7 +244,7 @@ def looked_through(node: Node | None, number: int) -> Edge | None:
 def _silenced(
     args: tuple[Any, ...], keywords: dict[str, Any], places: set[int]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The same arguments with zeros for the tensors at these places."""
+    """Return the same arguments with zeros for the tensors at these places."""
     leaves, shape = tree_flatten((args, keywords))
     for place, index in enumerate(i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)):
         if place in places:

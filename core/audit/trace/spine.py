@@ -1,4 +1,8 @@
-"""One sum read as a residual addition: the walk back along one of its terms to the state that the others read."""
+"""Read one sum as a residual addition: walk back along one of its terms to the state that the other terms read.
+
+A vertex is an output of a node of the flow. The state is the vertex of the stream before the addition; the term that
+comes from it is the shortcut.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +22,10 @@ LINEAR = VIEWLIKE | {"scale"}
 
 @dataclass(frozen=True)
 class Step:
-    """One step back along a stream to what a vertex was made of.
+    """One step back along a stream, from a vertex to the vertex that it was computed from.
 
-    `kind` is view, cast (to a coarser type), scale, norm, pointwise, or mix where the batch decides how much passes.
+    `kind` is view, cast (to a coarser type), scale, norm, pointwise, or mix: a product with something that depends on
+    the batch.
     """
 
     source: Vertex
@@ -33,7 +38,7 @@ StepOf: TypeAlias = Callable[[Vertex], Step | None]
 
 @dataclass
 class Term:
-    """A leaf of an addition, or a constant; `factors` lead from it to the sum."""
+    """A term of an addition: a vertex `leaf` or a constant, times all `factors`."""
 
     leaf: Vertex | None
     factors: list[Factor] = field(default_factory=list)
@@ -42,10 +47,10 @@ class Term:
 
 @dataclass
 class Addition:
-    """sum = shortcut + carried + terms, read back to the `state` before it; `after` leads on to the state behind it.
+    """sum = shortcut + carried + terms. `state` is the state before it, and the steps `after` lead to the `next_state`.
 
-    `shortcut` is what the state became on its way, `state_factors` lead from the state itself to the sum and `kinds`
-    name the steps between. `carried` are terms that earlier states bring without a matrix.
+    `shortcut` is the term that comes from the state, `state_factors` are all factors between state and sum, and `kinds`
+    are those of the steps between. `carried` are terms that earlier states add without a matrix.
     """
 
     sum: Vertex
@@ -62,12 +67,12 @@ class Addition:
 
     @property
     def rank(self) -> tuple[int, bool, int]:
-        """Of several readings of one sum: the longest chain, then the plainest shortcut, then the latest state."""
+        """The sort key among readings of one sum: longest chain, then a shortcut without a norm, then latest state."""
         return (self.length, "norm" not in self.kinds, self.state[0])
 
 
 class Spine:
-    """The walk from one sum; `found` are the additions that end before it, `step` takes one step back."""
+    """The walk back from one sum; `found` are the additions before it by node index, `step` takes one step back."""
 
     def __init__(
         self,
@@ -86,7 +91,7 @@ class Spine:
         self.vertex = self._split(index, place)
 
     def walk(self) -> Addition | None:
-        """The addition, None where this term leads to no state."""
+        """Return the addition; None where this term does not lead to a state."""
         while True:
             if self.plain and all(self.vertex in path for path in self.plain):
                 # Shares of one tensor are that tensor scaled, not an addition.
@@ -118,7 +123,7 @@ class Spine:
         return Addition((self.index, 0), state, self.shortcut, self.factors, self.kinds, self.terms, previous, length)
 
     def _split(self, index: int, place: int) -> Vertex:
-        """Go on along one term of a sum; the others are what the stream gains."""
+        """Follow one term of a sum, keep the others as terms of the addition, and return the followed vertex."""
         terms = self.flow.nodes[index].terms
         gained = [
             Term(term.vertex, without_ones([*self.factors, term.factor]), term.constant)
@@ -137,7 +142,7 @@ class Spine:
         return spine
 
     def _through(self, index: int) -> None:
-        """Pass an inner sum that nothing else reads: its other terms belong to this addition too."""
+        """Pass an inner sum that nothing else reads: its other terms become terms of this addition."""
         leaves = {term.leaf for term in self.found[index].terms}
         terms = self.flow.nodes[index].terms
         # The inner sum's own shortcut is the one of its terms that is no contribution.
@@ -152,7 +157,10 @@ class Spine:
         return True
 
     def _mixed(self, node: FlowNode) -> Step | None:
-        """A product of the stream with something the batch decides: gates, and mixtures of several streams."""
+        """Return the step through a product of the stream with a value that depends on the batch, such as a gate.
+
+        None where the node is no such product.
+        """
         if node.kind not in ("product", "matrix") or node.operand is not None:
             return None
         for source in self.flow.moving(node):
@@ -162,12 +170,12 @@ class Spine:
         return None
 
     def _reaches(self, vertex: Vertex) -> int | None:
-        """The earlier addition that a vertex is the outcome of, None where there is none."""
+        """Return the node index of the earlier addition that `vertex` results from; None where there is none."""
         return next((earlier[0] for earlier in walk_back(self.step, vertex) if earlier[0] in self.found), None)
 
 
 def walk_back(step_of: StepOf, vertex: Vertex, kinds: Collection[str] | None = None) -> Iterator[Vertex]:
-    """A vertex and what it was made of, one step after the other, through steps of these kinds alone."""
+    """Yield a vertex and those that it was computed from, step by step, as long as the steps are of the given kinds."""
     yield vertex
     while (step := step_of(vertex)) is not None and (kinds is None or step.kind in kinds):
         vertex = step.source
@@ -175,12 +183,12 @@ def walk_back(step_of: StepOf, vertex: Vertex, kinds: Collection[str] | None = N
 
 
 def without_ones(factors: list[Factor]) -> list[Factor]:
-    """Factors that do something."""
+    """Return the factors without those that are the number 1."""
     return [factor for factor in factors if isinstance(factor, torch.Tensor) or factor != 1.0]
 
 
 class _Readers:
-    """Answers whether a watched leaf is computed from a vertex, by more than scaling it."""
+    """Finds whether a watched leaf reads a vertex through parameters or by mixing positions, not just by scaling."""
 
     def __init__(self, flow: Flow) -> None:
         self._flow = flow
@@ -193,7 +201,7 @@ class _Readers:
             heapq.heappush(self._heap, (-leaf[0], leaf))
 
     def reads(self, vertex: Vertex) -> bool:
-        """Whether `vertex` is read on the way to a watched leaf; asked in descending order."""
+        """Return whether a watched leaf reads `vertex`; vertices must be asked for in descending order."""
         flow = self._flow
         while self._heap and -self._heap[0][0] > vertex[0]:
             _, top = heapq.heappop(self._heap)

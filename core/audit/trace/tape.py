@@ -1,4 +1,7 @@
-"""Hand a discovered chain to the observer: the same `Tape` that the decoder's own forward returns, with E = 1."""
+"""Convert a discovered chain to a `Tape`, the class that the decoder's own forward returns; it has one arm (E = 1).
+
+A vertex is an output of a node of the flow.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +18,10 @@ from .measured import MeasuredBranch
 
 
 def tape_of(discovery: Discovery) -> Tape:
-    """States, contributions and loss of a discovery.
+    """Return the tape of a discovery: its states, contributions and loss.
 
-    The states are leaves; the loss is a function of them whose value and whose derivatives at the recorded point are
-    those of the model's reverse pass. A state that the loss does not depend on has no derivative.
+    The states are leaf tensors. The loss is a function of them with the recorded value, and its gradients at them are
+    those of the model's reverse pass. A state that the loss does not depend on gets no gradient.
     """
     states = [state.detach().clone().unsqueeze(0).requires_grad_() for state in discovery.states]
     reached = [
@@ -47,7 +50,7 @@ def tape_of(discovery: Discovery) -> Tape:
 
 
 class _Recorded(torch.autograd.Function):
-    """The recorded loss with its recorded derivatives."""
+    """An autograd function that returns the recorded loss, and the recorded adjoints as its gradients."""
 
     @staticmethod
     def forward(ctx: Any, loss: torch.Tensor, adjoints: list[torch.Tensor], *states: torch.Tensor) -> torch.Tensor:
@@ -80,7 +83,7 @@ def _contribution(discovery: Discovery, number: int, site: Site, branch: int, me
 
 
 def _final_gain(discovery: Discovery) -> torch.Tensor | None:
-    """The gain of the norm between the last state and the head, where there is exactly one such vector."""
+    """Return the gain `[1, D]` of the norm between the last state and the head; None unless there is exactly one."""
     flow, cuts, last = discovery.chain.flow, discovery.chain.cuts, discovery.sites[-1].addition.next_state
     if last not in cuts:
         return None
@@ -89,7 +92,10 @@ def _final_gain(discovery: Discovery) -> torch.Tensor | None:
 
 
 def _one_vector(discovery: Discovery, vertices: Sequence[Vertex]) -> torch.Tensor | None:
-    """The value `[1, D]` of the only one of the vertices that is a vector of the stream's width; else None."""
+    """Return the value `[1, D]` of the only vertex that is a vector of the stream's width.
+
+    None unless exactly one is.
+    """
     values = [discovery.chain.flow.value(vertex) for vertex in vertices]
     width = discovery.width
     found = [v.reshape(1, -1).detach() for v in values if v is not None and v.numel() == v.shape[-1] == width]

@@ -93,10 +93,9 @@ class Bar:
         """Whether the bar is below the axes."""
         return bool(self.trace["colorbar"].get("orientation") == "h")
 
-    @property
-    def size(self) -> float:
-        """The pixels that the bar needs across, with its numbers and title."""
-        lines = self.title_lines(1000.0)
+    def across(self, length: float) -> float:
+        """Pixels that a bar of this length takes across, with its numbers and title."""
+        lines = self.title_lines(length)
         if self.lying:
             return THICKNESS + TO_NUMBERS + leading((Run(""),), LABEL) + extent(lines, 12)[1] + GAP
         widest = max(line_extent(tick.lines[0], LABEL)[0] for tick in self._axis.ticks)

@@ -123,7 +123,7 @@ class _Sheet:
         up = beside(self.y, self.height) if self.y.visible else Labels(())
         y_title = wrapped(self.y.title, self.height, AXIS_TITLE)
         left = EDGE + up.across + (extent(y_title, AXIS_TITLE)[1] + BETWEEN if y_title else 0)
-        right = EDGE + self._beyond() + (bar.size if bar and not bar.lying else 0)
+        right = EDGE + self._beyond() + (bar.across(self.height) if bar and not bar.lying else 0)
         down, left, right = self._fitted(left, right)
         width = WIDTH - left - right
         x_title = wrapped(self.x.title, width, AXIS_TITLE)
@@ -131,7 +131,7 @@ class _Sheet:
         if legend := self._legend():
             bottom += legend + BETWEEN
         bar_bottom = bottom
-        bottom += bar.size + BETWEEN if bar and bar.lying else 0
+        bottom += bar.across(width) + BETWEEN if bar and bar.lying else 0
         title_bottom = bottom
         bottom += extent(x_title, AXIS_TITLE)[1] + down.across
         title = wrapped(lines_of(self.layout["title"]["text"]), WIDTH - 2 * EDGE, TITLE)
@@ -225,7 +225,7 @@ class _Sheet:
         left, bottom, width, height = box
         if bar.lying:
             lines = bar.title_lines(width)
-            at = bottom + bar.size - THICKNESS
+            at = bottom + bar.across(width) - THICKNESS
             bar.draw(self.page, (left / WIDTH, at / whole, width / WIDTH, THICKNESS / whole))
             self._write(lines, left, bottom, LEGEND, "left")
             return

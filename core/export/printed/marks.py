@@ -43,9 +43,7 @@ class Plot:
         x, y = self.x.places(trace["x"]), self.y.places(trace["y"])
         mode = trace.get("mode", "lines+markers")
         if trace.get("fill") == "toself":
-            kept = np.isfinite(x) & np.isfinite(y)
-            corners = np.column_stack([x[kept], y[kept]])
-            if len(corners):
+            for corners in _parts(np.column_stack([x, y])):
                 self.axes.add_patch(Polygon(corners, closed=True, gid=f"{name}-area", **_filling(trace), zorder=2))
         if "lines" in mode and trace["line"].get("width", 2):
             along, up = (x, y) if trace["line"].get("shape") != "hvh" else self._steps(x, y)
@@ -160,6 +158,13 @@ def _handle(trace: dict[str, Any]) -> Artist:
         )
         line = {**drawn, **line}
     return Line2D([], [], **line)
+
+
+def _parts(points: Numbers) -> list[Numbers]:
+    """The runs of points between gaps: each is an area by itself."""
+    gaps = np.flatnonzero(~np.isfinite(points).all(axis=1))
+    parts = np.split(points, gaps)
+    return [part[np.isfinite(part).all(axis=1)] for part in parts if np.isfinite(part).all(axis=1).any()]
 
 
 def _of(value: Any, row: int) -> Any:

@@ -1,0 +1,206 @@
+"""The current model: what every page is about, in the session, the URL and the manifest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import streamlit as st
+
+from core.decoder.config import DecoderConfig
+from core.decoder.fixtures import FIXTURES
+from core.decoder.parameters import layout
+from core.errors import DepthscopeError
+from core.health.request import ObserveRequest
+from core.plan.observed_config import ObservedModel, observed_preset
+from core.plan.presets import PRESETS
+from core.plan.request import PlanRequest
+from pages.common import model_controls as controls
+from pages.common import twins
+from pages.common.widgets import assign, declined, defaults_of, linked, reset, values_of
+
+CHAPTER, WELL_KNOWN, FILE, OWN = "chapter decoder", "well-known model", "config.json", "sizes by hand"
+# Session entries: the page whose link was read last, and plan requests of uploaded configs by their digest.
+READ, FILES = "link was read on", "uploaded plans"
+# Names of earlier links, and what they are called now.
+FORMER = {
+    "compare_seeds": "seeds",
+    **{f"{page}_{control.name}": control.name for page in ("plan", "sweep") for control in controls.SIZES},
+    **{f"plan_{name}": name for name in ("blocks", "norm", "mlp", "position_encoding", "tied", "bias")},
+}
+FORMER_CHOICE = "model"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Known:
+    """A model that can be chosen by name: its title, where it comes from, and the controls' values that make it."""
+
+    title: str
+    source: str
+    values: Mapping[str, Any]
+    plan: PlanRequest
+
+
+@dataclass(frozen=True)
+class Model:
+    """The current model: its name for people, its source, what is observed of it, and over how many seeds."""
+
+    name: str
+    source: str
+    request: ObserveRequest
+    seeds: int
+    plan: PlanRequest
+
+    @property
+    def config(self) -> DecoderConfig:
+        """Its sizes and graph."""
+        return self.request.config
+
+    @cached_property
+    def parameters(self) -> int:
+        """Stored numbers, exact; what its plan has beyond the decoder included."""
+        extra = sum(spec.coordinates for spec in self.plan.extra)
+        return layout(self.config).parameters + self.config.blocks * extra
+
+    @cached_property
+    def answered(self) -> ObserveRequest:
+        """What a page can answer for at once: the request, or its reduced twin's; raises `BudgetError`."""
+        return twins.answered(self.request, self.seeds)
+
+    @property
+    def is_reduced(self) -> bool:
+        """Whether what is answered for is a reduced twin."""
+        return self.answered.config.true_sizes is not None
+
+    @property
+    def seed_values(self) -> tuple[int, ...]:
+        """The seeds that its verdict counts; after the largest 64-bit one comes 0."""
+        return tuple((self.request.seed + index) % 2**64 for index in range(self.seeds))
+
+
+def _chapter(title: str, config: DecoderConfig, **more: Any) -> Known:
+    values = {**controls.values_for(config, ObserveRequest().distribution), **more}
+    return Known(title=title, source=CHAPTER, values=values, plan=PlanRequest(config=config))
+
+
+def _published(name: str) -> Known:
+    return Known(
+        title=PRESETS[name].title, source=WELL_KNOWN, values=observed_values(observed_preset(name)),
+        plan=PRESETS[name].request,
+    )  # fmt: skip
+
+
+def observed_values(found: ObservedModel) -> dict[str, Any]:
+    """The control values of a model as its family's own code initializes it, reading random rows."""
+    values = controls.values_for(found.config, found.distribution)
+    return {**values, "batch": controls.RANDOM, "recipe": found.recipe}
+
+
+KNOWN: Mapping[str, Known] = {
+    **{name: _chapter(f"Chapter decoder {name}", config) for name, config in FIXTURES.items()},
+    "deep": _chapter("Chapter decoder, 64 blocks", DecoderConfig(blocks=64)),
+    "broken": _chapter("Broken: 32 blocks, unscaled", DecoderConfig(blocks=32), recipe="unscaled"),
+    **{name: _published(name) for name in PRESETS},
+}
+
+
+def current() -> Model:
+    """The model that the controls describe now; raises a `DepthscopeError` with the sentence to show."""
+    values = values_of(controls.MODEL)
+    request = controls.request_of(values)
+    name, source, plan = _named(values, request.config)
+    return Model(name, source, request, values["seeds"], plan)
+
+
+def _named(values: Mapping[str, Any], config: DecoderConfig) -> tuple[str, str, PlanRequest]:
+    """The name, source and plan of control values: a known model's where all its sizes are theirs."""
+    sizes = [control.name for control in controls.ARCHITECTURE]
+    full = {**defaults_of(controls.ARCHITECTURE)}
+    for known in KNOWN.values():
+        if all({**full, **known.values}[name] == values[name] for name in sizes):
+            if known.values["blocks"] == values["blocks"]:
+                return known.title, known.source, known.plan
+            if known.source == WELL_KNOWN:
+                return f"{known.title} at another depth", known.source, _deeper(known.plan, config)
+    if digest := values["file"]:
+        plan = st.session_state.get(FILES, {}).get(digest)
+        return "Your config.json", FILE, PlanRequest(config=config) if plan is None else _deeper(plan, config)
+    narrow = all(values[name] == full[name] for name in sizes)
+    return ("Chapter decoder", CHAPTER, PlanRequest(config=config)) if narrow else (
+        "Your decoder", OWN, PlanRequest(config=config)
+    )  # fmt: skip
+
+
+def _deeper(plan: PlanRequest, config: DecoderConfig) -> PlanRequest:
+    return PlanRequest(config=config, extra=plan.extra, assumed=plan.assumed)
+
+
+def take(values: Mapping[str, Any]) -> None:
+    """Callback: make these values the current model; whatever they leave out has its default."""
+    reset(controls.MODEL)
+    assign(values)
+
+
+def take_known(name: str) -> None:
+    """Callback: make a known model the current one."""
+    take(KNOWN[name].values)
+
+
+def query_of(name: str) -> dict[str, str | list[str]]:
+    """The query that a link to a known model carries."""
+    defaults = defaults_of(controls.MODEL)
+    return {key: linked(value) for key, value in KNOWN[name].values.items() if value != defaults[key]}
+
+
+def arrive(page: str) -> list[str]:
+    """Take the model from the link where a page is new; a sentence about each value that no control takes.
+
+    A link that says anything of the model says all of it: what it leaves out has its default. On the page itself the
+    controls have been moved since the address was written, and the address follows them.
+    """
+    if st.session_state.get(READ) == page:
+        return []
+    st.session_state[READ] = page
+    chosen, asked = _asked()
+    if not asked and chosen is None:
+        return []
+    carried = [control for control in controls.MODEL if control.linked]
+    reset(carried)
+    assign({} if chosen is None else chosen)
+    sentences = []
+    for control in carried:
+        if control.name in asked:
+            try:
+                assign({control.name: control.parsed(asked[control.name])})
+            except DepthscopeError:
+                sentences.append(declined(control, asked[control.name]))
+    return sentences
+
+
+def _asked() -> tuple[Mapping[str, Any] | None, dict[str, str]]:
+    """The values of a known model that the link names, and the texts it has for single controls."""
+    asked = {control.name: st.query_params.get_all(control.name) for control in controls.MODEL if control.linked}
+    for former, name in FORMER.items():
+        if former in st.query_params:
+            asked[name] = asked[name] or st.query_params.get_all(former)
+            del st.query_params[former]
+    chosen = st.query_params.get(FORMER_CHOICE)
+    if chosen is None or chosen not in KNOWN:
+        return None, {name: texts[-1] for name, texts in asked.items() if texts}
+    del st.query_params[FORMER_CHOICE]
+    return KNOWN[chosen].values, {name: texts[-1] for name, texts in asked.items() if texts}
+
+
+def keep_in_link() -> None:
+    """Write the model into the URL: every control that is not at its default."""
+    changed = {}
+    for control in controls.MODEL:
+        wanted = linked(control.value) if control.linked and control.value != control.default else None
+        if wanted is None:
+            st.query_params.pop(control.name, None)
+        elif st.query_params.get(control.name) != wanted:
+            changed[control.name] = wanted
+    if changed:
+        st.query_params.update(changed)

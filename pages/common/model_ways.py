@@ -1,0 +1,139 @@
+"""The ways in: choose a model, drop its files, paste its settings, or type its sizes; and what it reads.
+
+Everything here ends in the controls of `model_controls`. Files are read once: what stays is sizes and a digest, and the
+audit's private copy of a folder with weights, which goes with the session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+
+import streamlit as st
+
+from core.errors import DepthscopeError
+from pages.common import model, model_files, panels
+from pages.common import model_controls as controls
+from pages.common.widgets import Control, draw_beside
+
+LIMITS = (
+    f"At most 1 MB for a config.json, {model_files.MAX_MEGABYTES} MB for files with weights, which stay on this server "
+    "and go with your session. Nothing is fetched, no code of yours is run, and pickles are refused."
+)
+# Session entries: the way that the dialog shows, and whether a button elsewhere on the page asks for the dialog.
+WAY, ASKED = "way-in", "change was asked for"
+
+
+@st.dialog("Change the model", width="large", on_dismiss="rerun")
+def change(on_page: Collection[Control]) -> None:
+    """The dialog of the model bar; what is set here holds when it is closed. `on_page` stands on the page already."""
+    way = st.segmented_control(
+        "Way in", list(WAYS), default=next(iter(WAYS)), required=True, key=WAY, label_visibility="collapsed", wrap=True
+    )
+    for row in ROWS.get(str(way), ()):
+        if left := [control for control in row if control not in on_page]:
+            draw_beside(left)
+    WAYS[str(way)]()
+    refusal()
+    if st.button("Done", key="change-done", type="primary"):
+        st.rerun()
+
+
+def choose(key: str = "choose-model") -> None:
+    """A menu of the chapter's decoders and of well-known models; the choice holds at once."""
+    st.selectbox(
+        "A well-known model", list(model.KNOWN), index=None, key=key, on_change=_chosen, args=(key,),
+        placeholder="Choose one, or type its name", format_func=lambda name: model.KNOWN[name].title,
+        help="Its published sizes, with fresh weights as its own code draws them.",
+    )  # fmt: skip
+
+
+def drop(key: str = "model-files") -> None:
+    """A place for files; what lies in it is read at once."""
+    st.file_uploader(
+        "Your config.json, a zip, or config and safetensors", type=list(model_files.SUFFIXES), key=key,
+        accept_multiple_files=True, max_upload_size=model_files.MAX_MEGABYTES, on_change=model_files.take, args=(key,),
+        help=LIMITS,
+    )  # fmt: skip
+
+
+def paste() -> None:
+    """A field for settings as text."""
+    st.text_area(
+        "nanoGPT settings, or the text of a config.json", key="model-text", height=160,
+        placeholder="n_layer = 12\nn_head = 12\nn_embd = 768\nblock_size = 1024\nvocab_size = 50304\nbias = False",
+        help="Lines name = value, as in a nanoGPT training file; other lines are left alone.",
+    )  # fmt: skip
+    st.button("Read it", key="read-text", type="primary", on_click=_pasted)
+
+
+def _check_sizes() -> None:
+    """The sentence about sizes that do not go together."""
+    try:
+        controls.config_of({control.name: control.value for control in controls.MODEL})
+    except DepthscopeError as error:
+        panels.refusal(panels.told(error))
+
+
+def _input() -> None:
+    """The fields of typed and uploaded input."""
+    kind = controls.BATCH.value
+    if kind == controls.ROWS:
+        draw_beside((controls.INPUTS, controls.TARGETS))
+    elif kind == controls.WORDS:
+        controls.TEXT.draw()
+    elif kind == controls.UPLOADED_BATCH:
+        st.file_uploader(
+            "Batch, JSON", type=["json"], key="batch_file", max_upload_size=1, on_change=_keep_batch,
+            help='{"inputs": [[..]], "targets": [[..]], "valid": [[true, ..]], "segments": [[0, ..]]}; the last two '
+            "may be left out.",
+        )  # fmt: skip
+
+
+CHOOSE, DROP, PASTE, SIZES, INPUT = "Choose", "Drop files", "Paste settings", "Type sizes", "Input, seeds and band"
+WAYS: Mapping[str, Callable[[], None]] = {
+    CHOOSE: choose, DROP: drop, PASTE: paste, SIZES: _check_sizes, INPUT: _input,
+}  # fmt: skip
+# What stands above it, row by row.
+ROWS: Mapping[str, tuple[tuple[Control, ...], ...]] = {
+    SIZES: (
+        (controls.BLOCKS, controls.RECIPE), controls.SIZES[:3], controls.SIZES[3:], controls.GRAPH[:4],
+        controls.GRAPH[4:], controls.SPREADS,
+    ),
+    INPUT: (
+        (controls.SEED, controls.SEEDS, controls.MORE[0]), controls.MORE[1:],
+        (controls.BATCH, controls.CONTEXT, controls.ROW_COUNT),
+    ),
+}  # fmt: skip
+
+
+def ask(way: str) -> None:
+    """Callback: open the dialog at a way in."""
+    st.session_state[WAY], st.session_state[ASKED] = way, True
+
+
+def asked() -> bool:
+    """Whether the dialog was asked for by a button that is not the bar's, once."""
+    return bool(st.session_state.pop(ASKED, False))
+
+
+def refusal() -> None:
+    """Why the last file or text was refused, once."""
+    if (sentence := st.session_state.pop(model_files.REFUSAL, None)) is not None:
+        panels.refusal(sentence)
+
+
+def _chosen(key: str) -> None:
+    name = st.session_state[key]
+    if name is not None:
+        model.take_known(name)
+
+
+def _pasted() -> None:
+    model_files.take_text(str(st.session_state.get("model-text", "")))
+
+
+def _keep_batch() -> None:
+    """Callback of the uploader, which forgets its file when another page is shown."""
+    file = st.session_state.get("batch_file")
+    if file is not None:
+        controls.keep_batch(file.getvalue(), file.name)

@@ -1,0 +1,165 @@
+"""Arms over seeds for a page: counted beside its first curves where they are cheap, else after them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import streamlit as st
+
+from core.decoder.parameters import layout
+from core.decoder.progress import Told, silent
+from core.errors import DepthscopeError
+from core.health.request import ObserveRequest
+from pages.common import allowance, cached, panels, twins
+
+if TYPE_CHECKING:
+    from core.health.seeds import SeedArm
+    from core.health.suggestion import Suggestion
+
+Key = tuple[ObserveRequest, tuple[int, ...], tuple[str, ...]]
+# Session entries: arms by what was asked, and the sentence why the last count was refused.
+KEPT, REFUSED = "arms over seeds", "seeds refused"
+KEPT_COUNTS = 24
+# Parameters times seeds up to which the count is part of the page's own run: some hundredths of a second.
+INLINE_WORK = 2**18
+# The same for what is tried, which is a dozen recipes: never beside a slider that is being moved.
+INLINE_SUGGESTION = 0
+# Seeds that the twin's other sizes are observed on.
+FEW_SEEDS = 8
+TICK_SECONDS = 0.05
+
+
+class Moved(NamedTuple):
+    """End-to-end ratios of a setting, medians over a few seeds: the last activation's and the input's gradient's."""
+
+    setting: str
+    activation: float
+    adjoint: float
+
+
+def key_of(request: ObserveRequest, seeds: Sequence[int], recipes: Sequence[str]) -> Key:
+    """What a count is known by; the seed of the curves does not decide it."""
+    return replace(request, seed=0, recipe=recipes[0]), tuple(seeds), tuple(recipes)
+
+
+def counted(request: ObserveRequest, seeds: Sequence[int], recipes: Sequence[str]) -> list[SeedArm] | None:
+    """The arms over seeds where they are known or cheap; None where `count` is to be drawn for them."""
+    key = key_of(request, seeds, recipes)
+    if key not in _kept() and layout(request.config).parameters * len(seeds) <= INLINE_WORK:
+        _keep(key, _observed(request, seeds, recipes))
+    found: list[SeedArm] | None = _kept().get(key)
+    return found
+
+
+def refusal() -> str | None:
+    """Why the last count was refused, once."""
+    found: tuple[Hashable, str] | None = st.session_state.pop(REFUSED, None)
+    return None if found is None else found[1]
+
+
+def count(request: ObserveRequest, seeds: Sequence[int], recipes: Sequence[str], words: str) -> None:
+    """Count what is missing in a fragment after this run, with its progress, and have the page drawn again."""
+    _after(key_of(request, seeds, recipes), words, lambda told: _observed(request, seeds, recipes, told))
+
+
+def suggested(request: ObserveRequest, arm: SeedArm) -> Suggestion | None:
+    """What would change the verdict on an arm, where it is known or cheap; None where `seek` is to be drawn for it."""
+    key = _suggestion_key(request, arm)
+    if key not in _kept() and layout(request.config).parameters * len(arm.seeds) <= INLINE_SUGGESTION:
+        _keep(key, _sought(request, arm))
+    found: Suggestion | None = _kept().get(key)
+    return found
+
+
+def seek(request: ObserveRequest, arm: SeedArm, words: str) -> None:
+    """Seek what would change the verdict, in a fragment after this run."""
+    _after(_suggestion_key(request, arm), words, lambda told: _sought(request, arm, told))
+
+
+def moves(request: ObserveRequest) -> list[Moved] | None:
+    """A reduced twin's ratios at half its width and with rows half as long; None where `move` is to be drawn."""
+    found: list[Moved] | None = _kept().get((key_of(request, (), (request.recipe,)), "moves"))
+    return found
+
+
+def move(request: ObserveRequest, arm: SeedArm, words: str) -> None:
+    """Observe how far a twin's ratios move, in a fragment after this run."""
+    _after((key_of(request, (), (request.recipe,)), "moves"), words, lambda _: _moved(request, arm))
+
+
+def _moved(request: ObserveRequest, arm: SeedArm) -> list[Moved]:
+    few = arm.seeds[:FEW_SEEDS]
+    others = {"half the width": twins.narrowed(request, request.config.width // 2)}
+    if (tokens := request.batch.longest) > 1:
+        others["rows half as long"] = twins.with_rows(request, tokens // 2)
+    found = [Moved("as shown", *_largest(arm, len(few)))]
+    for words, other in others.items():
+        if other is not None:
+            found.append(Moved(words, *_largest(_observed(other, few, (request.recipe,))[0], len(few))))
+    return found
+
+
+def _largest(arm: SeedArm, seeds: int) -> tuple[float, float]:
+    """Medians over the first seeds of the last activation ratio and of the input's gradient ratio."""
+    import numpy as np
+
+    return (
+        float(np.nanmedian(arm.activation_ratio[:seeds, -1])),
+        float(np.nanmedian(arm.adjoint_ratio[:seeds, 0])),
+    )
+
+
+def _sought(request: ObserveRequest, arm: SeedArm, told: Told = silent) -> Suggestion:
+    from core.health.suggestion import suggest
+
+    with allowance.charged():
+        return suggest(request, arm.seeds, before=arm, told=told)
+
+
+def _suggestion_key(request: ObserveRequest, arm: SeedArm) -> Hashable:
+    return (key_of(request, arm.seeds, (arm.recipe.name,)), "suggestion")
+
+
+def _after(key: Hashable, words: str, work: Callable[[Told], Any]) -> None:
+    """Do and keep a piece of work in a fragment, once what this run shows stands; then have the page drawn again."""
+    ticks: list[bool] = []
+
+    @st.fragment(run_every=TICK_SECONDS)
+    def tick() -> None:
+        bar = st.progress(0.0, text=words)
+        # The first call is the page's own run; the next one is the timer's.
+        if not ticks:
+            ticks.append(True)
+            return
+
+        def told(_: str, done: int, of: int) -> None:
+            bar.progress(done / of, text=f"{words} {done} of {of}.")
+
+        try:
+            _keep(key, work(told))
+        except DepthscopeError as error:
+            st.session_state[REFUSED] = (key, panels.told(error))
+        st.rerun()
+
+    tick()
+
+
+def _observed(
+    request: ObserveRequest, seeds: Sequence[int], recipes: Sequence[str], told: Told = silent
+) -> list[SeedArm]:
+    cached.start_engine()
+    from core.health.seeds import observe_seeds
+
+    with allowance.charged():
+        return observe_seeds(request, seeds, recipes, told=told)
+
+
+def _kept() -> dict[Hashable, Any]:
+    found: dict[Hashable, Any] = st.session_state.get(KEPT, {})
+    return found
+
+
+def _keep(key: Hashable, found: Any) -> None:
+    st.session_state[KEPT] = {**dict(list(_kept().items())[-(KEPT_COUNTS - 1) :]), key: found}

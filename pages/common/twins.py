@@ -1,0 +1,85 @@
+"""A model too large for an answer at once, as its reduced twin; which one is a matter of its sizes alone.
+
+The choice must not depend on the machine: a link opened elsewhere shows the same numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from core.decoder.config import DecoderConfig
+from core.decoder.parameters import layout
+from core.decoder.twin import LEAST_POSITIONS, LEAST_VOCABULARY, reduced_twin
+from core.errors import BudgetError, ConfigError
+from core.health.estimate import estimate
+from core.health.request import ObserveRequest
+from core.sweep.request import uniform_batch
+
+# Parameters times seeds, for rows of 32 tokens or fewer: about four seconds of one core.
+MOST_WORK = 2**28
+USUAL_TOKENS = 32
+# Bytes of one observation that a page's own run takes.
+MOST_BYTES = 2**28
+WIDTHS = (512, 256, 128, 64, 32)
+
+
+def work(request: ObserveRequest, seeds: int) -> float:
+    """Parameters times seeds, with rows longer than usual counted in proportion."""
+    return seeds * layout(request.config).parameters * max(1.0, request.batch.inputs.size / USUAL_TOKENS)
+
+
+def at_once(request: ObserveRequest, seeds: int) -> bool:
+    """Whether a page answers for a request over its seeds without being asked to wait."""
+    return work(request, seeds) <= MOST_WORK and estimate(request).total_bytes <= MOST_BYTES
+
+
+def answered(request: ObserveRequest, seeds: int) -> ObserveRequest:
+    """The request itself where a page can answer it at once, else that of its widest twin that can.
+
+    Raises `BudgetError` where even the narrowest twin is too much.
+    """
+    if at_once(request, seeds):
+        return request
+    for width in WIDTHS:
+        if width < request.config.width and (found := narrowed(request, width)) is not None and at_once(found, seeds):
+            return found
+    raise BudgetError(
+        f"Even a narrow twin of these {request.config.blocks} blocks takes too long over {seeds} seeds; choose fewer "
+        "seeds or shorter rows."
+    )
+
+
+def narrowed(request: ObserveRequest, width: int) -> ObserveRequest | None:
+    """The request of the twin of a width; None where that width has no twin."""
+    true, longest = request.config.true_config, request.batch.longest
+    random = _is_random(request)
+    ids = int(request.batch.inputs.max()) + 1 if not random else 1
+    ids = max(ids, int(request.batch.targets.max()) + 1 if not random else 1)
+    vocabulary, positions = max(LEAST_VOCABULARY, ids), max(LEAST_POSITIONS, longest)
+    try:
+        config = reduced_twin(true, width, vocabulary=vocabulary, positions=positions)
+    except ConfigError:
+        return None
+    return with_rows(replace(request, config=config)) if random else replace(request, config=config)
+
+
+def with_rows(request: ObserveRequest, tokens: int | None = None) -> ObserveRequest:
+    """The request with random rows of its own vocabulary, as long as before or of `tokens` tokens."""
+    rows, longest = request.batch.inputs.shape
+    return replace(request, batch=uniform_batch(rows, tokens or longest, request.config.vocabulary))
+
+
+def _is_random(request: ObserveRequest) -> bool:
+    """Whether the rows are uniform ids of the whole vocabulary, and so are drawn again for another."""
+    batch, config = request.batch, request.config
+    rows, tokens = batch.inputs.shape
+    return batch == uniform_batch(rows, tokens, config.vocabulary)
+
+
+def sizes_words(true: DecoderConfig, twin: DecoderConfig) -> str:
+    """Both sizes in a sentence."""
+    return (
+        f"The model has width {true.width:,} and {layout(true).parameters:,} parameters. For an answer at once it is "
+        f"shown as its reduced twin: the same {true.blocks} blocks at width {twin.width:,} with {twin.heads} heads and "
+        f"{twin.vocabulary:,} entries, every matrix scaled so that what each branch adds keeps its size."
+    )

@@ -1,0 +1,97 @@
+"""The verdict over seeds, what would change it, and what a reduced twin stands for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from core.health.suggestion_words import suggestion_sentences
+from core.health.verdict_words import verdict_sentences
+from core.tables.observe import site_table
+from pages.common import panels, seeds, twins
+from pages.common.site_figures import draw_ratios
+from pages.common.widgets import assign
+
+if TYPE_CHECKING:
+    from core.health.verdict import Verdict
+    from pages.common.cached import Document
+    from pages.residual_health.tabs import Shown
+
+BOXES = {"inside": "good", "close": "careful", "outside": "fault", "refused": "refused"}
+THRESHOLDS = (
+    "Inside: at least 95 % of the seeds keep every ratio within the band with a factor of 2 to spare. Outside: fewer "
+    "than half keep it at all. Close: between the two. No state promises that training converges."
+)
+# Session entry: the last verdict in words, and of what.
+LAST = "last verdict"
+
+
+def draw(shown: Shown) -> None:
+    """The verdict and what would change it, or the last one with its setting while this one is counted."""
+    if (sentence := shown.refusal) is not None:
+        panels.refusal(sentence)
+    if shown.arms is not None:
+        _box(shown.arms[0].verdict)
+        _offer(shown)
+        st.session_state[LAST] = (_setting(shown), shown.arms[0].verdict)
+    elif (last := st.session_state.get(LAST)) is not None:
+        setting, verdict = last
+        st.caption(f"Counting the seeds of this setting. The verdict below is still that of {panels.escaped(setting)}.")
+        _box(verdict)
+    else:
+        st.caption("Counting the seeds of this setting; the curves below are those of one seed.")
+
+
+def go_on(shown: Shown) -> None:
+    """Count the seeds after the curves stand, and seek what would change the verdict."""
+    if shown.refusal is not None:
+        return
+    if shown.arms is None:
+        seeds.count(shown.request, shown.model.seed_values, shown.names, f"Counting {shown.model.seeds} seeds:")
+    elif shown.arms[0].verdict.state in ("close", "outside") and shown.suggestion is None:
+        seeds.seek(shown.request, shown.arms[0], "Seeking what would change the verdict:")
+    elif shown.model.is_reduced and seeds.moves(shown.request) is None:
+        seeds.move(shown.request, shown.arms[0], "Seeing how far the twin's ratios move with its sizes:")
+
+
+def _offer(shown: Shown) -> None:
+    """What would change the verdict, with the button that changes it."""
+    if (found := shown.suggestion) is None or found.before.verdict.state == "inside":
+        return
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", key="suggestion"):
+        first, *others = suggestion_sentences(found)
+        st.markdown(f"**{panels.escaped(first)}** {panels.escaped(' '.join(others))}", width="stretch")
+        if found.best is not None:
+            change = found.best.change
+            values = {"recipe": change.recipe} if change.kind == "recipe" else {"embedding_std": change.embedding_std}
+            st.button(
+                "Apply", key="apply-change", type="primary", icon=":material/healing:", on_click=assign, args=(values,)
+            )
+
+
+def reduced(shown: Shown) -> None:
+    """What a reduced twin is, with both sizes."""
+    config, found = shown.request.config, seeds.moves(shown.request)
+    words = twins.sizes_words(config.true_config, config)
+    if found is not None:
+        ratios = "; ".join(f"{one.setting} {one.activation:.3g} and {one.adjoint:.3g}" for one in found)
+        words += f" End to end, activations and gradients change by: {ratios}."
+    st.caption(panels.escaped(words))
+
+
+def true_size(shown: Shown, document: Document | None) -> None:
+    """One seed of the model at its true size, where it was run."""
+    if document is not None:
+        draw_ratios(shown.sheet, site_table(document), shown.request.band, prefix="true-size-")
+
+
+def _box(verdict: Verdict) -> None:
+    first, *others = verdict_sentences(verdict)
+    panels.box(BOXES[verdict.state], " ".join(others), title=first)
+    st.caption(THRESHOLDS)
+
+
+def _setting(shown: Shown) -> str:
+    config = shown.request.config.true_config
+    return f"{config.blocks} blocks of width {config.width:,}, {shown.request.recipe}"
