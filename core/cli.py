@@ -1,6 +1,6 @@
-"""The command line's group: verbs are modules of `core.command`, loaded only when asked for.
+"""The group of the command line; the commands (verbs) are modules of `core.command`, loaded only when used.
 
-Exit status: 0 done, 1 the gate asked for fails, 2 a refused input, with one sentence on standard error.
+Exit status: 0 done, 1 the requested gate fails, 2 an invalid input, with one sentence on standard error.
 """
 
 from __future__ import annotations
@@ -63,14 +63,14 @@ Completion of an installed {COMMAND} in bash, else zsh or fish:
 
 
 class VerbGroup(click.Group):
-    """Imports a verb's module only to run it or to show its own help."""
+    """A click group that imports a command's module only to run it or to show its help."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Verbs in the order people meet them."""
+        """Return the command names in the order of the help."""
         return [verb for verb in VERBS if importlib.util.find_spec(f".command.{verb}", __package__) is not None]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The verb's click command, None for an unknown verb."""
+        """Return the click command of that name, None if it is unknown."""
         if cmd_name not in self.list_commands(ctx):
             return None
         command = importlib.import_module(f".command.{cmd_name}", __package__).command
@@ -81,7 +81,10 @@ class VerbGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The verb and what follows it; an unknown one is refused with the nearest."""
+        """Return the command and the arguments that follow.
+
+        Raises `DepthscopeError`, with the nearest name, if it is unknown.
+        """
         name = args[0]
         if not (ctx.resilient_parsing or name.startswith("-") or name in self.list_commands(ctx)):
             raise DepthscopeError(
@@ -90,7 +93,7 @@ class VerbGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The list of verbs, without importing them."""
+        """Write the list of commands without importing them."""
         with formatter.section("Verbs"):
             formatter.write_dl([(verb, VERBS[verb]) for verb in self.list_commands(ctx)])
 
@@ -102,7 +105,7 @@ def cli() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line and exit; every refusal is one sentence on standard error."""
+    """Run the command line and exit; every `DepthscopeError` becomes one sentence on standard error."""
     sys.exit(run(arguments))
 
 
@@ -145,6 +148,6 @@ def _say(sentence: str) -> None:
 
 
 def _discard_output() -> None:
-    """No later flush, at exit either, may fail on an output that cannot take any more."""
+    """Replace an output that can no longer be written, so that no later flush fails, at exit either."""
     with contextlib.suppress(OSError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,7 +1,7 @@
-"""Every refusal the core can give: one base class, one named subclass per cause.
+"""Every error that the core raises on purpose: one base class, and one named subclass per cause.
 
-A message states the value, the rule and the ways out in one sentence. A way out that the command line, a page and
-Python each offer under another name is a `Remedy`, which the first two put into their own words.
+A message is one sentence with the value, the rule, and what to do. If the command line, pages and Python have different
+names for what to do, it is a `Remedy`, which the command line and pages replace by their own words.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ LONGEST_WORD, LONGEST_SENTENCE = 120, 1200
 
 
 def shown(value: object, limit: int = 60) -> str:
-    """A value from outside as it may stand in a sentence: one line, cropped, no integer of thousands of digits."""
+    """Format an external value for a sentence: one line, cropped, without integers of thousands of digits."""
     if isinstance(value, int) and value.bit_length() > 128:
         return f"a whole number of {value.bit_length()} bits"
     if isinstance(value, list | tuple | dict):
@@ -29,7 +29,7 @@ def shown(value: object, limit: int = 60) -> str:
 
 
 def cropped(text: object, limit: int = 100) -> str:
-    """A path or name from outside as it may stand in a sentence: one line, the middle of a long one left out."""
+    """Format an external path or name for a sentence: one line, with the middle of a long one left out."""
     line = " ".join("".join(c if c.isprintable() else " " for c in str(text)).split())
     if len(line) <= limit:
         return line
@@ -38,13 +38,13 @@ def cropped(text: object, limit: int = 100) -> str:
 
 
 def readable(sentence: str) -> str:
-    """A sentence in which no word from outside, such as a path, is longer than a line, and that ends."""
+    """Return a sentence with a final period, in which long external words, such as paths, are cropped to a line."""
     sentence = re.sub(rf"\S{{{LONGEST_WORD + 1},}}", lambda word: cropped(word[0], LONGEST_WORD), sentence)
     return sentence if len(sentence) <= LONGEST_SENTENCE else cropped(sentence, LONGEST_SENTENCE)
 
 
 def first_line(error: BaseException, limit: int = 160) -> str:
-    """An exception as it may stand in a sentence: its type and its first line, whatever its own code does."""
+    """Format an exception for a sentence: its type and its first line, even if its own `str` fails."""
     try:
         lines = str(error).strip().splitlines()
     except Exception:
@@ -53,25 +53,28 @@ def first_line(error: BaseException, limit: int = 160) -> str:
 
 
 def internal_sentence(error: BaseException, remedy: str) -> str:
-    """A bug, in one sentence that can be reported; nobody is shown a traceback."""
+    """Return one sentence that reports a bug, without a traceback."""
     frames = traceback.extract_tb(error.__traceback__)
     place = f" in {os.path.basename(frames[-1].filename)}, line {frames[-1].lineno}" if frames else ""
     return f"An internal error, {type(error).__name__}{place}, stopped this run; {remedy}."
 
 
 def raised_by_core(error: BaseException) -> bool:
-    """Whether a frame of this project raised an exception, and none of the model's or of a library."""
+    """Return whether the exception was raised by this project, and not by the model's code or a library."""
     frames = list(traceback.walk_tb(error.__traceback__))
     return bool(frames) and str(frames[-1][0].f_globals.get("__name__")).split(".")[0] == __name__.split(".")[0]
 
 
 def no_memory(error: BaseException) -> bool:
-    """Whether an exception says that memory is short; torch reports a failed allocation as a plain RuntimeError."""
+    """Return whether an exception means that memory ran out.
+
+    Torch raises a plain RuntimeError for a failed allocation.
+    """
     return isinstance(error, MemoryError) or "allocate memory" in str(error) or "not enough memory" in str(error)
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:
-    """The sentence for a name that is not known, with the nearest ones that are; what lists them all is the way out."""
+    """Return the sentence for an unknown name, with the nearest known ones; a remedy that lists all follows it."""
     from difflib import get_close_matches  # for a refusal alone
 
     nearest = " or ".join(get_close_matches(name[:60].casefold(), list(known)))
@@ -79,9 +82,9 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:
 
 
 class Remedy(StrEnum):
-    """A way out whose name depends on where the person is; the value is what it is called in Python.
+    """A way to resolve an error whose name differs between interfaces; the value is its name in Python.
 
-    Members are text, so they pass through JSON and pickling unchanged.
+    Members are strings, so they pass through JSON and pickling unchanged.
     """
 
     PARAMETERS = "raise the budget of parameters"
@@ -103,10 +106,10 @@ class Remedy(StrEnum):
 
 
 class DepthscopeError(ValueError):
-    """Base of all refusals; its text is fit to be shown to a person, however long what it names is.
+    """Base class of all errors of this project; the text can be shown to a user as it is.
 
-    `sentence` says what is refused and by which rule. `ways` out follow it, each a `Remedy` or plain words; a sentence
-    without any says by itself what to do.
+    `sentence` says what is wrong and by which rule. `ways` say what to do, each a `Remedy` or plain text; without any,
+    the sentence itself says what to do.
     """
 
     def __init__(self, sentence: str = "", *ways: str) -> None:
@@ -117,9 +120,9 @@ class DepthscopeError(ValueError):
         return self.told()
 
     def told(self, words: Mapping[str, str] = MappingProxyType({})) -> str:
-        """The whole message, with `words` for the remedies that they name; a remedy with empty words is left out.
+        """Return the whole message; `words` maps remedies to their text, and a remedy with empty text is left out.
 
-        Ways out are joined by a semicolon, or follow as a new sentence where the first has ended.
+        The ways are joined by semicolons; where the sentence has ended already, they follow as a new sentence.
         """
         *others, last = [way for name in self.ways if (way := words.get(name, name))] or [""]
         ways = f"{', '.join(others)}, or {last}" if others else last
@@ -130,7 +133,7 @@ class DepthscopeError(ValueError):
 
 
 class ConfigError(DepthscopeError):
-    """A decoder size, seed, band, floating type or option that cannot be."""
+    """A decoder size, seed, band, dtype or option that is not valid."""
 
 
 class BudgetError(DepthscopeError):
@@ -138,7 +141,7 @@ class BudgetError(DepthscopeError):
 
 
 class BatchError(DepthscopeError):
-    """Input rows, targets, validity or segments that do not describe a batch."""
+    """Input rows, targets, valid positions or segments that do not form a batch."""
 
 
 class RecipeError(DepthscopeError):
@@ -146,9 +149,9 @@ class RecipeError(DepthscopeError):
 
 
 class InitializationError(DepthscopeError):
-    """A parameter or a named collection that cannot be.
+    """A parameter or a named collection that is not valid.
 
-    `fault` names the rule, such as "zero fan_in"; `facts` hold what it is about, such as the index of a byte.
+    `fault` names the rule, such as "zero fan_in"; `facts` hold the details, such as the index of a byte.
     """
 
     def __init__(self, sentence: str, fault: str = "", **facts: int | str) -> None:
@@ -157,7 +160,7 @@ class InitializationError(DepthscopeError):
 
 
 class ConstructionError(DepthscopeError):
-    """Parameters that are not a fresh draw or not those of the decoder, or a preparation that is used up."""
+    """Parameters that are not a fresh draw or not those of the decoder, or an initialization that was already used."""
 
 
 class StorageError(DepthscopeError):
@@ -165,7 +168,7 @@ class StorageError(DepthscopeError):
 
 
 class ObservationError(DepthscopeError):
-    """States, adjoints or validity that cannot be observed, or a value among them that is not finite."""
+    """States, adjoints or valid positions that cannot be observed, or that contain a value that is not finite."""
 
 
 class LabError(DepthscopeError):
@@ -177,12 +180,12 @@ class UndefinedNorm(LabError):
 
 
 class AuditError(DepthscopeError):
-    """A foreign model, or its files, that cannot be read, built, called or differentiated."""
+    """A user's model, or its files, that cannot be read, built, called or differentiated."""
 
 
 class InternalError(AuditError):
-    """A fault of the audit itself, not of the model."""
+    """A bug of the audit itself, not of the model."""
 
 
 class SweepError(DepthscopeError):
-    """A grid that cannot be, a process that may not compute it, or a scheduler that is lost."""
+    """A grid that is not valid, a process that may not compute it, or a scheduler that is lost."""

@@ -1,4 +1,7 @@
-"""Files that appear whole or not at all, and outputs that are refused before any work is done for them."""
+"""Write files completely or not at all, and check outputs before any work is done for them.
+
+A *place aside* is a temporary path in the target's folder, from which a finished file is moved into place.
+"""
 
 from __future__ import annotations
 
@@ -33,12 +36,12 @@ KINDS: tuple[tuple[Callable[[int], bool], str], ...] = (
 
 @contextlib.contextmanager
 def replacing(*paths: PathLike, seal: PathLike | None = None) -> Iterator[list[Path]]:
-    """Give a place aside for every path; files written there take their places together once the body has ended.
+    """Give a place aside for every path; the files written there replace the paths together when the block has ended.
 
-    Where the body or a move fails, nothing changes and what was written aside is removed. A symbolic link is followed;
-    a replaced file keeps its permissions and a new one has those that the umask leaves. `seal` is one of `paths` and
-    vouches for the others: it is removed before the first of them moves and comes last. Raises `OSError`, and
-    `StorageError` for what is no regular file.
+    If the block or a move fails, nothing changes and the temporary files are removed. A symbolic link is followed; a
+    replaced file keeps its permissions and a new one gets those of the umask. `seal` is one of `paths` and vouches for
+    the others: it is removed before the first of them moves, and is moved last. Raises `OSError`, and `StorageError`
+    for a path that is not a regular file.
     """
     with contextlib.ExitStack() as rooms:
         opened: dict[Path, Path] = {}
@@ -59,7 +62,7 @@ def replacing(*paths: PathLike, seal: PathLike | None = None) -> Iterator[list[P
 
 
 def _move(asides: Mapping[Path, Path], seal: Path | None) -> None:
-    """Let every target take its new file; where one cannot, the earlier files are put back."""
+    """Move every new file to its target; if one move fails, restore the earlier files."""
     earlier = {target: aside.with_name(f"{aside.name}-earlier") for target, aside in asides.items()}
     for target, kept in earlier.items():
         if target.exists():
@@ -80,7 +83,7 @@ def _move(asides: Mapping[Path, Path], seal: Path | None) -> None:
 
 
 def _keep(target: Path, kept: Path) -> None:
-    """A second name of a file, or a copy where the file system has none."""
+    """Make a hard link to a file, or a copy if the file system has no links."""
     try:
         os.link(target, kept)
     except OSError:
@@ -88,7 +91,7 @@ def _keep(target: Path, kept: Path) -> None:
 
 
 def write_text(path: PathLike, text: str) -> None:
-    """Write one UTF-8 file, whole or not at all; raises `StorageError`."""
+    """Write one UTF-8 file, completely or not at all; raises `StorageError`."""
     try:
         with replacing(path) as (aside,):
             aside.write_text(text, encoding="utf-8", newline="")
@@ -97,20 +100,20 @@ def write_text(path: PathLike, text: str) -> None:
 
 
 def file_digest(path: PathLike) -> str:
-    """SHA-256 of a file, in hexadecimal."""
+    """Return the SHA-256 of a file in hexadecimal."""
     with open(path, "rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def is_room(name: str) -> bool:
-    """Whether a name in a folder is that of a place aside: being written, or left by a process that was killed."""
+    """Return whether `name` is that of a temporary folder: in use, or left by a process that was killed."""
     return name.startswith(ROOM_START) and name.endswith(ROOM_END)
 
 
 def check_outputs(files: Outputs, folders: Outputs | None = None, inputs: Outputs | None = None) -> None:
-    """Refuse, before any work, an output that cannot be written; each by its option, None where it is not asked for.
+    """Raise `StorageError`, before any work, if an output cannot be written; the outputs are given by option.
 
-    Two options may not name one file, nor an output an input. Nothing is left behind. Raises `StorageError`.
+    A path of None is not checked. Two options may not name one file, nor an output an input. No file is left behind.
     """
     places = {option: folder for option, folder in (folders or {}).items() if folder is not None}
     for option, folder in places.items():
@@ -127,7 +130,10 @@ def check_outputs(files: Outputs, folders: Outputs | None = None, inputs: Output
 
 
 def check_file(path: PathLike, option: str = "", made: list[Path] | None = None) -> None:
-    """Refuse a path that no regular file can be written to; a missing folder must be among, or above, `made`."""
+    """Raise `StorageError` if no regular file can be written to `path`.
+
+    A missing folder must be among, or above, `made`.
+    """
     try:
         reason = _file_fault(path, made or [])
     except (OSError, ValueError) as error:
@@ -137,7 +143,7 @@ def check_file(path: PathLike, option: str = "", made: list[Path] | None = None)
 
 
 def check_folder(path: PathLike, option: str = "") -> None:
-    """Refuse a path that is no folder and cannot become one, or whose folder cannot be written into."""
+    """Raise `StorageError` if `path` is not a folder and cannot become one, or cannot be written into."""
     try:
         reason = _folder_fault(Path(os.path.abspath(path)))
     except (OSError, ValueError) as error:
@@ -147,12 +153,12 @@ def check_folder(path: PathLike, option: str = "") -> None:
 
 
 def refusal(path: PathLike, option: str, reason: str, what: str = "file") -> StorageError:
-    """The refusal of an output: its option, if it has one, the path, and a reason that ends in the way out."""
+    """Return the error for an output: its option, if any, the path, and a reason that ends with what to do."""
     return StorageError(f"The {f'{option} {what}'.strip()} {_named(path)} cannot be written: {reason}.")
 
 
 def check_kind(path: PathLike, option: str = "") -> None:
-    """Refuse a path where a pipe, a device, a socket or a folder stands, whether or not it may be written."""
+    """Raise `StorageError` if `path` is a pipe, a device, a socket or a folder, whether or not it is writable."""
     kind = ""
     with contextlib.suppress(OSError, ValueError):
         kind = _kind(os.stat(path))
@@ -197,7 +203,7 @@ def _folder_fault(place: Path) -> str:
 
 
 def _probe(folder: Path) -> str:
-    """Why nothing can be written in a folder, found out by trying; empty where something can."""
+    """Return why nothing can be written in a folder, found by trying; an empty string if something can."""
     room = _new_room(folder)
     try:
         os.mkdir(room)
@@ -211,7 +217,7 @@ def _probe(folder: Path) -> str:
 
 @contextlib.contextmanager
 def _room(folder: Path) -> Iterator[Path]:
-    """A folder aside within `folder`, for as long as the body runs; those of killed processes are removed."""
+    """Give a temporary folder within `folder` while the block runs, and remove those of killed processes."""
     clear(folder)
     room, held = _new_room(folder), None
     try:
@@ -225,7 +231,10 @@ def _room(folder: Path) -> Iterator[Path]:
 
 
 def clear(folder: Path, older: float = SETTLED_SECONDS) -> None:
-    """Remove what killed processes left aside, of `older` seconds; a living one holds its lock."""
+    """Remove temporary folders of killed processes that are older than `older` seconds.
+
+    Running processes hold a lock.
+    """
     with contextlib.suppress(OSError):
         for room in [folder / name for name in os.listdir(folder) if is_room(name)]:
             if time.time() - room.stat().st_mtime > older and (held := _lock(room)) is not None:
@@ -234,7 +243,7 @@ def clear(folder: Path, older: float = SETTLED_SECONDS) -> None:
 
 
 def _lock(room: Path) -> int | None:
-    """Take a lock that ends with this process, however it ends; None where another has it or there are none."""
+    """Take a lock that ends with this process; returns None if another process has it or locks are not available."""
     if sys.platform == "win32":
         return None
     import fcntl
@@ -249,7 +258,7 @@ def _lock(room: Path) -> int | None:
 
 
 def _settle(aside: Path, found: os.stat_result | None, mode: int) -> None:
-    """Bring a file aside to the disk, with the owner and permissions of the one that it replaces."""
+    """Flush a temporary file to disk, with the owner and permissions of the file that it replaces."""
     with open(aside, "r+b") as stream:
         os.fsync(stream.fileno())
     if found is not None and hasattr(os, "chown"):
@@ -259,7 +268,7 @@ def _settle(aside: Path, found: os.stat_result | None, mode: int) -> None:
 
 
 def _resolved(path: PathLike) -> tuple[Path, os.stat_result | None]:
-    """The file behind a path, symbolic links followed, and what stands there now."""
+    """Return the file behind a path, with symbolic links followed, and its status; None if there is no file."""
     try:
         found = os.stat(path)
     except FileNotFoundError:

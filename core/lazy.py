@@ -1,4 +1,4 @@
-"""Packages whose public names load their module only when they are read (PEP 562)."""
+"""Packages whose public names load their module only when they are first read (PEP 562)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import Any
 def public(
     package: str, names: Mapping[str, Sequence[str]]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """`__getattr__`, `__dir__` and `__all__` of `package`, where `names` lists the public names of each module.
+    """Return `__getattr__`, `__dir__` and `__all__` for `package`; `names` maps each module to its public names.
 
-    Modules are named relatively. No public name may be that of a submodule, which would hide it once it is imported.
+    Modules are named relative to the package. A public name must not equal that of a submodule, which would replace it
+    once imported.
     """
     homes = {name: module for module, group in names.items() for name in group}
 

@@ -1,7 +1,8 @@
-"""Numbers as people type them, read alike by every option, list, file and page.
+"""Numbers written as text, parsed in the same way in every option, list, file and page.
 
-Decimal ASCII digits, a minus sign, for numbers a point and an exponent; ASCII spaces around them are left out. What
-Python's own `int` and `float` read beside that (underscores, other scripts' digits, `nan`, `inf`) is not a number here.
+A number is decimal ASCII digits with an optional minus sign; numbers that are not integers may have a point and an
+exponent. ASCII spaces around them are ignored. What else Python's `int` and `float` accept (underscores, other digits,
+`nan`, `inf`) is not a number here.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ LARGEST_SEED = 2**64 - 1
 
 
 def whole_number(text: str) -> int | None:
-    """The integer that `text` writes out in at most `MAX_DIGITS` digits, None where it writes none."""
+    """Return the integer written in `text` with at most `MAX_DIGITS` digits; None if it is not one."""
     word = text.strip(SPACES)
     digits = word.removeprefix("-")
     return int(word) if digits.isascii() and digits.isdigit() and len(digits) <= MAX_DIGITS else None
 
 
 def finite_number(text: str) -> float | None:
-    """The binary64 number that `text` writes out, None where it writes none or one too large."""
+    """Return the binary64 number written in `text`; None if it is not one or is too large."""
     word = text.strip(SPACES)
     if len(word) > MAX_CHARACTERS or _NUMBER.fullmatch(word) is None:
         return None
@@ -37,7 +38,7 @@ def finite_number(text: str) -> float | None:
 
 
 def checked_seed(seed: object) -> int:
-    """`seed` as an unsigned 64-bit integer; raises `ConfigError` otherwise. Decimal text is accepted."""
+    """Return `seed` as an unsigned 64-bit integer; decimal text is accepted. Raises `ConfigError` otherwise."""
     if isinstance(seed, str):
         number = whole_number(seed)
         seed = seed if number is None else number
@@ -49,16 +50,16 @@ def checked_seed(seed: object) -> int:
 
 
 def exact_text(value: float) -> str:
-    """Six significant digits where they are exact, else the shortest text that reads back as `value`."""
+    """Return six significant digits if they are exact, else the shortest text that reads back as `value`."""
     short = f"{value:g}"
     return short if float(short) == value else repr(float(value))
 
 
 def finite(value: float | None) -> float | None:
-    """A number as JSON has it: None for what is not finite."""
+    """Return a number for JSON: None if it is not finite."""
     return value if value is not None and math.isfinite(value) else None
 
 
 def plural(count: int, thing: str) -> str:
-    """A count with its noun, `1 draw` or `3 draws`."""
+    """Return a count with its noun, `1 draw` or `3 draws`."""
     return f"{count} {thing}{'' if count == 1 else 's'}"

@@ -1,7 +1,7 @@
-"""Strict JSON for files and uploads that nobody vouches for, and exact integers on the way out.
+"""Strict JSON for untrusted files and uploads, and exact integers when writing.
 
-Refused, each with one sentence (`StorageError`): too many bytes, invalid UTF-8, too much nesting, a repeated key,
-NaN and Infinity literals, numbers that overflow to infinity, absurdly long integers, unpaired surrogates, and
+Each of these raises `StorageError` with one sentence: too many bytes, invalid UTF-8, too deep nesting, a repeated key,
+NaN and Infinity literals, numbers that overflow to infinity, integers of too many digits, unpaired surrogates, and
 whatever is not JSON (RFC 8259). Size and nesting are checked before the parser builds anything.
 """
 
@@ -31,16 +31,16 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def json_integer(value: int) -> int | str:
-    """`value` as a JSON integer where every reader keeps it exact, as decimal text beyond 2^53."""
+    """Return `value` as a JSON integer if every reader keeps it exact, else (beyond 2^53) as decimal text."""
     return value if abs(value) <= LARGEST_JSON_INTEGER else str(value)
 
 
 def read_json(
     path: str | os.PathLike[str], *, name: str | None = None, max_bytes: int = MAX_BYTES, max_depth: int = MAX_DEPTH
 ) -> JsonValue:
-    """The value in a regular file of at most `max_bytes` bytes; raises `StorageError`.
+    """Return the value in a regular file of at most `max_bytes` bytes; raises `StorageError`.
 
-    Refusals call the file `name`, its path unless given: an upload does not lie where its owner knows it.
+    Errors call the file `name`, by default its path; an upload is stored under a path that its owner does not know.
     """
     source = f"The file {shown(name or os.fspath(path))}"
     try:
@@ -61,7 +61,7 @@ def read_json(
 def parse_json(
     data: bytes, *, source: str = "The JSON text", max_bytes: int = MAX_BYTES, max_depth: int = MAX_DEPTH
 ) -> JsonValue:
-    """The value that `data` holds in UTF-8 (a byte-order mark is skipped); `source` begins every refusal."""
+    """Return the value of the UTF-8 text `data` (a byte-order mark is skipped); `source` begins every error message."""
     if len(data) > max_bytes:
         raise StorageError(f"{source} is larger than the {max_bytes:,} bytes allowed.")
     try:
@@ -87,7 +87,7 @@ def parse_json(
 
 
 class _Reader:
-    """The parser's hooks; each refuses with the source in front."""
+    """Hooks of the parser; each raises `StorageError` with the source in front."""
 
     def __init__(self, source: str) -> None:
         self._source = source

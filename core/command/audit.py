@@ -36,10 +36,10 @@ SHOWN_FINDINGS = 5
 
 
 class GateCommand(click.Command):
-    """Reads a bare `--gate` as `--gate error`, whatever stands behind it."""
+    """A click command that reads a bare `--gate` as `--gate error`, whatever follows it."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Write the default out before click takes the next word for it."""
+        """Insert the default value after a bare `--gate`, before click would take the next word for it."""
         pairs = zip_longest(args, args[1:])
         args = ["--gate=error" if a == "--gate" and after not in ("error", "warning") else a for a, after in pairs]
         return super().parse_args(ctx, args)
@@ -108,7 +108,7 @@ def command(**options: Any) -> int:
 
 
 def _why(document: dict[str, Any], gate: Gate, outcome: Outcome) -> list[str]:
-    """What the gate refuses, the worst first, then what stands otherwise than in the golden file."""
+    """Return why the gate fails, the worst finding first, then the differences from the golden file."""
     refused = [found for found in findings_of(document) if found["severity"] in REFUSED[gate]]
     lines = [f"{found['severity']} {found['kind']}: {found['sentence']}" for found in refused[:SHOWN_FINDINGS]]
     if len(refused) > SHOWN_FINDINGS:
@@ -117,7 +117,7 @@ def _why(document: dict[str, Any], gate: Gate, outcome: Outcome) -> list[str]:
 
 
 def _check_outputs(options: dict[str, Any]) -> None:
-    """Refuse an output that cannot be written, before the model is built."""
+    """Raise `StorageError` if an output cannot be written, before the model is built."""
     check_outputs(
         {"--html": options["html_file"], **{f"--{name}": options[name] for name in REPORTS}},
         {"--csv": options["csv_folder"], "--figures": options["figures_folder"]},
@@ -133,7 +133,7 @@ def _check_outputs(options: dict[str, Any]) -> None:
 
 
 def _export(document: dict[str, Any], options: dict[str, Any]) -> None:
-    """Write what the page would and the gate's reports, where they are asked for."""
+    """Write the tables, figures and gate reports that the options request."""
     _export_page(document, options["csv_folder"], options["html_file"], options["figures_folder"])
     write_outputs(document, gate=options["gate"], **{name: options[name] for name in REPORTS})
 
@@ -176,7 +176,7 @@ def _audit_path(options: dict[str, Any], request: AuditRequest, batch: JsonValue
 
 
 def _audit_callable(options: dict[str, Any], request: AuditRequest, batch: JsonValue, told: Told) -> dict[str, Any]:
-    """The user's own code runs as in any script of theirs, but in a process that can be ended."""
+    """Audit a model that the user's own code builds, in a separate process that can be stopped."""
     if options["shrink"]:
         raise BatchError("--shrink changes a config; a callable decides its own sizes, so leave it out.")
     from ..audit.sandbox.isolation import run_isolated
@@ -186,7 +186,7 @@ def _audit_callable(options: dict[str, Any], request: AuditRequest, batch: JsonV
 
 
 def readable(document: dict[str, Any]) -> str:
-    """The document for a terminal: the answer and the repair, then what was proved, judged and measured, and tables."""
+    """Return the document as text for a terminal: result and repair, then proof, judgement, health and tables."""
     model, identity = document["model"], document["identity"]
     error = identity["worst_relative_error"]
     measured = "" if error is None else f", worst relative error {error:.2g}"
@@ -211,7 +211,7 @@ def readable(document: dict[str, Any]) -> str:
 
 
 def _repairs(document: dict[str, Any]) -> list[str]:
-    """The repairs as loops; the document has their other forms."""
+    """Return the repairs as loops in Python; the document has their other forms."""
     loops = [repair for repair in document["repairs"] if repair["form"] == LOOP]
     return [line for repair in loops for line in ("", *repair["code"].splitlines())]
 
@@ -229,7 +229,7 @@ def _row(addition: dict[str, Any]) -> str:
 
 
 def _health(document: dict[str, Any]) -> list[str]:
-    """The verdict on the health in words, or why there is none."""
+    """Return the sentences on the health, or why it was not measured."""
     health = document["health"]
     if health is None:
         return [f"No health: {document['health_refusal']}"]

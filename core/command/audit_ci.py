@@ -1,4 +1,4 @@
-"""The step of a pipeline that audits a model on every change, as the audit's document and page show it."""
+"""A CI step that audits a model on every change, for the document and the page of an audit."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ SNIPPET = """\
 
 
 def ci_snippet(document: Mapping[str, Any]) -> str:
-    """The steps, in the words of the command line; a file of the visitor's is called config.json whatever its name."""
+    """Return the steps as command lines; the name of an uploaded file is replaced by config.json."""
     source, rule = str(document["model"]["source"]), document["conformance"]["rule"]
     model = source if CALLABLE.fullmatch(source) else CONFIG
     return SNIPPET.format(model=model, rule=f" --rule {rule}" if rule else "")
 
 
 def with_snippet(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The document with the steps among its repairs, where it has any."""
+    """Return the document with the CI steps among its repairs, if it has repairs."""
     repairs = list(document["repairs"])
     if repairs:
         finding = document["conformance"]["verdict"]

@@ -1,4 +1,4 @@
-"""`compare`: where two documents differ, what matters first."""
+"""`compare`: the differences of two documents, the most important first."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def command(first: str, second: str, tolerance: float, ignore: tuple[str, ...], 
 
 
 def readable(result: dict[str, Any]) -> str:
-    """The first difference, the settings that differ, how many values do, and the largest, for a terminal."""
+    """Return text for a terminal: the first difference, the differing settings, how many values differ, the largest."""
     if result["equal"]:
         return "The documents are equal."
     lines = [f"First difference at {_sentence(result['first_difference'])}."]
@@ -70,7 +70,7 @@ def _sentence(difference: dict[str, Any]) -> str:
 
 
 def _shown(value: Any) -> str:
-    """A value as it may stand in a line; what is absent and what is whole things only by that word."""
+    """Format a value for one line; an absent value and a whole object are only named as such."""
     if value == ABSENT_TEXT:
         return "absent"
     if isinstance(value, dict | list):

@@ -1,4 +1,4 @@
-"""What stands below the options in every verb's help: examples to copy, and the exit statuses."""
+"""The text below the options in every command's help: examples to copy, and the exit statuses."""
 
 from __future__ import annotations
 
@@ -40,6 +40,6 @@ Exit status:
 
 
 def epilog(verb: str) -> str:
-    """The end of a verb's help: its examples, where it has any, and the exit statuses."""
+    """Return the end of a command's help: its examples, if it has any, and the exit statuses."""
     lines = [f"  {PROGRAM} {example}" for example in EXAMPLES.get(verb, ())]
     return "\n".join(["\b", "Examples:", *lines, "", STATUS]) if lines else STATUS

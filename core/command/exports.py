@@ -1,4 +1,4 @@
-"""`--csv DIR`, `--html FILE` and `--figures DIR`: a document's tables and figures, as a page would export them."""
+"""`--csv DIR`, `--html FILE` and `--figures DIR`: write a document's tables and figures as a page exports them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ export_options = combined(
 
 
 def check_exports(options: Mapping[str, Any]) -> None:
-    """Refuse an output that cannot be written, before any work; raises `StorageError`."""
+    """Raise `StorageError` if an output cannot be written, before any work is done."""
     check_outputs(
         {"--html": options["html_file"]}, {"--csv": options["csv_folder"], "--figures": options["figures_folder"]}
     )
@@ -38,7 +38,7 @@ def emit_with_tables(
     figures: Callable[[], dict[str, go.Figure]],
     options: dict[str, Any],
 ) -> None:
-    """Print the document, then write `tables` and `figures` where the options say; raises `StorageError`."""
+    """Print the document, then write `tables` and `figures` as the options request; raises `StorageError`."""
     emit(document, options["as_json"], readable, exports=lambda: write_exports(title, tables, figures, options))
 
 
@@ -49,7 +49,7 @@ def write_exports(
     options: Mapping[str, Any],
     notes: Sequence[str] = (),
 ) -> None:
-    """Write `tables`, on a page led by `notes`, and `figures` where the options say; raises `StorageError`."""
+    """Write `tables` and `figures` as the options request; `notes` come first in the HTML. Raises `StorageError`."""
     write_pictures(options["figures_folder"], figures)
     if options["csv_folder"] is None and options["html_file"] is None:
         return
@@ -65,7 +65,7 @@ def write_exports(
 
 
 def write_pictures(folder: str | None, figures: Callable[[], Mapping[str, go.Figure]]) -> None:
-    """Write `figures` into the folder of `--figures`, where there is one; raises `StorageError`."""
+    """Write `figures` into the folder given by `--figures`, if any; raises `StorageError`."""
     if folder is not None:
         from ..export.pictures import write_figures
 
@@ -73,21 +73,21 @@ def write_pictures(folder: str | None, figures: Callable[[], Mapping[str, go.Fig
 
 
 def plan_tables(document: dict[str, Any]) -> dict[str, pd.DataFrame]:
-    """The tables of a plan: coordinates by role, bytes by floating type."""
+    """Return the tables of a plan: coordinates by role, bytes by dtype."""
     from ..tables.studies import byte_table, role_table
 
     return {"roles": role_table(document), "bytes": byte_table(document)}
 
 
 def init_tables(document: dict[str, Any]) -> dict[str, pd.DataFrame]:
-    """The tables of a drawn matrix: histogram and moments."""
+    """Return the tables of a drawn matrix: histogram and moments."""
     from ..tables.studies import histogram_table, moment_table
 
     return {"histogram": histogram_table(document), "moments": moment_table(document)}
 
 
 def trace_tables(document: dict[str, Any]) -> dict[str, pd.DataFrame]:
-    """The tables of a trace: worked values, every fixture's sites, the synthetic classifiers and the laptop plan."""
+    """Return the tables of a trace: worked values, every fixture's sites, synthetic classifiers and laptop plan."""
     from ..tables.observe import site_table
     from ..tables.studies import classifier_table, ideal_table, vector_table
 
@@ -103,7 +103,7 @@ def trace_tables(document: dict[str, Any]) -> dict[str, pd.DataFrame]:
 
 
 def recipe_tables(document: dict[str, Any]) -> dict[str, pd.DataFrame]:
-    """The tables of a list of recipes: a row for each, and what was asked for beside."""
+    """Return the tables of a list of recipes: one row per recipe, and the tables that were requested in addition."""
     from ..tables.frame import frame
 
     columns = ("name", "title", "law", "graph", "evidence", "source", "selected_tensors", "refusal")

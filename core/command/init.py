@@ -30,7 +30,7 @@ def command(fan_in: int, fan_out: int, seed: str, weights: bool, **options: Any)
 
 
 def readable(document: dict[str, Any]) -> str:
-    """Target and the three histograms, for a terminal."""
+    """Return text for a terminal: the target and the three histograms."""
     lines = [
         f"target variance {document['target_variance']:.12f}, standard deviation "
         f"{document['standard_deviation']:.12f}, uniform limit {document['uniform_limit']:.12f}",

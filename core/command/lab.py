@@ -24,18 +24,18 @@ SHOWN_ROWS = 40
 
 
 class LabGroup(click.Group):
-    """One subcommand per experiment, its options read off the experiment's own; nothing is imported before."""
+    """A click group with one subcommand per experiment and its options; an experiment is imported only when needed."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Names in the order of the pages."""
+        """Return the names in the order of the pages."""
         return list(EXPERIMENTS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:
-        """The experiment's command; an unknown name is refused with the known ones."""
+        """Return the experiment's command. Raises `LabError`, with the known names, for an unknown name."""
         return _command(experiment(cmd_name))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The list of experiments, without importing them."""
+        """Write the list of experiments without importing them."""
         with formatter.section("Experiments"):
             formatter.write_dl([(row["name"], row["title"]) for row in listing()])
 
@@ -61,7 +61,7 @@ def command(context: click.Context, /, as_list: bool, as_json: bool) -> None:
 
 
 def _command(entry: Experiment[Any]) -> click.Command:
-    """The subcommand of one experiment; every value arrives as text and is checked by the experiment's options."""
+    """Return the subcommand of one experiment; its options take text, which the experiment checks."""
     parameters: list[click.Parameter] = [
         _parameter(name, option, entry.options_type.defaults()[name])
         for name, option in entry.options_type.declared().items()
@@ -106,7 +106,7 @@ def _parameter(name: str, option: Option, default: object) -> click.Option:
 
 
 def readable(entry: Experiment[Any], result: Result) -> str:
-    """Summary, premises and then the beginnings of the tables, for a terminal."""
+    """Return text for a terminal: the summary, the premises and the first rows of the tables."""
     lines = [entry.title, ""]
     width = max(map(len, result.summary))
     lines += [f"{name:<{width}}  {_cell(value)}" for name, value in result.summary.items()]

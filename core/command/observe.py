@@ -1,4 +1,4 @@
-"""`observe`: both arms of one decoder, beside the band."""
+"""`observe`: both arms of one decoder, judged by the band."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def command(context: click.Context, /, **options: Any) -> int:
 
 
 def _gate_failure(document: dict[str, Any], gate: str) -> Sequence[str]:
-    """Why the gate fails, in sentences; empty where it passes."""
+    """Return why the gate fails, in sentences; empty if it passes."""
     from ..health.diagnosis import diagnose
 
     if "verdicts" in document:
@@ -123,7 +123,10 @@ def _gate_failure(document: dict[str, Any], gate: str) -> Sequence[str]:
 
 
 def _model(context: click.Context, options: dict[str, Any], longest: int) -> ObservedModel:
-    """Sizes, base draw and recipe of the options, or of a model's own config.json; a recipe typed beside it wins."""
+    """Return sizes, base draw and recipe from the options or from a config.json.
+
+    An explicit `--recipe` takes precedence.
+    """
     from ..plan.observed_config import ObservedModel, read_observed_config
 
     if options["config_file"] is None:
@@ -140,7 +143,7 @@ def _model(context: click.Context, options: dict[str, Any], longest: int) -> Obs
 
 
 def _check_outputs(options: dict[str, Any]) -> None:
-    """Refuse an output that cannot be written, before anything is drawn."""
+    """Raise `StorageError` if an output cannot be written, before anything is drawn."""
     check_outputs(
         {"--html": options["html_file"]},
         {"--save": options["save"], "--csv": options["csv_folder"], "--figures": options["figures_folder"]},
@@ -176,7 +179,7 @@ def _observed(request: ObserveRequest, seeds: Sequence[int] | None, options: dic
 
 
 def _save(request: ObserveRequest, folder: str) -> None:
-    """Draw both arms again, whole this time, and save them: an observation holds no finished decoder."""
+    """Draw both arms again as finished decoders and save them, because an observation keeps only scalars."""
     from ..construction.storage import save_run
     from ..health.report import built_run
 
@@ -185,7 +188,7 @@ def _save(request: ObserveRequest, folder: str) -> None:
 
 
 def _warn_of_combination(request: ObserveRequest, cost: Estimate) -> None:
-    """Say on standard error what `recipes` says of a combination, where measuring its parts takes seconds only."""
+    """Print the warnings about a combination of recipes to standard error, if measuring its parts takes seconds."""
     from ..recipes.catalogue import recipe
 
     parts = recipe(request.recipe).parts
@@ -231,7 +234,7 @@ def _restored(context: click.Context, options: dict[str, Any], batch: Any, band:
 
 
 def _export(document: dict[str, Any], options: dict[str, Any], request: ObserveRequest | None) -> None:
-    """Write what was asked for; a restored run has no request and is not saved."""
+    """Write the requested outputs; a restored run has no request and is not saved."""
     if options["save"] is not None and request is not None:
         _save(request, options["save"])
     if "verdicts" in document and (options["csv_folder"] is not None or options["html_file"] is not None):

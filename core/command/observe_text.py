@@ -1,4 +1,4 @@
-"""An `observe` document for a terminal: verdicts over seeds, diagnoses, and both arms side by side."""
+"""Text of an `observe` document for a terminal: verdicts over seeds, diagnoses, and both arms side by side."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .seeds import seeds_lines
 
 
 def readable(document: dict[str, Any]) -> str:
-    """The document for a terminal: verdicts over seeds, then on each arm, then both side by side, six decimals."""
+    """Return text for a terminal: verdicts over seeds, a diagnosis per arm, then both side by side, six decimals."""
     lines = [*seeds_lines(document)] if "verdicts" in document else []
     if document["initialized"] is None:
         return "\n".join(lines).rstrip()
@@ -37,7 +37,7 @@ def readable(document: dict[str, Any]) -> str:
 
 
 def _sentences(document: dict[str, Any]) -> list[str]:
-    """The diagnosis of each arm of one seed, and how they stand to each other."""
+    """Return the diagnosis of each arm of one seed, and how the two compare."""
     from ..health.diagnosis import comparison, diagnose, diagnose_control
 
     found = [*diagnose(document).verdict]

@@ -1,4 +1,4 @@
-"""Options that several verbs share, and how a verb prints its document."""
+"""Options that several commands share, and how a command prints its document."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ DIRECT = (
 
 
 class Numeral(click.ParamType[Any]):
-    """A number in ASCII digits, of any size unless limits are given; refusing text is one sentence."""
+    """A click type for a number in ASCII digits, without limits unless given; an error is one sentence."""
 
     def __init__(
         self, name: str, read: Callable[[str], float | None], rule: str, limits: tuple[int, int] | None = None
@@ -43,7 +43,7 @@ class Numeral(click.ParamType[Any]):
         self.name, self._read, self._rule, self._limits = name, read, rule, limits
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The number that `value` writes out."""
+        """Return `value` as a number. Raises `ConfigError` if it is not one, or lies outside the limits."""
         text = str(value).strip(SPACES)
         number = value if isinstance(value, int | float) else self._read(text)
         if number is None:
@@ -55,12 +55,12 @@ class Numeral(click.ParamType[Any]):
 
 
 class PathText(click.ParamType[str]):
-    """A path that says where; an empty one would be the working folder."""
+    """A click type for a path that is not empty; an empty one would mean the working folder."""
 
     name = "path"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The path as typed."""
+        """Return the path as typed. Raises `ConfigError` if it is empty."""
         if not str(value).strip():
             raise ConfigError(f"{_label(param)} is empty; give a path.")
         return str(value)
@@ -71,10 +71,13 @@ def _label(param: click.Parameter | None) -> str:
 
 
 class Aliased(click.Option):
-    """An option of several names of which help shows the first; the others are earlier or neighbours' names."""
+    """An option with several names.
+
+    Help shows only the first, the others are former names or names in similar tools.
+    """
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        """The record of the first name alone."""
+        """Return the help record with the first name only."""
         shown_alone = copy(self)
         shown_alone.opts = self.opts[:1]
         return click.Option.get_help_record(shown_alone, ctx)
@@ -88,12 +91,12 @@ DEVICE = click.Choice(DEVICES)
 
 
 def whole_within(low: int, high: int) -> Numeral:
-    """A decimal integer from `low` to `high`."""
+    """Return the click type of a decimal integer from `low` to `high`."""
     return Numeral("integer", whole_number, "a whole number", (low, high))
 
 
 def combined(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
-    """Several options as one decorator, shown in the order given."""
+    """Combine several options into one decorator; help shows them in the order given."""
 
     def decorate(command: Command) -> Command:
         for option in reversed(options):
@@ -155,7 +158,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="One JSON doc
 
 
 def read_batch(inputs: str | None, targets: str | None, text: str | None, batch_file: str | None) -> Batch:
-    """The batch that the options describe; the chapter's row where they say nothing."""
+    """Return the batch that the options describe; the chapter's row if they describe none."""
     from ..decoder.batch import Batch, chapter_batch, parse_rows
 
     if sum(given is not None for given in (inputs, text, batch_file)) > 1:
@@ -172,7 +175,7 @@ def read_batch(inputs: str | None, targets: str | None, text: str | None, batch_
 
 
 def decoder_config(options: dict[str, Any], longest_row: int) -> DecoderConfig:
-    """The decoder that the size and family options describe; positions default to max(4, longest row)."""
+    """Return the decoder that the size and family options describe; positions default to max(4, longest row)."""
     positions = options["positions"]
     return DecoderConfig(
         **{name: options[name] for name in DIRECT if name in options},
@@ -183,42 +186,42 @@ def decoder_config(options: dict[str, Any], longest_row: int) -> DecoderConfig:
 
 
 def distribution(options: dict[str, Any]) -> Distribution:
-    """The base draw that the options describe."""
+    """Return the distribution of the base draw that the options describe."""
     from ..decoder.base_draw import Distribution
 
     return Distribution(options["base_std"], options["truncate"], options["embedding_std"])
 
 
 def given(context: click.Context, names: tuple[str, ...]) -> list[str]:
-    """Which of these options stand on the command line."""
+    """Return those of the options `names` that were given on the command line."""
     source = click.core.ParameterSource.COMMANDLINE
     first = {parameter.name: parameter.opts[0] for parameter in context.command.params}
     return [first[name] for name in names if context.get_parameter_source(name) == source]
 
 
 def seed(text: str) -> int:
-    """An unsigned 64-bit seed from the command line."""
+    """Parse an unsigned 64-bit seed from the command line."""
     return checked_seed(text)
 
 
 def use_threads(coordinates: int) -> None:
-    """Set torch's threads for this process: one where tensors are small, for waking a second costs more there."""
+    """Set torch's threads for this process: one for small tensors, where waking a second costs more than it saves."""
     import torch  # kept out of the module, so that inputs are refused before torch is imported
 
     torch.set_num_threads(1 if coordinates < 2**20 else os.cpu_count() or 1)
 
 
 def progress_stream(quiet: bool) -> TextIO:
-    """Where progress is told: standard error, or nowhere."""
+    """Return the stream for progress: standard error, or a stream that discards it if `quiet`."""
     return io.StringIO() if quiet else sys.stderr
 
 
 def emit(
     document: Any, as_json: bool, readable: Callable[[Any], str], exports: Callable[[], object] = lambda: None
 ) -> None:
-    """Print a document, one JSON value or a table for people, then export it.
+    """Print a document as one JSON value or as readable text, then export it.
 
-    In this order a result is not lost with an export that fails, nor an export with a reader of the output that left.
+    In this order, an export that fails does not lose the result, and a closed output pipe does not lose the export.
     """
     try:
         click.echo(json.dumps(document, allow_nan=False) if as_json else readable(document))
@@ -227,10 +230,10 @@ def emit(
 
 
 def tell_failure(sentences: Iterable[str]) -> None:
-    """Say on standard error why a gate fails, whatever standard output holds; each sentence is one line of a log."""
+    """Print to standard error why a gate fails, one line per sentence."""
     click.echo("\n".join(["The gate fails.", *sentences]), err=True)
 
 
 def wrapped(sentences: Iterable[str]) -> list[str]:
-    """Sentences as lines of a terminal, what runs on indented."""
+    """Wrap sentences into lines for a terminal; continuation lines are indented."""
     return [line for one in sentences for line in textwrap.wrap(one, LINE_WIDTH, subsequent_indent="  ")]

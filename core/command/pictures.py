@@ -1,4 +1,4 @@
-"""The figures of a document that `--figures DIR` writes, under the names of the page's files."""
+"""The figures of a document that `--figures DIR` writes, under the file names that the page uses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Figures = dict[str, "go.Figure"]
 
 
 def plan_figures(document: Mapping[str, Any]) -> Figures:
-    """The parameters of a plan by tensor."""
+    """Return the figure of a plan: its parameters by tensor."""
     from ..figures.bars import role_figure
     from ..tables.studies import role_table
 
@@ -20,7 +20,7 @@ def plan_figures(document: Mapping[str, Any]) -> Figures:
 
 
 def init_figures(document: Mapping[str, Any]) -> Figures:
-    """The histogram of a drawn matrix."""
+    """Return the histogram of a drawn matrix."""
     from ..figures.studies import histogram_figure
     from ..tables.studies import histogram_table
 
@@ -28,7 +28,7 @@ def init_figures(document: Mapping[str, Any]) -> Figures:
 
 
 def trace_figures(document: Mapping[str, Any]) -> Figures:
-    """Both ratios of every fixture, the judged arrays and the laptop plan."""
+    """Return both ratios of every fixture, the judged arrays and the laptop plan."""
     from ..figures.sites import RATIO_TITLES, ratio_figure
     from ..figures.studies import judged_figure
     from ..health.band import DEFAULT_BAND
@@ -47,7 +47,7 @@ def trace_figures(document: Mapping[str, Any]) -> Figures:
 
 
 def recipe_figures(document: Mapping[str, Any], request: Any) -> Figures:
-    """The last block of every listed recipe that can be built, and what code bases do under the names."""
+    """Return a diagram of the last block of every recipe that can be built, and what code bases do under the names."""
     import pandas as pd
 
     from ..compare.drawing import drawing

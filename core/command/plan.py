@@ -58,7 +58,7 @@ def _request(options: dict[str, Any], sizes_given: bool) -> PlanRequest:
 
 
 def readable(document: dict[str, Any]) -> str:
-    """Counts by role and bytes by dtype, for a terminal."""
+    """Return text for a terminal: counts by role and bytes by dtype."""
     lines = [f"{'pattern':<44}{'tensors':>9}  {'shape':<18}{'coordinates':>22}"]
     for row in document["by_role"]:
         shape = " x ".join(str(size) for size in row["shape"])

@@ -1,4 +1,4 @@
-"""Progress of one long run on standard error: what its engine counts, shown by the clock and never on a short run."""
+"""Progress of one long run on standard error; a short run shows nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LINE_WIDTH = 70
 
 
 class ProgressLine:
-    """A `Told` that writes to `stream`; its time begins at the first call, so an import is no part of it."""
+    """A `Told` callback that writes to `stream`; its clock starts at the first call, so imports are not counted."""
 
     def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream, self._clock, self._rewrites = stream, clock, stream.isatty()
@@ -25,7 +25,7 @@ class ProgressLine:
         self._shown = False
 
     def __call__(self, what: str, done: int, total: int) -> None:
-        """Show that `done` of `total` are finished, where it is time to."""
+        """Show that `done` of `total` are finished, if enough time has passed."""
         now = self._clock()
         if self._next is None:
             self._next = now + (TERMINAL_FIRST if self._rewrites else LOG_FIRST)
@@ -36,7 +36,7 @@ class ProgressLine:
         self._write(f"\r{line:<{LINE_WIDTH}}" if self._rewrites else f"{line}\n")
 
     def clear(self) -> None:
-        """Take the rewritten line off a terminal."""
+        """Remove the progress line from a terminal."""
         if self._rewrites and self._shown:
             self._write(f"\r{'':<{LINE_WIDTH}}\r")
 
@@ -50,7 +50,7 @@ class ProgressLine:
 
 @contextmanager
 def progress() -> Iterator[Told]:
-    """What a long computation tells of itself, on standard error while the block runs."""
+    """Give a callback that shows the progress of a long computation on standard error while the block runs."""
     if sys.stderr is None:
         yield silent
         return

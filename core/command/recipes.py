@@ -1,4 +1,4 @@
-"""`recipes`: every recipe's contract at one decoder's sizes, and what combinations and public code really do."""
+"""`recipes`: every recipe's contract at one decoder's sizes, and what combinations and public code actually do."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _drift(request: ObserveRequest) -> list[dict[str, Any]]:
 
 
 def readable(document: dict[str, Any]) -> str:
-    """The document for a terminal: one line per recipe, or one card in full."""
+    """Return text for a terminal: one line per recipe, or one card in full."""
     cards = document["recipes"]
     lines = _card_lines(cards[0]) if len(cards) == 1 else _list_lines(document)
     lines += [f"warning: {warning['sentence']}" for warning in document.get("warnings", ())]

@@ -1,4 +1,4 @@
-"""What `observe` does over seeds: which options go together, what its gates judge, and the verdicts for a terminal."""
+"""`observe` over seeds: which options go together, what its gates judge, and the verdicts for a terminal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHOWN_REASONS = 3
 
 
 def checked_seeds(context: click.Context, options: Mapping[str, Any]) -> Sequence[int] | None:
-    """The seeds that are asked for, None without any; refuses options that do not go together."""
+    """Return the seeds of the options, None if none are given. Raises `ConfigError` if options do not go together."""
     text = options["seeds"]
     if text is None:
         for name, does in OVER_SEEDS.items():
@@ -37,13 +37,13 @@ def checked_seeds(context: click.Context, options: Mapping[str, Any]) -> Sequenc
 
 
 def check_gate(gate: str | None, blocks: int) -> None:
-    """Refuse a gate on the depth alone where there is no second block."""
+    """Raise `ConfigError` for a gate on the depth alone if there is no second block."""
     if gate == "depth" and blocks == 1:
         raise ConfigError("--gate depth judges what follows the first block, and this decoder has one; use --gate.")
 
 
 def gate_failure(document: Mapping[str, Any], gate: str) -> list[str]:
-    """Why the verdict on the recipe's arm fails the gate, in sentences; empty where it passes."""
+    """Return why the verdict on the recipe's arm fails the gate, in sentences; empty if it passes."""
     from ..health.verdict import Verdict
     from ..health.verdict_words import verdict_sentences
 
@@ -55,7 +55,7 @@ def gate_failure(document: Mapping[str, Any], gate: str) -> list[str]:
 
 
 def seeds_lines(document: Mapping[str, Any]) -> Iterator[str]:
-    """The verdicts on both arms for a terminal, and which seed is shown below them."""
+    """Yield the verdicts on both arms as lines for a terminal, and which seed is shown below them."""
     from ..health.verdict import Verdict
     from ..health.verdict_words import verdict_sentences
 

@@ -57,7 +57,7 @@ def command(**options: Any) -> None:
 
 
 def check_survey_folder(folder: str, option: str = "") -> None:
-    """Refuse a folder that a survey cannot be written to, or whose files are no survey's; raises `StorageError`."""
+    """Raise `StorageError` if a survey cannot be written to the folder, or if its files are not those of a survey."""
     # Pandas and transformers are kept out of the module, so that help does not wait for them.
     from ..export.csv import check_tables
 
@@ -73,7 +73,7 @@ def _is_survey(path: Path) -> bool:
 
 
 def write_survey(folder: str, rows: Sequence[Mapping[str, Any]], versions: Mapping[str, str]) -> Path:
-    """Write survey.csv and a manifest with versions, date and counts, both or neither; raises `StorageError`."""
+    """Write survey.csv and a manifest with versions, date and counts, both or none; raises `StorageError`."""
     from ..export.csv import csv_text
     from ..tables.survey import survey_table
 
@@ -113,7 +113,7 @@ def _progress(row: dict[str, Any], done: int, total: int) -> None:
 
 
 def readable(document: dict[str, Any]) -> str:
-    """Counts, and every family that is not proved with its reason."""
+    """Return text for a terminal: counts, and every family that is not proved with its reason."""
     rows = document["rows"]
     counts = survey_counts(rows)
     lines = [f"{counts['families']} families: {counts['built']} built, {counts['proved']} proved; {document['out']}"]

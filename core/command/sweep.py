@@ -1,4 +1,4 @@
-"""`sweep`: a grid of depths, seeds and recipes, stored as it goes and resumed where it stopped."""
+"""`sweep`: a grid of depths, seeds and recipes; results are stored as they finish, and a stopped sweep can continue."""
 
 from __future__ import annotations
 
@@ -124,7 +124,10 @@ def command(context: click.Context, /, **options: Any) -> int:
 def _completed(
     held: ExitStack, grid: SweepGrid, folder: OutputFolder, place: Path, options: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Compute what is missing and write the folder, which stays claimed while `held` is open."""
+    """Compute the missing cells and write the folder, which stays claimed while `held` is open.
+
+    Returns the document.
+    """
     from ..sweep.pool import compute_missing
     from ..sweep.process import cores
     from ..sweep.run import SweepRun
@@ -175,7 +178,7 @@ def _connected(held: ExitStack, scheduler: str) -> Any:
 
 
 def _told(grid: SweepGrid, folder: OutputFolder, document: dict[str, Any], options: Mapping[str, Any]) -> int:
-    """Print what was found, and what needs attention on standard error; the exit status."""
+    """Print the result to standard output and problems to standard error; returns the exit status."""
     from ..sweep.report import judge, readable, refused_recipes
 
     verdict = judge(folder, grid.band) if options["gate"] else None
@@ -196,7 +199,7 @@ def _say(sentence: str) -> None:
 
 @contextlib.contextmanager
 def _kept(store: Path) -> Iterator[None]:
-    """An interrupt that says what is kept, and where."""
+    """On an interrupt inside the block, print which cells are kept and where."""
     try:
         yield
     except KeyboardInterrupt as stop:
@@ -205,7 +208,7 @@ def _kept(store: Path) -> Iterator[None]:
 
 
 def grid_from(context: click.Context, options: dict[str, Any]) -> SweepGrid:
-    """The grid that the options describe; every fault is refused before torch is imported."""
+    """Return the grid that the options describe. Every error is raised before torch is imported."""
     from ..sweep.request import CHAPTER, RANDOM, SIZES, SweepRequest
 
     if sum(bool(options[name]) for name in BATCHES) > 1:

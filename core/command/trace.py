@@ -1,4 +1,4 @@
-"""`trace`: everything the chapter prints, computed anew."""
+"""`trace`: all numbers that the chapter prints, computed again."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def command(**options: Any) -> None:
 
 
 def trace_document() -> dict[str, Any]:
-    """The `trace` document; fixtures are `observe` documents with an `id`."""
+    """Return the `trace` document; its fixtures are `observe` documents with an `id`."""
     from ..decoder.fixtures import FIXTURES
     from ..health.report import observe_document
     from ..health.request import ObserveRequest
@@ -50,7 +50,7 @@ def trace_document() -> dict[str, Any]:
 
 
 def readable(document: dict[str, Any]) -> str:
-    """The largest ratios of every fixture and the plan's count, for a terminal."""
+    """Return text for a terminal: the largest ratios of every fixture and the plan's count."""
     lines = [f"{'fixture':<12}{'arm':<10}{'loss (nats)':>18}{'largest A ratio':>18}{'largest G ratio':>18}"]
     for fixture in document["fixtures"]:
         for title, key in (("scaled", "initialized"), ("control", "same_base_unscaled_control")):

@@ -1,1 +1,1 @@
-"""What compares recipes: cards, differences, arms on shared draws, effects, warnings and theory beside measurement."""
+"""Compare recipes: cards, differences, arms on shared draws, effects, warnings, and theory beside measurement."""

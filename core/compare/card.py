@@ -1,4 +1,4 @@
-"""Contract cards: everything that a recipe's name promises, rendered from its data at a decoder's sizes."""
+"""Contract cards: everything that a recipe's name promises, at one decoder's sizes."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ FORWARD_LAWS = {
 
 @dataclass(frozen=True, kw_only=True)
 class StoredLaw:
-    """The law on one kind of stored matrix: coefficients on the base draw, and standard deviations, over the blocks.
+    """The law on one kind of stored matrix over the blocks: coefficients on the base draw, and standard deviations.
 
     `pattern` is the parameter name with `{b}` for the block. `first` and `last` are the coefficients of the first and
-    last block, the same outside blocks; the standard deviations are None where rows or columns are normalized.
+    last block, equal outside blocks; the standard deviations are None if rows or columns are normalized.
     """
 
     pattern: str
@@ -41,7 +41,7 @@ class StoredLaw:
 
 @dataclass(frozen=True, kw_only=True)
 class ForwardLaw:
-    """A coefficient of the forward, in the first and the last block; None where it is measured on a batch."""
+    """A coefficient of the forward, in the first and the last block; None if it is measured on a batch."""
 
     what: str
     formula: str
@@ -51,7 +51,7 @@ class ForwardLaw:
 
 @dataclass(frozen=True, kw_only=True)
 class Card:
-    """A recipe's contract at one decoder's sizes. `refusal` is the sentence why it does not run there, if so."""
+    """A recipe's contract at one decoder's sizes. `refusal` is the sentence why it cannot run there, None if it can."""
 
     name: str
     title: str
@@ -74,14 +74,14 @@ class Card:
     refusal: str | None
 
     def document(self) -> dict[str, Any]:
-        """Plain mapping for JSON."""
+        """Return plain JSON values."""
         return asdict(self)
 
 
 def card(name: str, config: DecoderConfig | None = None, distribution: Distribution = XAVIER) -> Card:
-    """The card of a recipe or combination at the sizes of `config`, the narrow fixture's unless given.
+    """Return the card of a recipe or combination at the sizes of `config`, by default the narrow eight-block decoder.
 
-    An unknown name is refused; a recipe that does not run on `config` has a card that says so.
+    A recipe that cannot run on `config` has a card with the reason. Raises `RecipeError` for an unknown name.
     """
     config = config or DecoderConfig()
     chosen = recipe(name)
@@ -115,12 +115,12 @@ def card(name: str, config: DecoderConfig | None = None, distribution: Distribut
 
 
 def cards(config: DecoderConfig | None = None, distribution: Distribution = XAVIER) -> list[Card]:
-    """The cards of all named recipes, in their order."""
+    """Return the cards of all named recipes, in their order."""
     return [card(known.name, config, distribution) for known in RECIPES]
 
 
 def _not_finite(stored: Sequence[StoredLaw]) -> str | None:
-    """Why stored laws cannot be applied, where binary64 does not hold one of their numbers."""
+    """Return why stored laws cannot be applied if binary64 cannot hold one of their numbers; else None."""
     for law in stored:
         numbers = (law.first, law.last, law.first_std or 0.0, law.last_std or 0.0)
         if not all(map(math.isfinite, numbers)):
@@ -132,7 +132,7 @@ def _not_finite(stored: Sequence[StoredLaw]) -> str | None:
 
 
 def _law_in_words(chosen: Recipe) -> str:
-    """Every law once: what is scaled by what, stored weights first, then forward coefficients."""
+    """Return every law once, as text: what is scaled by what, stored weights first, then forward coefficients."""
     if chosen.refusal:
         return "see constants and assumptions"
     parts: dict[str, list[str]] = {}

@@ -1,4 +1,4 @@
-"""Warnings about combinations of recipes, computed from their arms, never from a list of names."""
+"""Warnings about combinations of recipes, computed from their observed arms, not from a list of names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NO_EFFECT = 1e-3
 
 @dataclass(frozen=True, kw_only=True)
 class CombinationWarning:
-    """One reason to think again; `code` names the kind, `value` is the number that the sentence rests on."""
+    """One warning; `code` is its kind, `value` the number behind the sentence."""
 
     code: str
     sentence: str
@@ -26,7 +26,7 @@ class CombinationWarning:
 
 @dataclass(frozen=True, kw_only=True)
 class CombinationReport:
-    """The effect of every part with a weight law, and the warnings, for one recipe or combination."""
+    """For one recipe or combination: the effect of every part with a law on weights, and the warnings."""
 
     recipe: str
     effects: tuple[Effect, ...] = ()
@@ -36,8 +36,8 @@ class CombinationReport:
 def combination_report(request: ObserveRequest) -> CombinationReport:
     """Measure the parts of `request.recipe` on its decoder, seed and batch.
 
-    A recipe that belongs elsewhere has its refusal as the one warning; a single recipe that runs has none. Other bad
-    input is refused as an observation's is.
+    If the recipe cannot run on the decoder, the only warning is the reason; a single recipe that runs has no warnings.
+    Other invalid input raises the errors of `request.check`.
     """
     chosen = recipe(request.recipe)
     if chosen.refusal is not None:
@@ -60,7 +60,7 @@ def combination_report(request: ObserveRequest) -> CombinationReport:
 
 
 def _without_effect(measured: MeasuredCombination) -> Iterator[CombinationWarning]:
-    """Writer laws behind a norm on the branch output, a closed gate, or writers that are zero already."""
+    """Yield warnings for writer laws without effect: a norm on the branch output, a closed gate, or writers of zero."""
     for part in measured.added:
         hidden = [role for role in measured.hidden_writers if role in part.laws]
         effect = measured.effect(part, hidden or [role for role in WRITERS if role in part.laws])
@@ -84,7 +84,7 @@ def _without_effect(measured: MeasuredCombination) -> Iterator[CombinationWarnin
 
 
 def _damped_twice(measured: MeasuredCombination) -> Iterator[CombinationWarning]:
-    """A factor below 1 on the branch in the forward, and one in its writers."""
+    """Yield warnings for a branch with a factor below 1 in the forward and another one in its writers."""
     topology, blocks = measured.chosen.topology, measured.request.config.blocks
     laws = [law for law in (topology.norm_in_factor, topology.branch) if law is not None]
     damped = any(0 < law(block, blocks) < 1 for law in laws for block in range(blocks))
@@ -105,7 +105,7 @@ def _damped_twice(measured: MeasuredCombination) -> Iterator[CombinationWarning]
 
 
 def _foreign_law(measured: MeasuredCombination) -> Iterator[CombinationWarning]:
-    """A further law on writers whose scale belongs to the shortcut coefficient of a norm on the sum."""
+    """Yield warnings for a law on writers whose scale belongs already to the shortcut coefficient of a norm."""
     owner, addition = measured.parts[0], measured.graph.blocks[0][0]
     if owner.topology.shortcut is None or addition.norm_after is None or measured.hidden_writers:
         return
@@ -123,7 +123,7 @@ def _foreign_law(measured: MeasuredCombination) -> Iterator[CombinationWarning]:
 
 
 def _void(measured: MeasuredCombination) -> Iterator[CombinationWarning]:
-    """A writer law multiplied by zero."""
+    """Yield warnings for a writer law that is multiplied by zero."""
     zero = [part for part in measured.laws if set(measured.writer_coefficients(part)) == {0.0}]
     others = [part for part in measured.added if part not in zero]
     if zero and others:
@@ -135,7 +135,7 @@ def _void(measured: MeasuredCombination) -> Iterator[CombinationWarning]:
 
 
 def _two_counts(measured: MeasuredCombination) -> Iterator[CombinationWarning]:
-    """A law that counts blocks beside one that counts additions."""
+    """Yield warnings for a law that counts blocks together with one that counts additions."""
     counts = {part.name: part.counts for part in measured.parts if part.counts is not None}
     if len(set(counts.values())) > 1:
         words = ", ".join(f"{name} counts {what}" for name, what in counts.items())
@@ -147,7 +147,7 @@ def _two_counts(measured: MeasuredCombination) -> Iterator[CombinationWarning]:
 
 
 def _scaled_twice(measured: MeasuredCombination) -> Iterator[CombinationWarning]:
-    """Two laws on the same writers."""
+    """Yield warnings for two laws on the same writers."""
     scaling = [part for part in measured.added if 0.0 not in measured.writer_coefficients(part)]
     if len(scaling) > 1:
         total = measured.writer_coefficients(measured.chosen)[-1]

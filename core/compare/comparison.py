@@ -1,6 +1,6 @@
-"""Up to six recipes on shared base draws, over seeds and depths.
+"""Observe up to six recipes on shared base draws, over seeds and depths.
 
-Every arm of a seed transforms the same base draw; `core.compare.comparison_tables` writes the result as long tables.
+Every arm of a seed transforms the same base draw; `core.compare.comparison_tables` turns the result into long tables.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .request import ComparisonRequest, runnable_recipes, seed_chunks
 
 @dataclass(frozen=True)
 class Chunk:
-    """Arms of some seeds at one depth; `refused` holds the sentence of each recipe that does not run there."""
+    """The arms of some seeds at one depth; `refused` maps each recipe that cannot run there to the reason."""
 
     config: DecoderConfig
     seeds: tuple[int, ...]
@@ -33,7 +33,7 @@ class Comparison:
     chunks: tuple[Chunk, ...]
 
     def arms(self) -> Iterator[tuple[Chunk, Arm, list[int]]]:
-        """Every arm with its chunk and the members of the chunk's seeds, a depth and a recipe at a time."""
+        """Yield every arm with its chunk and the members of the chunk's seeds, ordered by depth, then by recipe."""
         for config in self.request.configs:
             chunks = [chunk for chunk in self.chunks if chunk.config == config]
             for place in range(len(chunks[0].arms)):

@@ -1,8 +1,8 @@
-"""A comparison as long tables, one row per observation, and what is read off such tables; undefined numbers are NaN.
+"""A comparison as long tables, one row per observation, and tables computed from them; undefined numbers are NaN.
 
 `profile_table` has exactly the columns of a sweep's long table, so `largest_table`, `share_table` and the overlays
-against depth read either. A cell that was refused, or whose recipe does not run, is one row without a site, with the
-status `refused` and the sentence.
+against depth accept either. A refused cell, without finite ratios or with a recipe that cannot run, is one row without
+a site, with the status `refused` and the reason.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ SHARE_COLUMNS = ("recipe", "blocks", "site", "label", "quantity", "share_within"
 
 
 def profile_table(comparison: Comparison) -> pd.DataFrame:
-    """Every site of every member (`SITE_COLUMNS`); RMS in units of the stream, ratios dimensionless.
+    """Return every site of every member (`SITE_COLUMNS`); RMS are absolute values, ratios dimensionless.
 
-    A seed is text, for it may pass what a column of integers holds.
+    A seed is text, since it may exceed what an integer column can hold.
     """
     band, parts = comparison.request.band, []
     for chunk, arm, members in comparison.arms():
@@ -52,7 +52,7 @@ def profile_table(comparison: Comparison) -> pd.DataFrame:
 
 
 def contribution_table(comparison: Comparison) -> pd.DataFrame:
-    """What every branch adds to the stream (`CONTRIBUTION_COLUMNS`); `site` is the state after the addition."""
+    """Return what every branch adds to the stream (`CONTRIBUTION_COLUMNS`); `site` is the state after the addition."""
     rows = [
         {
             "recipe": arm.recipe.name, "seed": str(seed), "blocks": chunk.config.blocks,
@@ -69,7 +69,7 @@ def contribution_table(comparison: Comparison) -> pd.DataFrame:
 
 
 def largest_table(rows: pd.DataFrame) -> pd.DataFrame:
-    """The largest ratio of every observed cell and quantity, its site, and whether all of them lie within the band."""
+    """Return the largest ratio of every observed cell and quantity, its site, and whether all lie within the band."""
     observed = rows[rows["status"] == OBSERVED]
     parts = []
     for name in QUANTITIES:
@@ -82,7 +82,7 @@ def largest_table(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def share_table(rows: pd.DataFrame) -> pd.DataFrame:
-    """Share of observed seeds whose ratio lies within the band, by recipe, depth, site and quantity."""
+    """Return the share of observed seeds whose ratio lies within the band, by recipe, depth, site and quantity."""
     observed = rows[rows["status"] == OBSERVED]
     parts = [observed.assign(quantity=name, within=observed[f"{name}_band"] == "within") for name in QUANTITIES]
     grouped = pd.concat(parts).groupby(["recipe", "blocks", "site", "label", "quantity"], sort=False)["within"]

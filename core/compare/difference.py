@@ -1,4 +1,4 @@
-"""What changes between two recipes at one decoder's sizes: graph, coefficients, tensors and state."""
+"""The differences of two recipes at one decoder's sizes: graph, coefficients, tensors and state."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ ABSENT = "none"
 def difference_table(
     first: str, second: str, config: DecoderConfig | None = None, distribution: Distribution = XAVIER
 ) -> pd.DataFrame:
-    """Rows where the two recipes' cards differ (`DIFFERENCE_COLUMNS`); no row for what is equal.
+    """Return the rows where the two recipes' cards differ (`DIFFERENCE_COLUMNS`); no rows if the recipes are equal.
 
     `aspect` is graph, coefficient, tensor or state. Values are text: a formula with its numbers in the first and last
-    block. Equal recipes give an empty table.
+    block.
     """
     cards = card(first, config, distribution), card(second, config, distribution)
     rows = [*_graph_rows(*cards), *_coefficient_rows(*cards), *_tensor_rows(*cards), *_state_rows(*cards)]

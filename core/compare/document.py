@@ -1,4 +1,4 @@
-"""The `recipes` document: every card at one decoder's sizes, and on request what takes arms to know."""
+"""The `recipes` document: every card at one decoder's sizes and, on request, results that need observed arms."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SCHEMA = "depthscope.recipes/1"
 def recipes_document(
     config: DecoderConfig, names: Sequence[str] = (), distribution: Distribution = XAVIER
 ) -> dict[str, Any]:
-    """Cards of the named recipes or combinations, of all recipes where none is named; no array is made."""
+    """Return the cards of the named recipes or combinations, of all recipes if `names` is empty; no array is made."""
     found = [card(name, config, distribution) for name in names] or cards(config, distribution)
     return {
         "schema": SCHEMA,
@@ -35,7 +35,7 @@ def recipes_document(
 
 
 def measured_report(request: ObserveRequest) -> dict[str, Any]:
-    """Effects and warnings of one recipe or combination, measured on its arms; undefined is None."""
+    """Return effects and warnings of one recipe or combination, measured on its arms; undefined values are None."""
     from .combinations import combination_report  # torch, and only where arms are observed
 
     report = combination_report(request)
@@ -46,7 +46,7 @@ def measured_report(request: ObserveRequest) -> dict[str, Any]:
 
 
 def drift_rows(request: ComparisonRequest) -> list[dict[str, Any]]:
-    """The drift explorer's table as rows for JSON; undefined is None."""
+    """Return the rows of `drift_table` for JSON; undefined values are None."""
     from .drift_table import drift_table  # torch, and only where arms are observed
 
     return _rows(drift_table(request))
@@ -55,7 +55,7 @@ def drift_rows(request: ComparisonRequest) -> list[dict[str, Any]]:
 def difference_rows(
     first: str, second: str, config: DecoderConfig, distribution: Distribution = XAVIER
 ) -> list[dict[str, Any]]:
-    """The difference view of two recipes as rows for JSON."""
+    """Return the rows of `difference_table` for JSON."""
     return _rows(difference_table(first, second, config, distribution))
 
 

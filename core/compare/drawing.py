@@ -1,6 +1,6 @@
-"""One block of a graph as two tables, nodes on a grid and the edges between them, for whoever draws it.
+"""One block of a graph as two tables, nodes on a grid and the edges between them, from which it can be drawn.
 
-The stream runs along row 0, one step a column; the branches of an addition leave it for row 1, the second branch of a
+The stream runs along row 0, one step per column; the branches of an addition leave it for row 1, the second branch of a
 parallel addition for row -1, and return at the sum.
 """
 
@@ -34,10 +34,10 @@ class _Sheet:
 
 
 def drawing(graph: Graph, block: int) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Nodes (`NODE_COLUMNS`) and edges (`EDGE_COLUMNS`) of one block, with the numbers of that block.
+    """Return the nodes (`NODE_COLUMNS`) and edges (`EDGE_COLUMNS`) of one block, with the numbers of that block.
 
     `kind` is state, norm, branch, coefficient or sum; `path` is stream or branch; columns count from 0, rows are -1, 0
-    and 1; a state has the number of its residual site. The last block ends in the final norm, where the graph has one.
+    and 1; a state has the number of its residual site. The last block ends in the final norm, if the graph has one.
     """
     sheet = _Sheet(site=sum(len(earlier) for earlier in graph.blocks[:block]))
     here, column = sheet.put("state", "x", 0, 0, None, "stream"), 0
@@ -89,7 +89,7 @@ def _coefficient(value: Coefficient) -> str:
 
 
 def _norm_label(norm: Norm | None) -> str:
-    """A norm's name and factor; nothing where there is none."""
+    """Return a norm's name and factor; an empty string for None."""
     if norm is None:
         return ""
     name = NORM_TITLES[norm.kind]

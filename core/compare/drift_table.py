@@ -1,4 +1,4 @@
-"""The drift explorer's numbers: every variant beside the recipe that it is named after, on shared base draws."""
+"""The table of drift: every code variant compared with the recipe that it is named after, on shared base draws."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ DRIFT_COLUMNS = (
 
 
 def drift_table(request: ComparisonRequest) -> pd.DataFrame:
-    """Every variant on the request's decoder and seeds (`DRIFT_COLUMNS`), those that do not run left out.
+    """Return every variant on the request's decoder and seeds (`DRIFT_COLUMNS`), without those that cannot run.
 
-    `output_*` and `down_*` are the writer's coefficient over the declared one in the first and last block, NaN where
-    both are zero; `other_tensors` counts kinds of further matrices whose coefficient differs. Ratios are medians over
-    seeds of the largest ratio; `largest_change` is the largest relative change of any site and seed.
+    `output_*` and `down_*` are the writer's coefficient divided by the declared one in the first and last block, NaN if
+    both are zero; `other_tensors` counts the kinds of other matrices whose coefficient differs. Ratios are medians over
+    seeds of the largest ratio; `largest_change` is the largest relative change over all sites and seeds.
     """
     rows = []
     for variant in VARIANTS:

@@ -1,4 +1,4 @@
-"""What one part of a combination changes, measured: the combination and its twin without it, on one base draw."""
+"""Measure what one part of a combination changes: the combination and its twin without that part, on one base draw."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BRANCH_OF: dict[Role, BranchKind] = {"output": "attention", "down": "feed_forwar
 
 @dataclass(frozen=True, kw_only=True)
 class Effect:
-    """What one part's law on `roles` changes: the largest relative change of an RMS over all sites, and where."""
+    """What one part's law on `roles` changes: the largest relative change of an RMS over all sites, and where it is."""
 
     part: str
     roles: tuple[Role, ...]
@@ -31,14 +31,14 @@ class Effect:
 
     @property
     def place(self) -> str:
-        """The number with its quantity and site, in words."""
+        """The number with its quantity and site, as text."""
         return f"largest relative change {self.largest_change:.3g} ({self.quantity} at site {self.site}, {self.label})"
 
 
 def largest_change(arm: Arm, twin: Arm, seed: int = 0) -> tuple[float, str, int]:
-    """Largest |arm / twin - 1| over activation and adjoint RMS of all sites: value, quantity and site.
+    """Return the largest |arm / twin - 1| over activation and adjoint RMS of all sites: value, quantity and site.
 
-    Equal numbers have change 0, zeros included; a number that only one arm has gives infinity.
+    Equal numbers have change 0, also if both are zero; a number that only one arm has gives infinity.
     """
     changes = []
     for quantity in ("activation", "adjoint"):
@@ -54,7 +54,7 @@ def largest_change(arm: Arm, twin: Arm, seed: int = 0) -> tuple[float, str, int]
 
 
 class MeasuredCombination:
-    """A combination on one decoder, seed and batch; arms are observed when first asked for."""
+    """A combination on one decoder, seed and batch; an arm is observed when it is first requested."""
 
     def __init__(self, request: ObserveRequest) -> None:
         self.request = request
@@ -73,11 +73,11 @@ class MeasuredCombination:
 
     @property
     def added(self) -> list[Recipe]:
-        """The parts that are laws on stored weights alone and change a writer."""
+        """The parts that change only stored weights, among them a writer."""
         return [part for part in self.laws if not part.changes_graph and set(self.writer_coefficients(part)) != {1.0}]
 
     def arm(self, twin: Recipe) -> Arm:
-        """The arm of a recipe on the shared draw; the twin's name distinguishes it."""
+        """Return the arm of a recipe on the shared draw; arms are kept by the recipe's name."""
         if twin.name not in self._arms:
             request = self.request
             (arm,) = observe_arms(self._draw, [twin], request.batch, dtype=request.dtype, device=request.device)
@@ -85,13 +85,13 @@ class MeasuredCombination:
         return self._arms[twin.name]
 
     def without(self, part: Recipe, roles: Sequence[Role]) -> Recipe:
-        """The combination with `part`'s law taken off `roles`; the other parts' laws stay."""
+        """Return the combination with `part`'s law removed from `roles`; the laws of the other parts stay."""
         bared = replace(part, laws={role: law for role, law in part.laws.items() if role not in roles})
         twin = combination([bared if other is part else other for other in self.parts])
         return replace(twin, name=f"{self.chosen.name} without {part.name} on {', '.join(roles)}")
 
     def effect(self, part: Recipe, roles: Sequence[Role]) -> Effect:
-        """The largest relative change that the law of `part` on `roles` makes."""
+        """Return the largest relative change that the law of `part` on `roles` causes."""
         ours = self.arm(self.chosen)
         value, quantity, site = largest_change(ours, self.arm(self.without(part, roles)))
         return Effect(
@@ -104,7 +104,7 @@ class MeasuredCombination:
         )
 
     def writer_coefficients(self, part: Recipe) -> list[float]:
-        """Coefficients of a recipe's law on every writer, in block order."""
+        """Return the coefficients of a recipe's law on every writer, in block order."""
         config, law = self.request.config, self.request.distribution
         writers = [spec for spec in layout(config).block_template if spec.role in WRITERS]
         return [
@@ -114,7 +114,7 @@ class MeasuredCombination:
         ]
 
     def last_branch_size(self, twin: Recipe) -> float:
-        """Largest contribution of the last block, in units of the input's RMS."""
+        """Return the largest contribution of the last block, divided by the input's RMS."""
         arm, last = self.arm(twin), self.request.config.blocks - 1
         found = [float(c.contribution_rms[0]) for c in arm.observation.contributions if c.block == last]
         return max(found) / float(arm.observation.activation_rms[0, 0])

@@ -1,7 +1,7 @@
-"""Theory without a free parameter beside what was measured, each prediction with its residual error.
+"""Theory without a free parameter beside measurements, each prediction with its error.
 
-Everything here is derived: it starts from measured numbers of the same member (the input's RMS, branch sizes) and
-fits nothing. `relative_error` is predicted / measured - 1.
+Every prediction starts from measured numbers of the same member (the input's RMS, branch sizes) and fits nothing.
+`relative_error` is predicted / measured - 1.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ class _Member:
 
     @property
     def states(self) -> FloatArray:
-        """RMS of every state."""
+        """Return the RMS of every state."""
         values: FloatArray = self.observation.activation_rms[self.index]
         return values
 
     def additions(self) -> list[tuple[Addition, list[tuple[float, float, float]]]]:
-        """Every addition with contribution RMS, stream RMS and cosine of its branches."""
+        """Return every addition with contribution RMS, stream RMS and cosine of each of its branches."""
         i = self.index
         found = [
             [(float(c.contribution_rms[i]), float(c.stream_rms[i]), np.nan_to_num(float(c.cosine[i]))) for c in group]
@@ -61,9 +61,9 @@ class _Member:
 
 
 def site_overlay_table(comparison: Comparison) -> pd.DataFrame:
-    """Predicted activation RMS at every site under each law that applies to the graph (`SITE_OVERLAY_COLUMNS`).
+    """Return the predicted activation RMS at every site for each law that applies (`SITE_OVERLAY_COLUMNS`).
 
-    A graph whose states are normalized after the addition has no rows: there the norm sets the scale.
+    No rows for a graph that normalizes states after the addition: there the norm sets the scale.
     """
     parts = []
     for chunk, arm, members in comparison.arms():
@@ -79,10 +79,10 @@ def site_overlay_table(comparison: Comparison) -> pd.DataFrame:
 
 
 def depth_overlay_table(rows: pd.DataFrame, config: DecoderConfig) -> pd.DataFrame:
-    """Predicted terminal adjoint RMS of every cell of a long table against depth (`DEPTH_OVERLAY_COLUMNS`).
+    """Return the predicted terminal adjoint RMS of every cell of a long table against depth (`DEPTH_OVERLAY_COLUMNS`).
 
-    Each seed is anchored at its shallowest depth. Laws hold for pre-norm stacks with a final norm, whose Jacobian is
-    one over the last state's size; the power of depth also needs branches that no law makes smaller. Other recipes
+    Each seed is anchored at its shallowest depth. Laws hold for pre-norm decoders with a final norm, whose Jacobian is
+    one over the last state's size; the power law of depth also needs branches that no law makes smaller. Other recipes
     have no rows. `config` gives the sizes, `rows` the depths.
     """
     last = rows[rows["status"] == OBSERVED].sort_values(["blocks", "site"], kind="stable")
@@ -103,7 +103,7 @@ def depth_overlay_table(rows: pd.DataFrame, config: DecoderConfig) -> pd.DataFra
 
 
 def overlay_errors(table: pd.DataFrame) -> pd.DataFrame:
-    """Median and largest absolute relative error of every law, by recipe and depth."""
+    """Return the median and largest absolute relative error of every law, by recipe and depth."""
     errors = table.assign(error=table["relative_error"].abs())
     grouped = errors.groupby(["recipe", "blocks", "law"], sort=False)["error"]
     return grouped.agg(median_error="median", largest_error="max").reset_index()
@@ -125,9 +125,10 @@ def _site_laws(
 
 
 def _accounted(member: _Member, *, covariance: bool) -> FloatArray:
-    """Mean squares added up: without covariance from the input alone, with it from each measured stream.
+    """Return the sums of mean squares: without covariance from the input alone, with it from each measured stream.
 
-    For one branch an addition the latter is an identity; of two parallel branches the product between them is missing.
+    For one branch per addition the latter is an identity; for two parallel branches the product between them is
+    missing.
     """
     squares = [float(member.states[0]) ** 2]
     for addition, branches in member.additions():
@@ -139,7 +140,11 @@ def _accounted(member: _Member, *, covariance: bool) -> FloatArray:
 
 
 def _square_root(chosen: Recipe, config: DecoderConfig, distribution: Distribution, member: _Member) -> FloatArray:
-    """A_0^2 plus the first block's branch mean squares once a block, each by its own block's writer coefficient."""
+    """Return the RMS of every state if all branches have the size of the first block's, up to writer coefficients.
+
+    The mean square is A_0^2 plus the first block's branch mean squares once per block, each scaled by its own block's
+    writer coefficient.
+    """
     first = [gained for _, found in member.additions()[: len(member.graph.blocks[0])] for gained, _, _ in found]
     scales = [_writer_scales(chosen, config, distribution, role) for role in WRITERS]
     squares = [float(member.states[0]) ** 2]
@@ -152,7 +157,7 @@ def _square_root(chosen: Recipe, config: DecoderConfig, distribution: Distributi
 
 
 def _writer_scales(chosen: Recipe, config: DecoderConfig, distribution: Distribution, role: Role) -> list[float]:
-    """The coefficient on a writer in every block over that in the first, 0 where that is 0."""
+    """Return the coefficient on a writer in every block divided by that in the first; 0 if the first is 0."""
     (spec,) = (spec for spec in layout(config).block_template if spec.role == role)
     std = distribution.base_std(spec)
     found = [chosen.coefficient(spec, block, config, std) for block in range(config.blocks)]
@@ -177,7 +182,7 @@ def _is_own_norm(norm: Norm | None) -> bool:
 
 
 def _with_errors(parts: Sequence[dict[str, object]], columns: Sequence[str]) -> pd.DataFrame:
-    """One table of all parts, whose values are columns or one value for all rows of the part."""
+    """Concatenate all parts into one table and add the relative errors; a value that is not a column fills all rows."""
     if not parts:
         return pd.DataFrame(columns=list(columns))
     sizes = [len(np.atleast_1d(np.asarray(part["predicted"]))) for part in parts]

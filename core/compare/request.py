@@ -1,4 +1,4 @@
-"""What a comparison of recipes is asked for, checked without torch and before any array of a decoder exists."""
+"""The request for a comparison of recipes; it is checked without torch, before any array of a decoder exists."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CHUNK_BYTES = 2**29
 
 @dataclass(frozen=True, kw_only=True)
 class ComparisonRequest:
-    """What is compared: `recipes` (names, at most six) on `config`'s sizes for every seed, at every one of `depths`.
+    """What is compared: `recipes` (names, at most six) on the sizes of `config`, for every seed at each of `depths`.
 
     `depths` defaults to the depth of `config`.
     """
@@ -41,11 +41,11 @@ class ComparisonRequest:
 
     @property
     def configs(self) -> list[DecoderConfig]:
-        """The decoder at every depth, in the order given."""
+        """Return the decoder at every depth, in the order given."""
         return [replace(self.config, blocks=blocks) for blocks in self.depths or (self.config.blocks,)]
 
     def check(self) -> None:
-        """Refuse what cannot run before any array exists: counts, names, budget, seeds, batch, dtype and device."""
+        """Raise the first error of a request that cannot run: counts, names, budget, seeds, batch, dtype and device."""
         if not 1 <= len(self.recipes) <= MAX_RECIPES:
             raise RecipeError(f"{len(self.recipes)} recipes are asked for; compare between 1 and {MAX_RECIPES}.")
         names = [recipe(name).name for name in self.recipes]
@@ -62,9 +62,9 @@ class ComparisonRequest:
 
 
 def comparison_of(base: ObserveRequest, names: Sequence[str], seeds: int = 1) -> ComparisonRequest:
-    """Recipes compared on one observation's decoder and batch, over `seeds` consecutive seeds from its own on.
+    """Return the request that compares recipes on the decoder and batch of `base`, over `seeds` consecutive seeds.
 
-    After the largest 64-bit seed comes 0.
+    The first is the seed of `base`; after the largest 64-bit seed comes 0.
     """
     return ComparisonRequest(
         recipes=tuple(names),
@@ -80,13 +80,16 @@ def comparison_of(base: ObserveRequest, names: Sequence[str], seeds: int = 1) ->
 
 
 def runnable_recipes(chosen: Sequence[Recipe], config: DecoderConfig) -> tuple[list[Recipe], dict[str, str]]:
-    """The recipes that run on `config`, and the sentence of each that does not."""
+    """Return the recipes that run on `config`, and a mapping from each that cannot to the reason."""
     refused = {known.name: reason for known in chosen if (reason := known.refused(config)) is not None}
     return [known for known in chosen if known.name not in refused], refused
 
 
 def seed_chunks(request: ComparisonRequest, config: DecoderConfig, arms: int) -> Iterator[tuple[int, ...]]:
-    """Consecutive seeds whose members stay within `CHUNK_BYTES`: a function of the request, not of memory left."""
+    """Yield consecutive seeds whose members stay within `CHUNK_BYTES`.
+
+    This depends on the request, not on free memory.
+    """
     pair = estimate(ObserveRequest(config=config, batch=request.batch, dtype=request.dtype)).total_bytes
     size = max(1, int(CHUNK_BYTES // max(1, pair * max(arms, 1) / 2)))
     for start in range(0, len(request.seeds), size):

@@ -1,4 +1,4 @@
-"""Cosine between stream and contribution a token: where a pooled cosine near zero hides two opposite halves."""
+"""Cosine between stream and contribution per token; a pooled cosine near zero may hide two opposite halves."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ TOKEN_COLUMNS = ("recipe", "blocks", "site", "label", "block", "branch", *QUANTI
 
 
 def token_cosine_table(request: ComparisonRequest) -> pd.DataFrame:
-    """Quantiles over all valid tokens of all seeds, one row per branch (`TOKEN_COLUMNS`), at the depth of `config`.
+    """Return quantiles over all valid tokens of all seeds, one row per branch, at the depth of `config`.
 
-    `undefined` counts tokens whose stream or contribution is zero; they are left out of the quantiles, which are NaN
-    where no token is left.
+    Columns are `TOKEN_COLUMNS`. `undefined` counts tokens whose stream or contribution is zero; the quantiles leave
+    them out, and are NaN if no token is left.
     """
     request.check()
     config = request.config
@@ -54,7 +54,7 @@ def _tape(request: ComparisonRequest, chosen: Recipe, seeds: tuple[int, ...]) ->
 
 
 def _tape_cosines(tape: Tape) -> dict[tuple[int, int, str], FloatArray]:
-    """Cosines of every branch, one per member and valid token."""
+    """Return the cosines of every branch, one per member and valid token."""
     width = tape.states[0].shape[-1]
     cosines = {}
     for part in tape.contributions:

@@ -1,1 +1,1 @@
-"""Recipes applied to base draws: weights for a forward, finished decoders, their records and their files."""
+"""Apply recipes to base draws: weights for a forward, finished decoders, their records and their files."""

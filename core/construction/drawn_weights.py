@@ -1,4 +1,4 @@
-"""Weights of every seed of a base draw under every recipe, block by block; nothing is kept."""
+"""The weights of every seed of a base draw under every recipe, computed block by block; nothing is kept."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..recipes.recipe import Recipe
 
 @dataclass(frozen=True)
 class Transform:
-    """What a recipe does to one base matrix: unit columns or rows first, then a coefficient."""
+    """What a recipe does to one base matrix: normalize columns or rows to unit length, if asked, then multiply."""
 
     coefficient: float = 1.0
     normalize: Normalize | None = None
@@ -28,7 +28,7 @@ class Transform:
     def of(
         cls, recipe: Recipe, spec: ParameterSpec, block: int, config: DecoderConfig, distribution: Distribution
     ) -> Transform:
-        """The transform of `spec` of block `block` (0 outside blocks) under `recipe`."""
+        """Return the transform of `spec` in block `block` (0 outside blocks) under `recipe`."""
         law = recipe.laws.get(spec.role)
         if law is None:
             return UNCHANGED
@@ -41,7 +41,7 @@ class Transform:
         return self.into(np.empty(base.shape), base)
 
     def into(self, out: FloatArray, base: FloatArray) -> FloatArray:
-        """The same, written into `out`, which is returned."""
+        """Write the transformed `base` into `out` and return `out`."""
         # A base draw of extreme scale may leave the range here; the observer refuses what is not finite.
         with np.errstate(all="ignore"):
             if self.normalize is not None:
@@ -55,9 +55,9 @@ UNCHANGED = Transform()
 
 
 class DrawnWeights:
-    """Weights of every seed of a base draw under every recipe of `arms`; E = seeds x arms, nothing is kept.
+    """The weights of every seed of a base draw under every recipe of `arms`; E = seeds x arms, nothing is kept.
 
-    `scalars` gives coefficients that a profile step measured, a tensor `[E]` or `[G]` a key of each block.
+    `scalars` gives the coefficients that a profile step measured: for each block, a tensor `[E]` or `[G]` per key.
     """
 
     def __init__(
@@ -75,18 +75,18 @@ class DrawnWeights:
         self._transformed = frozenset(role for arm in arms for role in arm.laws)
 
     def stem(self) -> Weights:
-        """Embeddings of every member."""
+        """Return the embeddings of every member."""
         return self._part(self._draw.layout.stem, self._draw.stem(), 0)
 
     def block(self, block: int) -> Weights:
-        """One block of every member."""
+        """Return one block of every member."""
         weights = self._part(self._draw.layout.block_template, self._draw.block(block), block)
         if self._scalars is not None:
             weights.update(self._scalars[block])
         return weights
 
     def tail(self) -> Weights:
-        """Final norm and head of every member."""
+        """Return the final norm and head of every member."""
         return self._part(self._draw.layout.tail, self._draw.tail(), 0)
 
     def _part(self, specs: Sequence[ParameterSpec], base: Draws, block: int) -> dict[str, torch.Tensor | None]:
@@ -101,7 +101,7 @@ class DrawnWeights:
         return tensor.to(device=self._device, dtype=self._dtype)
 
     def _transform(self, spec: ParameterSpec, base: FloatArray, block: int) -> FloatArray:
-        """The matrices of every member, or of every seed where all arms treat them alike."""
+        """Return the matrices of every member, or of every seed if all arms transform them in the same way."""
         transforms = [Transform.of(arm, spec, block, self.config, self._draw.distribution) for arm in self._arms]
         if all(transform == transforms[0] for transform in transforms):
             return transforms[0](base)

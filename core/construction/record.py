@@ -1,4 +1,4 @@
-"""How a decoder came to be, and the record that stands beside stored weights; read and checked without torch."""
+"""The record of how a decoder was constructed, stored beside its weights; it is read and checked without torch."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ Shortcuts = tuple[Mapping[str, float], ...]
 
 @dataclass(frozen=True, kw_only=True)
 class ConstructionRecord:
-    """How a decoder came to be; the generator states are raw 64-bit integers.
+    """How a decoder was constructed; the generator states are raw 64-bit integers.
 
-    `factor` is the one coefficient common to all selected tensors, else None. `shortcuts` holds what a profile step
-    measured, by block and key.
+    `factor` is the single coefficient of all selected tensors, None if they differ. `shortcuts` holds what a profile
+    step measured, by block and key.
     """
 
     config: DecoderConfig
@@ -51,12 +51,12 @@ class ConstructionRecord:
 
     @property
     def policy_id(self) -> str:
-        """Identity of the recipe's law in records and documents."""
+        """The identity of the recipe's law in records and documents."""
         return f"{self.recipe}/1"
 
 
 class Stored(NamedTuple):
-    """What a folder's record says: how the run came to be, its dtype, and the SHA-256 of each arm's file of weights.
+    """The content of a folder's record: how the run was constructed, its dtype, and the SHA-256 of each arm's weights.
 
     Folders of an earlier version have no digests.
     """
@@ -67,9 +67,9 @@ class Stored(NamedTuple):
 
 
 def read_record(folder: str | os.PathLike[str], budget: Budget | None = None) -> Stored:
-    """The record in a folder that a run was saved in; the budget is checked with the sizes.
+    """Read the record of a saved run in `folder`; the sizes are checked against the budget.
 
-    Raises `StorageError`, and the refusals of the sizes, the recipe or the budget.
+    Raises `StorageError`, and the errors of the sizes, the recipe or the budget.
     """
     place = Path(folder)
     if not place.is_dir():
@@ -80,12 +80,12 @@ def read_record(folder: str | os.PathLike[str], budget: Budget | None = None) ->
 
 
 def weights_name(arm: str) -> str:
-    """The file of an arm's weights."""
+    """Return the file name of an arm's weights."""
     return f"{arm}.safetensors"
 
 
 def check_run_folder(folder: str | os.PathLike[str]) -> None:
-    """Refuse to save into a folder that holds anything but a run; raises `StorageError`."""
+    """Raise `StorageError` if the folder holds anything but a run, or cannot be written to."""
     place, own = Path(folder), [RECORD, *map(weights_name, ARMS)]
     try:
         names = os.listdir(place) if place.exists() else []
@@ -97,7 +97,7 @@ def check_run_folder(folder: str | os.PathLike[str]) -> None:
 
 
 def record_document(record: ConstructionRecord, dtype: str, digests: Mapping[str, str]) -> dict[str, Any]:
-    """The JSON form of a record, of the type its weights are stored in, and of the digest of each arm's file."""
+    """Return the JSON form of a record, with the dtype of the stored weights and the digest of each arm's file."""
     return {
         "schema": SCHEMA,
         "version": __version__,
@@ -147,7 +147,7 @@ def _parsed(document: JsonValue, budget: Budget) -> Stored:
 
 
 def _shortcuts(graph: Graph, stored: Any) -> Shortcuts | None:
-    """The measured shortcuts of a graph that has any: by block, one positive finite number a key."""
+    """Return the measured shortcuts by block, one positive finite number per key; None if the graph measures none."""
     keys = [{addition.shortcut for addition in block if isinstance(addition.shortcut, str)} for block in graph.blocks]
     if not any(keys):
         return None
@@ -158,6 +158,6 @@ def _shortcuts(graph: Graph, stored: Any) -> Shortcuts | None:
 
 
 def one_line(error: Exception) -> str:
-    """An error's reason, cropped to one line."""
+    """Return an error's reason, cropped to one line."""
     text = getattr(error, "strerror", None) or str(error) or type(error).__name__
     return " ".join(str(text).split())[:120]

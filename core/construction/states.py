@@ -1,6 +1,6 @@
-"""From a fresh draw to a finished decoder, in states that cannot be mixed up.
+"""Turn a fresh draw into a finished decoder, in states with separate types.
 
-`prepare` draws without moving the caller's generator, `complete` applies a recipe once and then commits the
+`prepare` draws without advancing the caller's generator, `complete` applies a recipe once and then commits the
 generator, `restore` takes stored values exactly as they are, without draws or scaling.
 """
 
@@ -35,7 +35,10 @@ Parameters = Mapping[str, torch.Tensor]
 
 @dataclass(frozen=True)
 class Decoder:
-    """A finished decoder: named binary64 leaves in layout order. `source` tells how it came to be."""
+    """A finished decoder: its parameters by name, float64 leaf tensors in the order of `layout`.
+
+    `source` is how they were made: drawn and scaled ("initialized") or read back ("restored").
+    """
 
     parameters: Parameters = field(repr=False)
     record: ConstructionRecord
@@ -43,17 +46,17 @@ class Decoder:
 
     @property
     def config(self) -> DecoderConfig:
-        """Its sizes."""
+        """The sizes of the decoder."""
         return self.record.config
 
     def arrays(self) -> dict[str, FloatArray]:
-        """The stored values by name, sharing memory with the leaves."""
+        """Return the stored parameters as NumPy arrays by name; they share memory with the tensors in `parameters`."""
         return {name: leaf.detach().numpy() for name, leaf in self.parameters.items()}
 
 
 @dataclass(frozen=True)
 class Fresh:
-    """A request for fresh parameters; the only source that initialization accepts."""
+    """A request for fresh parameters: sizes and limits. Initialization accepts nothing else."""
 
     config: DecoderConfig
     budget: Budget = field(default_factory=Budget)
@@ -61,7 +64,7 @@ class Fresh:
 
 
 class FreshInitialization:
-    """Base parameters, drawn while the caller's generator stays where it is; consumed by `complete` or `drop`."""
+    """Base parameters, drawn without advancing the caller's generator; `complete` or `drop` ends their use."""
 
     @recording()
     def __init__(self, request: Fresh, generator: SplitMix64) -> None:
@@ -73,26 +76,26 @@ class FreshInitialization:
 
     @classmethod
     def prepare(cls, request: Fresh, generator: SplitMix64) -> FreshInitialization:
-        """Check the budget, then draw; the caller's generator stays where it is."""
+        """Check the budget, then draw; the caller's generator is not advanced."""
         return cls(request, generator)
 
     def drop(self) -> None:
-        """Give the base parameters up; the caller's generator is unchanged."""
+        """Discard the base parameters; the caller's generator is unchanged."""
         self.parameters = None
 
     @recording()
     def control(self) -> Decoder:
-        """An unscaled copy of this very base draw, without further draws and without committing the generator."""
+        """Return an unscaled copy of this base draw, without further draws and without committing the generator."""
         copies = {name: leaf.detach().clone().requires_grad_() for name, leaf in self._fresh_parameters().items()}
         return Decoder(copies, construction_record(self._draw, recipe(CONTROL)), "initialized")
 
     @recording()
     def complete(self, chosen: Recipe | str = DEFAULT, batch: Batch | None = None) -> Decoder:
-        """Apply a recipe's laws once and commit the generator; a coefficient of 1 hands the very leaf on.
+        """Apply a recipe's laws once and commit the generator; with a coefficient of 1 the same tensor is used.
 
-        Refuses another layout, and parameters that changed or carry a nonzero gradient since `prepare`, before anything
-        is selected or transformed.
-        A recipe with a profile step measures its shortcuts on `batch`.
+        Raises `ConstructionError` for another layout, and for parameters that changed or have a nonzero gradient since
+        `prepare`, before anything is transformed. A recipe with a profile step measures its shortcuts on `batch`, and
+        raises `RecipeError` without one.
         """
         chosen = recipe(chosen) if isinstance(chosen, str) else chosen
         graph = chosen.graph(self.config)
@@ -123,14 +126,14 @@ class FreshInitialization:
 
 
 def _measured(graph: Graph, config: DecoderConfig, stored: Parameters, batch: Batch) -> Shortcuts:
-    """The profile step's shortcuts on finished parameters, as plain numbers."""
+    """Return the profile step's shortcuts on finished parameters, as plain numbers."""
     arrays = {name: leaf.detach().numpy() for name, leaf in stored.items()}
     measured = measured_shortcuts(graph, lambda scalars: StoredWeights(config, [arrays], scalars=scalars), batch)
     return tuple({key: float(value) for key, value in block.items()} for block in measured)
 
 
 def construction_record(draw: BaseDraw, chosen: Recipe, shortcuts: Shortcuts | None = None) -> ConstructionRecord:
-    """The record of `chosen` on the first seed of a base draw, from the laws alone; no array is made."""
+    """Return the record of `chosen` on the first seed of a base draw, from the laws alone; no array is made."""
     specs = [spec for spec in draw.layout if spec.role in chosen.laws]
     transforms = [Transform.of(chosen, spec, spec.block or 0, draw.config, draw.distribution) for spec in specs]
     common, *others = {*transforms} or [None]
@@ -148,7 +151,10 @@ def construction_record(draw: BaseDraw, chosen: Recipe, shortcuts: Shortcuts | N
 
 
 def initialize_depth_scaled(source: Fresh | Decoder, generator: SplitMix64) -> Decoder:
-    """Prepare and complete the depth-scaled recipe; only `Fresh` is accepted, before any draw."""
+    """Prepare and complete the depth-scaled recipe.
+
+    Raises `ConstructionError`, before any draw, unless `source` is a `Fresh`.
+    """
     if not isinstance(source, Fresh):
         state = getattr(source, "source", type(source).__name__)
         raise ConstructionError(
@@ -159,9 +165,9 @@ def initialize_depth_scaled(source: Fresh | Decoder, generator: SplitMix64) -> D
 
 @recording()
 def restore(record: ConstructionRecord, parameters: Mapping[str, torch.Tensor]) -> Decoder:
-    """A decoder with exactly the given values: no draws, no scaling.
+    """Return a decoder with exactly the given values: no draws, no scaling.
 
-    Refuses names, order or shapes that are not the record's layout, and values that are not finite.
+    Raises `ConstructionError` if names, order or shapes are not the record's layout, or a value is not finite.
     """
     check_layout(record.config, parameters)
     for name, values in parameters.items():
@@ -172,7 +178,7 @@ def restore(record: ConstructionRecord, parameters: Mapping[str, torch.Tensor]) 
 
 
 def check_layout(config: DecoderConfig, parameters: Mapping[str, torch.Tensor]) -> None:
-    """Refuse parameters whose names, order or shapes are not those of `config`, before any is read by its name."""
+    """Raise `ConstructionError` if names, order or shapes of parameters are not those of `config`."""
     expected = layout(config)
     if len(parameters) != expected.tensors:
         raise ConstructionError(f"There are {len(parameters)} parameters where this decoder has {expected.tensors}.")
@@ -196,5 +202,5 @@ def _leaves(draw: BaseDraw) -> dict[str, torch.Tensor]:
 
 
 def _mark(leaf: torch.Tensor) -> tuple[int, bytes]:
-    """Version and digest: one catches writes that torch sees, the other writes through shared memory."""
+    """Return version and digest of a tensor: one detects writes that torch sees, the other all writes to its memory."""
     return leaf._version, hashlib.blake2b(leaf.detach().numpy().tobytes(), digest_size=16).digest()

@@ -1,4 +1,4 @@
-"""Save and restore a run bit for bit: `record.json` beside two safetensors files in the run's dtype."""
+"""Save and restore a run bit for bit: `record.json` and two safetensors files in the run's dtype."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from .states import Decoder, restore
 
 @dataclass(frozen=True)
 class StoredRun:
-    """The two arms of a run, with the dtype that their values were stored in.
+    """The two arms of a run, with the dtype in which their values were stored.
 
-    `changed` names the arms whose file is no longer the one that was saved: edited, damaged or of another run.
+    `changed` names the arms whose file differs from the one that was saved: edited, damaged or of another run.
     """
 
     initialized: Decoder
@@ -44,10 +44,10 @@ class StoredRun:
 
 
 def save_run(folder: str | os.PathLike[str], initialized: Decoder, control: Decoder, dtype: str) -> None:
-    """Write a run's three files; the folder is made, and one that holds anything else is refused.
+    """Write a run's three files into `folder`, which is made if missing.
 
-    An earlier run is replaced only once this one lies whole beside it. The record moves last, so that none ever stands
-    beside the weights of another run. Raises `StorageError`.
+    An earlier run is replaced only when this one is complete beside it. The record is moved last, so that a record is
+    never beside the weights of another run. Raises `StorageError`, also if the folder holds anything else.
     """
     place = Path(folder)
     check_run_folder(place)
@@ -70,7 +70,7 @@ def save_run(folder: str | os.PathLike[str], initialized: Decoder, control: Deco
 def load_run(folder: str | os.PathLike[str], budget: Budget | None = None) -> StoredRun:
     """Restore both arms exactly as stored; the budget is checked before any tensor is read.
 
-    Weights may be edited on purpose, so a file of another digest is restored and named in `changed`.
+    Weights may be edited on purpose, so a file with another digest is restored and named in `changed`.
     """
     record, dtype, digests = read_record(folder, budget)
     files = {arm: Path(folder) / weights_name(arm) for arm in ARMS}
@@ -91,7 +91,7 @@ def _tensors(path: Path, config: DecoderConfig, dtype: str) -> Mapping[str, torc
 
 
 def _check_header(path: Path, stored: Any, config: DecoderConfig, dtype: str) -> None:
-    """Refuse names, types and shapes that are not the record's, before any tensor is read."""
+    """Raise an error if names, dtypes or shapes are not those of the record, before any tensor is read."""
     wanted = {spec.name: spec.shape for spec in layout(config)}
     names = set(stored.keys())
     for name in (*wanted, *sorted(names)):

@@ -1,6 +1,6 @@
-"""Decoders at initialization: sizes, exact draws, recipes as data, construction states, the batched forward, storage.
+"""Decoders at initialization: sizes, exact draws, the graph, the batched forward, and reduced twins.
 
-A public name loads its module when it is first read, so sizes, batches, draws and recipes are at hand without torch.
+A public name loads its module when it is first read, so sizes, batches and draws can be used without torch.
 """
 
 from ..lazy import public

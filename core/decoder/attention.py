@@ -1,4 +1,4 @@
-"""Causal self-attention over members, with rotary positions, grouped heads and an optional score route."""
+"""Causal self-attention over members, with rotary positions, grouped heads and optional sums of scores over blocks."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from .weights import Weights
 
 @dataclass(frozen=True)
 class Carry:
-    """What crosses blocks beside the stream, differentiated like it: the running sum of scaled scores."""
+    """What passes from block to block beside the stream, with gradients too: the running sum of scaled scores."""
 
     scores: torch.Tensor | None = None
 
 
 @dataclass(frozen=True)
 class AttentionGeometry:
-    """What every block's attention shares: head counts, epsilon, rotation and visibility.
+    """What the attention of every block shares: head counts, epsilon, rotation and mask.
 
     `rotation` is `[B, T, 1, head_dim / 2]`, cos + i sin of position * base^(-2i / head_dim), None with learned
     positions; `bias` is `[B, 1, 1, T, T]`, zero where a key may be seen and -inf elsewhere.
@@ -38,7 +38,10 @@ class AttentionGeometry:
 
     @classmethod
     def of(cls, config: DecoderConfig, batch: Batch, like: torch.Tensor) -> AttentionGeometry:
-        """Geometry for one batch, on the device and in the dtype of `like`; angles are computed in float64."""
+        """Build the geometry for one batch, on the device and in the dtype of `like`.
+
+        Angles are computed in float64.
+        """
         wide = torch.float64 if like.dtype == torch.float64 else torch.float32
         rotation = None
         if config.position_encoding == "rope":
@@ -52,7 +55,7 @@ class AttentionGeometry:
 def attend(
     branch: Branch, read: torch.Tensor, weights: Weights, carry: Carry, geometry: AttentionGeometry
 ) -> tuple[torch.Tensor, Carry]:
-    """Attention output `[E, B, T, D]` of normalized rows, and the carry for the next block.
+    """Return the attention output `[E, B, T, D]` for normalized rows, and the carry for the next block.
 
     Query head h reads key/value head h // (heads / kv_heads).
     """
@@ -85,7 +88,7 @@ def attend(
 
 
 def rotate(x: torch.Tensor, rotation: torch.Tensor) -> torch.Tensor:
-    """Turn interleaved feature pairs (2i, 2i + 1) of `[E, B, T, heads, head_dim]` by their position's angles."""
+    """Rotate interleaved feature pairs (2i, 2i + 1) of `[E, B, T, heads, head_dim]` by their position's angles."""
     wide = x if x.dtype == torch.float64 else x.to(torch.float32)
     turned = torch.view_as_complex(wide.view(*x.shape[:-1], -1, 2)) * rotation
     return torch.view_as_real(turned).flatten(-2).to(x.dtype)

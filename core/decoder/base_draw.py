@@ -1,8 +1,8 @@
-"""The base draw: every matrix of a decoder before any recipe, for one seed or many at once.
+"""The base draw: every matrix of a decoder before any recipe is applied, for one or many seeds at once.
 
-Distributions act on the same exact stream, one draw per coordinate: Xavier uniform, or a normal of given standard
-deviation, z = inverse normal CDF of (k + 1/2) 2^-52 with k the high 52 bits, optionally truncated at `cut` sigma with
-the parent's sigma kept.
+All distributions use the same exact stream of random bits, one draw per coordinate: Xavier uniform, or a normal of
+given standard deviation, z = inverse normal CDF of (k + 1/2) 2^-52 with k the high 52 bits. A normal may be truncated
+at `cut` standard deviations; `std` is that of the normal before truncation.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ RUN = 2**20
 
 @dataclass(frozen=True)
 class Distribution:
-    """Law of the base draw: `std` None for Xavier uniform, else a normal, truncated where `cut` is given.
+    """The distribution of the base draw: Xavier uniform if `std` is None, else a normal, truncated if `cut` is given.
 
-    `embedding_std` is that of a normal for token and position embeddings alone; None gives them the law of the rest.
-    Raises `ConfigError`.
+    `embedding_std` is that of a normal for token and position embeddings alone; if None, they follow the same
+    distribution as the rest. Raises `ConfigError`.
     """
 
     std: float | None = None
@@ -55,27 +55,30 @@ class Distribution:
 
     @property
     def name(self) -> str:
-        """Identity in records and documents; two distributions have one name only where they are equal."""
+        """The name in records and documents; two distributions have the same name only if they are equal."""
         law = "xavier-uniform" if self.std is None else f"normal-{exact_text(self.std)}"
         cut = "" if self.cut is None else f"-truncated-{exact_text(self.cut)}"
         embedding = "" if self.embedding_std is None else f"-embedding-{exact_text(self.embedding_std)}"
         return f"{law}{cut}{embedding}-splitmix64"
 
     def normal_std(self, spec: ParameterSpec) -> float | None:
-        """Standard deviation of the normal that one matrix is drawn from, None where it is Xavier's uniform.
+        """Return the standard deviation of the normal that one matrix is drawn from; None if it is Xavier uniform.
 
-        The law is read at the true shape, and a reduced twin's gain follows.
+        The law is evaluated at the true shape, then multiplied by the gain of a reduced twin.
         """
         std = self.embedding_std if spec.role in EMBEDDINGS and self.embedding_std is not None else self.std
         return None if std is None else std * spec.twin_gain
 
     def base_std(self, spec: ParameterSpec) -> float:
-        """Standard deviation of the parent law for one matrix, in weight units."""
+        """Return the standard deviation of one matrix's distribution, before truncation, in weight units."""
         std = self.normal_std(spec)
         return _xavier_std(*spec.true_shape) * spec.twin_gain if std is None else std
 
     def finisher(self, specs: Sequence[ParameterSpec], repeats: int = 1) -> Callable[[FloatArray, slice], None]:
-        """What turns units of the consecutive draws of `specs`, repeated, into weights, a tile of columns at a time."""
+        """Return a function that turns uniform draws of `specs` (repeated `repeats` times) into weights, tile by tile.
+
+        It takes a tile of columns and their slice, and works in place.
+        """
         stops, laws = self._runs(specs, repeats)
 
         def finish(units: FloatArray, columns: slice) -> None:
@@ -95,7 +98,10 @@ class Distribution:
         return finish
 
     def _runs(self, specs: Sequence[ParameterSpec], repeats: int) -> tuple[list[int], list[tuple[bool, float]]]:
-        """Runs of draws of consecutive matrices of one law: where each stops; whether normal, and its std or limit."""
+        """Return the runs of consecutive draws that follow one law.
+
+        The first list has the end of each run; the second has whether it is normal, and its std or limit.
+        """
         parts = [(spec.draws, self._law(spec)) for spec in specs if spec.draws]
         stops: list[int] = []
         laws: list[tuple[bool, float]] = []
@@ -139,9 +145,9 @@ XAVIER = Distribution()
 class BaseDraw:
     """The base matrices of one architecture for `seeds`, drawn part by part.
 
-    A part is drawn when asked for. It is kept while the whole draw is small enough, so that several passes share it;
-    a larger one is drawn anew for every pass. Every mapping goes from a parameter's key to
-    `[len(seeds), fan_in, fan_out]`; constants (gains, biases) are absent.
+    A part is drawn when it is requested. It is kept if the whole draw is small enough, so that several passes share it;
+    otherwise it is drawn again for every pass. Every mapping goes from a parameter's key to `[len(seeds), fan_in,
+    fan_out]`; constants (gains, biases) are absent.
     """
 
     def __init__(self, config: DecoderConfig, seeds: Sequence[int], distribution: Distribution = XAVIER) -> None:
@@ -155,7 +161,10 @@ class BaseDraw:
         self._kept = _KeptParts(self.layout, self.seeds, distribution) if keeps else None
 
     def at_depth(self, blocks: int) -> BaseDraw:
-        """The draw of the same seeds and widths at another depth, which begins with the same draws; it shares them."""
+        """Return the draw of the same seeds and widths at another depth.
+
+        Both begin with the same values and share them.
+        """
         other = copy(self)
         other.config = replace(self.config, blocks=blocks)
         other.layout = layout(other.config)
@@ -164,21 +173,21 @@ class BaseDraw:
         return other
 
     def stem(self) -> Draws:
-        """Embeddings."""
+        """Return the embeddings."""
         return self._part(self.layout.stem, 0) if self._kept is None else self._kept.stem()
 
     def block(self, block: int) -> Draws:
-        """The matrices of one block."""
+        """Return the matrices of one block."""
         if self._kept is not None:
             return self._kept.block(block)
         return self._part(self.layout.block_template, self.layout.block_start(block))
 
     def tail(self) -> Draws:
-        """What follows the blocks."""
+        """Return the matrices after the blocks."""
         return self._part(self.layout.tail, self.layout.block_start(self.layout.blocks))
 
     def final_states(self) -> list[int]:
-        """Generator state of each seed after the whole decoder is drawn."""
+        """Return the generator state of each seed after the whole decoder is drawn."""
         return [advanced(seed, self.layout.draws) for seed in self.seeds]
 
     def _part(self, specs: Sequence[ParameterSpec], start: int) -> Draws:
@@ -186,7 +195,7 @@ class BaseDraw:
 
 
 class _KeptParts:
-    """Embeddings and blocks of a draw, each made once, on demand; a run of tiny blocks is drawn in one call."""
+    """Embeddings and blocks of a draw, each drawn once, when requested; several tiny blocks are drawn in one call."""
 
     def __init__(self, sizes: Layout, seeds: Sequence[int], distribution: Distribution) -> None:
         self._layout, self._seeds, self._distribution = sizes, seeds, distribution
@@ -225,7 +234,7 @@ def _drawn(seeds: Sequence[int], specs: Sequence[ParameterSpec], start: int, dis
 
 
 def _split(values: FloatArray, specs: Sequence[ParameterSpec]) -> Draws:
-    """Views of consecutive draws `[seeds, draws]` as the matrices they fill."""
+    """Return views of consecutive draws `[seeds, draws]` as the matrices of `specs`."""
     parts, column = {}, 0
     for spec in specs:
         if spec.draws:

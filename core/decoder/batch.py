@@ -30,8 +30,8 @@ BATCH_KEYS = ("inputs", "targets", "valid", "segments")
 class Batch:
     """B rows of T positions; every array is `[B, T]`.
 
-    `valid` masks the loss and the statistics only. `present` is false on padding. Attention sees the token itself
-    and every earlier present token of the same segment; `positions` restart with each segment.
+    `valid` masks the loss and the statistics only. `present` is false on padding. A token attends to itself and to
+    every earlier present token of the same segment; `positions` restart with each segment.
     """
 
     inputs: npt.NDArray[np.int64]
@@ -49,7 +49,7 @@ class Batch:
         valid: Sequence[Sequence[bool]] | None = None,
         segments: Rows | None = None,
     ) -> Batch:
-        """Check and pad rows of possibly different lengths; raises `BatchError` or `ObservationError`."""
+        """Check and pad rows of possibly different lengths. Raises `BatchError` or `ObservationError`."""
         rows, wanted = _rows("inputs", inputs), _rows("targets", targets)
         lengths = [len(row) for row in rows]
         _check_tokens(lengths)
@@ -72,7 +72,7 @@ class Batch:
 
     @classmethod
     def from_document(cls, document: object) -> Batch:
-        """Read the JSON form `{"inputs", "targets", "valid"?, "segments"?}`."""
+        """Read a batch from its JSON form `{"inputs", "targets", "valid"?, "segments"?}`."""
         if not isinstance(document, Mapping):
             raise BatchError("A batch is a JSON object with the keys inputs and targets.")
         unknown = [str(key)[:40] for key in document if key not in BATCH_KEYS]
@@ -88,9 +88,9 @@ class Batch:
 
     @classmethod
     def from_text(cls, text: str) -> Batch:
-        """One row from text: UTF-8 bytes plus ten, led by id 0; targets are the next ids, ending in 1.
+        """Return one row from text: UTF-8 bytes plus ten, preceded by id 0; targets are the next ids and end with 1.
 
-        A convention of this project for the 266-entry vocabulary: 256 bytes after ten reserved ids.
+        This is a convention of this project for its vocabulary of 266 ids: ten reserved ids, then 256 bytes.
         """
         if not text:
             raise BatchError("The text is empty; type at least one character.")
@@ -99,16 +99,16 @@ class Batch:
 
     @property
     def longest(self) -> int:
-        """T, the length of the longest row."""
+        """The length T of the longest row."""
         return int(self.inputs.shape[1])
 
     @property
     def valid_count(self) -> int:
-        """Number of valid positions over all rows."""
+        """The number of valid positions over all rows."""
         return int(self.valid.sum())
 
     def check(self, config: DecoderConfig) -> None:
-        """Refuse ids outside the vocabulary (valid or not) and positions past the capacity."""
+        """Raise `BatchError` for ids outside the vocabulary (valid or not) or rows longer than `config.positions`."""
         for label, ids in (("input", self.inputs), ("target", self.targets)):
             outside = self.present & ((ids < 0) | (ids >= config.vocabulary))
             if outside.any():
@@ -125,7 +125,7 @@ class Batch:
             )
 
     def attention_mask(self) -> npt.NDArray[np.bool_]:
-        """Whether query position i may see key position j: `[B, T, T]`, true on the diagonal."""
+        """Return whether query position i may see key position j as `[B, T, T]`; true on the diagonal."""
         causal = np.tri(self.longest, dtype=bool)
         same = self.segments[:, :, None] == self.segments[:, None, :]
         allowed = causal & same & self.present[:, None, :]
@@ -133,7 +133,7 @@ class Batch:
         return np.asarray(allowed)
 
     def document(self) -> dict[str, Any]:
-        """The JSON form without padding; equal batches give equal documents."""
+        """Return the JSON form without padding; equal batches give equal documents."""
         return {
             "inputs": _unpadded(self.inputs, self.present),
             "targets": _unpadded(self.targets, self.present),
@@ -142,7 +142,7 @@ class Batch:
         }
 
     def digest(self) -> str:
-        """SHA-256 over the padded arrays; the identity of a batch in caches, stores and comparisons."""
+        """Return the SHA-256 of the padded arrays, which identifies a batch in caches, stores and comparisons."""
         state = hashlib.sha256(repr(self.inputs.shape).encode())
         for array in (self.inputs, self.targets, self.valid, self.present, self.segments):
             state.update(array.tobytes())
@@ -156,12 +156,12 @@ class Batch:
 
 
 def chapter_batch() -> Batch:
-    """The fixed example's single row of four valid positions."""
+    """Return the fixed example of the chapter: a single row of four valid positions."""
     return Batch.from_rows(CHAPTER_INPUTS, CHAPTER_TARGETS)
 
 
 def parse_rows(label: str, text: str) -> list[list[int]]:
-    """Rows from text: ids separated by commas, rows by semicolons."""
+    """Parse rows from text: ids separated by commas, rows by semicolons."""
     rows = []
     for index, row in enumerate(text.split(";")):
         ids = []

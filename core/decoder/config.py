@@ -1,4 +1,4 @@
-"""Sizes of a decoder and the budget that a caller grants it."""
+"""Sizes of a decoder, and the budget that a caller allows for it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RARE = ("query_key_norm", "true_sizes")
 
 @dataclass(frozen=True, kw_only=True)
 class TrueSizes:
-    """Sizes of the decoder that a reduced twin stands for; depth, graph and multipliers are the twin's too."""
+    """Sizes of the wide decoder that a reduced twin stands for; depth, graph and multipliers are those of the twin."""
 
     width: int
     heads: int
@@ -40,12 +40,12 @@ class TrueSizes:
 
 @dataclass(frozen=True, kw_only=True)
 class DecoderConfig:
-    """A valid decoder-only architecture; an object of this class is valid by construction.
+    """A valid decoder-only architecture; sizes are checked when an object is created. Raises `ConfigError`.
 
-    `blocks` counts complete blocks L, each with an attention and a feed-forward addition. `head_dim` is
-    `width / heads` unless given. The defaults are the chapter's narrow eight-block fixture. `rms_epsilon` stands
-    inside the root of every norm. `query_key_norm` puts a norm on each head's query and key. `true_sizes` are set by
-    `reduced_twin` alone. Raises `ConfigError`.
+    `blocks` is the depth L: the number of complete blocks, each with an attention and a feed-forward addition.
+    `head_dim` is `width / heads` unless given. The defaults are the narrow eight-block decoder of the chapter.
+    `rms_epsilon` is inside the root of every norm. `query_key_norm` puts a norm on each head's query and key.
+    `true_sizes` is set by `reduced_twin` alone.
     """
 
     blocks: int = 8
@@ -103,33 +103,36 @@ class DecoderConfig:
 
     @property
     def key_value_heads(self) -> int:
-        """Number of key/value heads, never None after construction."""
+        """The number of key/value heads; never None."""
         assert self.kv_heads is not None
         return self.kv_heads
 
     @property
     def head_width(self) -> int:
-        """Features a head, never None after construction."""
+        """The number of features per head; never None."""
         assert self.head_dim is not None
         return self.head_dim
 
     @property
     def additions(self) -> int:
-        """Residual additions 2L of the sequential topology."""
+        """The number of residual additions of the sequential topology, 2L."""
         return 2 * self.blocks
 
     @property
     def true_config(self) -> DecoderConfig:
-        """The decoder that a reduced twin stands for; any other decoder stands for itself."""
+        """The wide decoder that a reduced twin stands for; any other decoder returns itself."""
         return self if self.true_sizes is None else replace(self, true_sizes=None, **asdict(self.true_sizes))
 
     def document(self) -> dict[str, Any]:
-        """Plain mapping of every field, in declaration order, for JSON; a field of `RARE` only where it is set."""
+        """Return every field, in order of declaration, as plain JSON values; a field of `RARE` only if it is set."""
         return {name: value for name, value in asdict(self).items() if value or name not in RARE}
 
     @classmethod
     def from_document(cls, fields: Mapping[str, Any]) -> DecoderConfig:
-        """The config that `document` wrote; raises `ConfigError`, or `KeyError` or `TypeError` where it is not one."""
+        """Rebuild the config from what `document` returned.
+
+        Raises `ConfigError`, `KeyError` or `TypeError` if it cannot.
+        """
         named = {name: fields[name] for name in cls().document()}
         true = fields.get("true_sizes")
         return cls(
@@ -141,14 +144,14 @@ class DecoderConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """What a caller allows; checked before any array exists. Raises `BudgetError` from `check`."""
+    """The limits that a caller allows; `check` raises `BudgetError` before any array exists."""
 
     max_parameters: int = 2**28
     max_positions: int = 65_536
     max_blocks: int = 4_096
 
     def check(self, config: DecoderConfig, parameters: int) -> None:
-        """Refuse a decoder of `parameters` coordinates that passes any limit."""
+        """Raise `BudgetError` if a decoder with `parameters` stored numbers exceeds a limit."""
         if config.blocks > self.max_blocks:
             raise BudgetError(f"{config.blocks} blocks exceed the limit of {self.max_blocks}; ask for fewer blocks.")
         if config.positions > self.max_positions:

@@ -1,4 +1,4 @@
-"""The chapter's four fixed decoders, by name."""
+"""The four fixed decoders of the published chapter (see `core.tables.published`), by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one forward: a loop over `step`, interpreting a graph for E members at once.
+"""The forward pass: a loop over `step` that interprets a graph for E members at once.
 
 Activations are `[E, B, T, D]`. In float32 and bfloat16 the norm's mean square, the softmax and the loss are computed in
 float32; rotary angles are computed in float64 and cast.
@@ -34,8 +34,8 @@ def forward(
     """Run every member of `weights` over `batch` and record the residual stream.
 
     The loss is a member's mean over all valid targets, in nats. `contributions` keeps what each branch adds;
-    `parameter_gradients` makes every drawn matrix a leaf and lists it in `Tape.parameters` by full name. `told` hears
-    of every finished block.
+    `parameter_gradients` makes every drawn matrix an autograd leaf and lists it in `Tape.parameters` by full name.
+    `told(what, done, total)` is called after every block.
     """
     config = weights.config
     batch.check(config)
@@ -70,7 +70,10 @@ def step(
     geometry: AttentionGeometry,
     first_site: int,
 ) -> tuple[torch.Tensor, list[torch.Tensor], list[Contribution], Carry]:
-    """One block as a pure function: the next state, the states after each addition, what they gained, the carry."""
+    """Run one block as a pure function.
+
+    Returns the next state, the states after each addition, the contributions to them, and the carry for the next block.
+    """
     sites: list[torch.Tensor] = []
     parts: list[Contribution] = []
     for addition in additions:
@@ -163,7 +166,7 @@ def _scaled(x: torch.Tensor, coefficient: Coefficient, weights: Weights) -> torc
 
 @dataclass
 class _Leaves:
-    """Turns weights into autograd leaves where parameter gradients are asked for, and remembers their full names."""
+    """Turns weights into autograd leaves if parameter gradients are requested, and records their full names."""
 
     wanted: bool
 

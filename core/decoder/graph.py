@@ -1,7 +1,7 @@
 """A residual topology as data: the additions of every block, with their norms and coefficients.
 
-The forward interprets a `Graph` and knows no recipe. A recipe declares a `Topology`; `build` writes it out for a
-decoder's blocks.
+The forward interprets a `Graph` and needs no knowledge of recipes. A recipe declares a `Topology`; `build` expands it
+for a decoder's blocks.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ TANH_SLOPE = 0.5
 
 @dataclass(frozen=True)
 class DepthLaw:
-    """A forward coefficient in words, and as a function of (block l counted from 0, blocks L)."""
+    """A coefficient of the forward: its formula as text, and its function of (block l from 0, number of blocks L)."""
 
     formula: str
     value: Callable[[int, int], float]
 
     def __call__(self, block: int, blocks: int) -> float:
-        """The coefficient in block `block` of `blocks`."""
+        """Return the coefficient in block `block` of `blocks`."""
         return self.value(block, blocks)
 
 
 @dataclass(frozen=True)
 class Norm:
-    """A row transform. `parameter` is the key prefix of its gain and bias, None where it owns none.
+    """A norm over the features. `parameter` is the key prefix of its gain and bias, None if it has none.
 
     rmsnorm: x / sqrt(mean(x^2) + epsilon). layernorm: the same of x - mean(x). tanh: tanh(x / 2). unit: x / |x|.
     `factor` multiplies the result.
@@ -82,7 +82,7 @@ class Addition:
 
 @dataclass(frozen=True)
 class Graph:
-    """A decoder's stream: the additions a block, the final norm and the factors outside the blocks."""
+    """The residual stream of a decoder: the additions of each block, the final norm, and factors outside the blocks."""
 
     blocks: tuple[tuple[Addition, ...], ...]
     final_norm: Norm | None
@@ -90,7 +90,7 @@ class Graph:
     logit_factor: float = 1.0
 
     def site_labels(self) -> list[str]:
-        """Labels of all states in forward order, `input` first."""
+        """Return the labels of all states in forward order, beginning with `input`."""
         labels = ["input"]
         for block, additions in enumerate(self.blocks):
             labels += [f"block.{block}.{addition.label}" for addition in additions]
@@ -99,7 +99,7 @@ class Graph:
 
 @dataclass(frozen=True)
 class Topology:
-    """A recipe's graph for any depth. `norm` stands for the decoder's own norm family, with its parameters."""
+    """A recipe's graph for any depth. `norm` stands for the decoder's own kind of norm, with its parameters."""
 
     norm_in: Literal["norm", "tanh"] | None = "norm"
     norm_out: Literal["norm", "unit"] | None = None
@@ -119,7 +119,7 @@ class Topology:
     logit_numerator: float | None = None
 
     def build(self, config: DecoderConfig) -> Graph:
-        """Write the topology out for every block of `config`."""
+        """Expand the topology for every block of `config`."""
         return _built(self, config)
 
     def _graph(self, config: DecoderConfig) -> Graph:
@@ -176,9 +176,10 @@ class Topology:
         return Norm("unit") if self.query_key_unit else _norm("norm" if config.query_key_norm else None, config, None)
 
     def _score_factor(self, config: DecoderConfig) -> float:
-        """head_dim^exponent; in a reduced twin times what keeps the scores' RMS.
+        """Return head_dim^exponent; in a reduced twin, times the factor that keeps the RMS of the scores.
 
-        A product of `head_dim` independent pairs has an RMS that grows with its root, one of unit vectors falls so.
+        The RMS of a sum over `head_dim` independent products grows with sqrt(head_dim); that of a product of unit
+        vectors falls with it.
         """
         factor = math.pow(config.true_config.head_width, self.score_exponent)
         ratio = math.sqrt(config.true_config.head_width / config.head_width)

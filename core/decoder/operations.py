@@ -17,19 +17,22 @@ JOINT_SIZE = 4096
 
 
 def members_view(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-    """Rows of `x` `[E, ..., D]` grouped as `[G, rows, D]`, so that members that share a slice share one product."""
+    """Group the rows of `x` `[E, ..., D]` as `[G, rows, D]`: members that share a weight slice share one product."""
     return x.reshape(weight.shape[0], -1, x.shape[-1])
 
 
 def project(x: torch.Tensor, weights: Weights, name: str) -> torch.Tensor:
-    """x W + b for `[E, B, T, fan_in]`, with W `[G, fan_in, fan_out]` and b `[G, fan_out]` or none."""
+    """Return x W + b for `x` `[E, B, T, fan_in]`, with W `[G, fan_in, fan_out]`, and b `[G, fan_out]` if present."""
     y = product(x, _present(weights[f"{name}.weight"]))
     bias = weights.get(f"{name}.bias")
     return y if bias is None else add_by_channel(y, bias)
 
 
 def product(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-    """x W for `[E, ..., fan_in]` and W `[G, fan_in, fan_out]`; a member's bits do not depend on the other members."""
+    """Return x W for `x` `[E, ..., fan_in]` and W `[G, fan_in, fan_out]`.
+
+    The bits of a member's result do not depend on the other members.
+    """
     member = x.numel() // x.shape[0] * weight.shape[-1]
     if member < TINY_PRODUCT <= member * (x.shape[0] // weight.shape[0]):
         weight = _spread(weight, x.shape[0])
@@ -37,9 +40,9 @@ def product(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
 
 
 def project_jointly(x: torch.Tensor, weights: Weights, names: Sequence[str]) -> torch.Tensor:
-    """Several projections that read the same rows, side by side on the last axis.
+    """Return several projections of the same rows, concatenated on the last axis.
 
-    Small matrices are joined before one product; copying large ones would cost more than their products do.
+    Small matrices are concatenated before one product; for large ones the copy would cost more than separate products.
     """
     matrices = [_present(weights[f"{name}.weight"]) for name in names]
     if sum(matrix.shape[1] * matrix.shape[2] for matrix in matrices) > JOINT_SIZE:
@@ -57,7 +60,7 @@ def project_jointly(x: torch.Tensor, weights: Weights, names: Sequence[str]) -> 
 
 
 def _side_by_side(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
-    """Tensors of possibly different leading sizes joined on the last axis, at the least size that holds them all."""
+    """Concatenate tensors on the last axis; leading sizes that differ are expanded to the smallest common size."""
     slices = math.lcm(*(tensor.shape[0] for tensor in tensors))
     return torch.cat([_spread(tensor, slices) for tensor in tensors], dim=-1)
 
@@ -73,12 +76,12 @@ def _present(tensor: torch.Tensor | None) -> torch.Tensor:
 
 
 def add_by_channel(x: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
-    """Add b `[G, D]` to every row of its members."""
+    """Add b `[G, D]` to every row of the members that share it."""
     return (members_view(x, bias) + bias[:, None]).view(x.shape)
 
 
 def apply_norm(norm: Norm, x: torch.Tensor, weights: Weights, epsilon: float) -> torch.Tensor:
-    """A norm over the last axis; gain and bias `[G, D]` follow where the norm owns any that are not at their start."""
+    """Apply a norm over the last axis, then its gain and bias `[G, D]` if it has any that differ from 1 and 0."""
     y = _row_transform(norm, x, epsilon)
     if norm.parameter is not None:
         gain, bias = weights.get(f"{norm.parameter}.gain"), weights.get(f"{norm.parameter}.bias")

@@ -31,7 +31,7 @@ class ParameterSpec:
 
     `key` is the name inside its block. `offset` counts the draws that precede it on the decoder's stream; inside
     `block_template` the name still holds `{b}` and the offset counts from the start of the block. `twin_of` is the
-    shape in the decoder that a reduced twin stands for.
+    shape in the wide decoder that a reduced twin stands for.
     """
 
     name: str
@@ -44,15 +44,15 @@ class ParameterSpec:
 
     @property
     def true_shape(self) -> tuple[int, ...]:
-        """The shape that laws are read at."""
+        """The shape at which laws are evaluated: that of the wide decoder in a reduced twin, else `shape`."""
         return self.shape if self.twin_of is None else self.twin_of
 
     @cached_property
     def twin_gain(self) -> float:
-        """Standard deviation here over that at the true shape, 1 outside reduced twins.
+        """The standard deviation here divided by that at the true shape; 1 outside reduced twins.
 
-        sqrt(true fan_in / fan_in) for a matrix, so that sigma * sqrt(fan_in), and with it the scale of what the matrix
-        gives, is that of the true one. 1 for embeddings, which keep their RMS.
+        It is sqrt(true fan_in / fan_in) for a matrix, so that sigma * sqrt(fan_in), which sets the scale of the
+        matrix's output, keeps its true value. It is 1 for embeddings, which keep their RMS.
         """
         if self.role in EMBEDDINGS:
             return 1.0
@@ -60,12 +60,12 @@ class ParameterSpec:
 
     @cached_property
     def key(self) -> str:
-        """The name without `blocks.{b}.`; the key of the block's weights."""
+        """The name without `blocks.{b}.`: the key in the block's weights."""
         return self.name.split(".", 2)[2] if self.name.startswith("blocks.") else self.name
 
     @cached_property
     def coordinates(self) -> int:
-        """Stored numbers of this parameter, exact."""
+        """The exact number of stored numbers of this parameter."""
         product = 1
         for size in self.shape:
             product *= size
@@ -73,13 +73,13 @@ class ParameterSpec:
 
     @property
     def draws(self) -> int:
-        """Draws that this parameter takes from the stream."""
+        """The number of draws that this parameter takes from the stream."""
         return self.coordinates if self.fill == "drawn" else 0
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The parameters of a decoder as data: before, inside (a template) and after the blocks."""
+    """The parameters of a decoder as data: before, inside (as a template) and after the blocks."""
 
     stem: tuple[ParameterSpec, ...]
     block_template: tuple[ParameterSpec, ...]
@@ -88,36 +88,36 @@ class Layout:
 
     @cached_property
     def stem_draws(self) -> int:
-        """Draws before the first block."""
+        """The number of draws before the first block."""
         return sum(spec.draws for spec in self.stem)
 
     @cached_property
     def block_draws(self) -> int:
-        """Draws of one block; the same for every block."""
+        """The number of draws of one block; the same for every block."""
         return sum(spec.draws for spec in self.block_template)
 
     @property
     def draws(self) -> int:
-        """Draws of the whole decoder."""
+        """The number of draws of the whole decoder."""
         return self.stem_draws + self.blocks * self.block_draws + sum(spec.draws for spec in self.tail)
 
     @property
     def parameters(self) -> int:
-        """Stored coordinates of the whole decoder, by exact integer arithmetic."""
+        """The exact number of stored numbers of the whole decoder."""
         outside = sum(spec.coordinates for spec in self.stem + self.tail)
         return outside + self.blocks * sum(spec.coordinates for spec in self.block_template)
 
     @property
     def tensors(self) -> int:
-        """Parameter tensors of the whole decoder."""
+        """The number of parameter tensors of the whole decoder."""
         return len(self.stem) + len(self.tail) + self.blocks * len(self.block_template)
 
     def block_start(self, block: int) -> int:
-        """Draws before block `block`."""
+        """Return the number of draws before block `block`."""
         return self.stem_draws + block * self.block_draws
 
     def block(self, block: int) -> tuple[ParameterSpec, ...]:
-        """Specifications of block `block`, counted from 0."""
+        """Return the specifications of block `block`, counted from 0."""
         size = len(self.block_template)
         return self._block_specs[block * size : (block + 1) * size]
 
@@ -137,7 +137,7 @@ class Layout:
 
 @lru_cache(maxsize=256)
 def layout(config: DecoderConfig) -> Layout:
-    """Specifications of every parameter of `config`, in draw order, without allocating a parameter."""
+    """Return the specifications of every parameter of `config`, in draw order; no parameter is allocated."""
     stem = [_matrix("token_embedding.weight", config.vocabulary, config.width, "token_embedding")]
     if config.position_encoding == "learned":
         stem.append(_matrix("position_embedding.weight", config.positions, config.width, "position_embedding"))

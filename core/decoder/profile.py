@@ -22,10 +22,10 @@ Scalars = Sequence[Mapping[str, torch.Tensor]]
 
 @recording()
 def measured_shortcuts(graph: Graph, provider: Callable[[Scalars], WeightProvider], batch: Batch) -> Scalars:
-    """Shortcut coefficients `[E]` of every addition, by block and key; w_0 = 1.
+    """Return the shortcut coefficients `[E]` of every addition, by block and key; w_0 = 1.
 
-    The variance is the population's, pooled over rows, valid positions and channels. `provider` builds the weights
-    for given coefficients.
+    The variance is the population variance, pooled over rows, valid positions and channels. `provider` builds the
+    weights for given coefficients.
     """
     keys = [[addition.shortcut for addition in additions] for additions in graph.blocks]
     ones = [{str(key): torch.ones(1, dtype=torch.float64) for key in block} for block in keys]

@@ -1,4 +1,8 @@
-"""How far a long computation is, told to a function that its caller gives; nothing here prints."""
+"""Progress of a long computation, reported to a callback that the caller gives; nothing is printed here.
+
+A callback of type `Told` is called with (what, done, total): the name of what is counted, how many are done, of how
+many.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +15,11 @@ Told = Callable[[str, int, int], None]
 
 
 def silent(what: str, done: int, total: int) -> None:
-    """Tell nobody."""
+    """Ignore the progress: the default callback."""
 
 
 def counted(items: Sequence[Item], what: str, told: Told) -> Iterator[Item]:
-    """The items, telling of each one when the next is asked for."""
+    """Yield the items, and call `told` for each one when the next is requested."""
     for done, item in enumerate(items, 1):
         yield item
         told(what, done, len(items))

@@ -1,4 +1,4 @@
-"""SplitMix64 as a counter: any draw of any seed, vectorised and exact.
+"""SplitMix64 as a counter-based generator: any draw of any seed, vectorized and exact.
 
 Source: Steele, Lea, Flood, "Fast splittable pseudorandom number generators" (2014). The raw 64-bit seed is the state
 before the first draw, so draw k of a seed is `mix(seed + (k + 1) * INCREMENT mod 2^64)`.
@@ -24,12 +24,12 @@ SLAB = 32_768
 
 
 def advanced(state: int, draws: int) -> int:
-    """State of the generator after `draws` more draws."""
+    """Return the state of the generator after `draws` more draws."""
     return (state + draws * INCREMENT) & MASK
 
 
 def bits(seeds: Sequence[int], offset: int, count: int) -> npt.NDArray[np.uint64]:
-    """Draws `offset .. offset + count` of every seed: unsigned 64-bit integers `[len(seeds), count]`."""
+    """Return draws `offset` to `offset + count` (excluded) of every seed as uint64 `[len(seeds), count]`."""
     out = np.empty((len(seeds), count), dtype=np.uint64)
     for rows, columns, drawn, _ in _tiles(seeds, offset, count):
         out[rows, columns] = drawn
@@ -44,10 +44,10 @@ def scaled_units(
     *,
     out: FloatArray | None = None,
 ) -> FloatArray:
-    """The same draws as binary64 numbers u in [0, 1), exact: the high 53 bits divided by 2^53.
+    """Return the same draws as binary64 numbers u in [0, 1), exact: the high 53 bits divided by 2^53.
 
-    `finish(u, columns)` may rewrite each cached tile `[rows, columns]` in place before the next one is drawn. `out`
-    `[len(seeds), count]` is filled where given.
+    `finish(u, columns)` may change each tile `[rows, columns]` in place, while it is in the cache. If given, `out`
+    `[len(seeds), count]` is filled and returned.
     """
     if out is None:
         out = np.empty((len(seeds), count), dtype=np.float64)
@@ -64,14 +64,14 @@ def scaled_units(
 
 
 def units(seeds: Sequence[int], offset: int, count: int) -> FloatArray:
-    """Draws `offset .. offset + count` of every seed in [0, 1): binary64 `[len(seeds), count]`."""
+    """Return draws `offset` to `offset + count` (excluded) of every seed in [0, 1): binary64 `[len(seeds), count]`."""
     return scaled_units(seeds, offset, count)
 
 
 def _tiles(
     seeds: Sequence[int], offset: int, count: int
 ) -> Iterator[tuple[slice, slice, npt.NDArray[np.uint64], npt.NDArray[np.uint64]]]:
-    """Cache-sized pieces of the draws, each with a spare array of its shape; the next piece overwrites both."""
+    """Yield cache-sized pieces of the draws, each with a spare array of its shape; the next piece overwrites both."""
     if count == 0:
         return
     height, width = max(1, SLAB // count), min(count, SLAB)
@@ -99,41 +99,41 @@ def _mix(values: npt.NDArray[np.uint64], scratch: npt.NDArray[np.uint64]) -> Non
 
 
 class SplitMix64:
-    """A generator with an explicit, resumable state; the caller's object changes only through its own methods."""
+    """A generator with an explicit state that can be saved and resumed; only its own methods change it."""
 
     def __init__(self, seed: int) -> None:
         self._state = checked_seed(seed)
 
     @classmethod
     def from_state(cls, state: int) -> SplitMix64:
-        """Resume from a recorded state; for this generator a seed and a state are the same number."""
+        """Resume from a recorded state; for this generator, a seed and a state are the same number."""
         return cls(state)
 
     @property
     def state(self) -> int:
-        """Raw state before the next draw."""
+        """The raw state before the next draw."""
         return self._state
 
     def clone(self) -> SplitMix64:
-        """An independent generator at the same state."""
+        """Return an independent generator in the same state."""
         return SplitMix64(self._state)
 
     def next_bits(self, count: int = 1) -> npt.NDArray[np.uint64]:
-        """The next `count` 64-bit draws."""
+        """Return the next `count` 64-bit draws."""
         drawn: npt.NDArray[np.uint64] = bits([self._state], 0, count)[0]
         self.skip(count)
         return drawn
 
     def next_units(self, count: int = 1) -> npt.NDArray[np.float64]:
-        """The next `count` draws in [0, 1)."""
+        """Return the next `count` draws in [0, 1)."""
         drawn: FloatArray = units([self._state], 0, count)[0]
         self.skip(count)
         return drawn
 
     def skip(self, draws: int) -> None:
-        """Move past `draws` draws without making them."""
+        """Advance by `draws` draws without computing them."""
         self._state = advanced(self._state, draws)
 
     def commit(self, other: SplitMix64) -> None:
-        """Take over the state of a trial generator that succeeded."""
+        """Take the state of `other`, a clone whose trial draws succeeded."""
         self._state = other._state

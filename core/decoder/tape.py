@@ -1,4 +1,4 @@
-"""What a forward hands to an observer: labelled states, contributions, validity and the loss of every member."""
+"""What a forward records for an observer: labelled states, contributions, valid positions and every member's loss."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ import torch
 
 @contextmanager
 def recording(device: str = "cpu") -> Iterator[None]:
-    """Autograd as a tape needs it, whatever the caller has switched off or on: gradients on, autocast off."""
+    """Set autograd as a tape needs it, whatever the caller has set: gradients on, autocast off."""
     with torch.inference_mode(False), torch.enable_grad(), torch.autocast(device, enabled=False):
         yield
 
 
 @dataclass(frozen=True)
 class Contribution:
-    """One branch of one addition, tensors `[E, B, T, D]`.
+    """One branch of one addition, as tensors `[E, B, T, D]`.
 
-    `site` is the index of the state after the addition. `raw` is the branch's own output, `contribution` what the
-    stream gains after coefficient and output norm, `stream` the shortcut term it is added to. `owns_gain` tells
-    whether the branch's norm has a gain, and `gain` is that gain `[G, D]`, None while it is still all ones.
+    `site` is the index of the state after the addition. `raw` is the branch's own output, `contribution` what is added
+    to the stream after coefficient and output norm, `stream` the shortcut term it is added to. `owns_gain` is whether
+    the branch's norm has a gain; `gain` is that gain `[G, D]`, None while it is still all ones.
     """
 
     site: int
@@ -41,9 +41,9 @@ class Contribution:
 class Tape:
     """A recorded forward of E members.
 
-    `states[s]` is the residual stream `[E, B, T, D]` at site s, still attached to the autograd graph; `loss` is
-    `[E]`, the mean cross entropy over valid targets in nats; `valid` is `[B, T]`. The same tape comes from the decoder
-    and from a foreign model.
+    `states[s]` is the residual stream `[E, B, T, D]` at site s, still attached to the autograd graph; `loss` is `[E]`,
+    the mean cross entropy over valid targets in nats; `valid` is `[B, T]`. Decoders of this project and users' models
+    give the same kind of tape.
     """
 
     labels: list[str]

@@ -1,9 +1,9 @@
-"""The reduced twin: a narrower decoder whose ratios are those of a wide one, for an answer at once.
+"""The reduced twin: a narrower decoder whose ratios are those of a wide one, for an immediate answer.
 
-A residual branch reads a normalized state, so that what it adds depends on a matrix by sigma * sqrt(fan_in) alone. A
-narrower decoder with that product kept, and with the embeddings' RMS kept, has the same RMS at every site up to
-fluctuations of order 1 / sqrt(width). With sigma itself kept it would be another model: at a fourth of the width every
-matrix gives half as much.
+A residual branch reads a normalized state, so its contribution depends on a matrix only through sigma * sqrt(fan_in). A
+narrower decoder that keeps this product and the RMS of the embeddings has the same RMS at every site, up to
+fluctuations of order 1 / sqrt(width). With the same sigma instead it would be another model: at a fourth of the width
+the output of every matrix is half as large.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ LEAST_POSITIONS = 64
 def reduced_twin(
     config: DecoderConfig, width: int, *, vocabulary: int | None = None, positions: int | None = None
 ) -> DecoderConfig:
-    """The twin of `config` at `width`; give it the same base draw (`Distribution`), seeds, recipe and rows.
+    """Return the twin of `config` at `width`; use it with the same base draw (`Distribution`), seeds, recipe and rows.
 
-    The result carries `true_sizes`, and every law of draw, recipe and graph is read at them: each matrix has
+    The result carries `true_sizes`, and every law of draw, recipe and graph is evaluated at them: each matrix has the
     sigma * sqrt(fan_in) of the true one, embeddings have the true RMS, multipliers and recipe coefficients are the true
-    ones. `blocks`, norms, positions' kind, tying and biases stay. `ff_width` keeps its ratio to the width, rounded.
-    As many heads stay as leave an even head_dim of at least 16 (or the true one, where that is smaller), and
-    heads / kv_heads stays where it divides them.
+    ones. `blocks`, norms, the kind of positions, tying and biases are kept. `ff_width` keeps its ratio to the width,
+    rounded. The number of heads is the largest that leaves an even head_dim of at least 16 (or the true one, if that is
+    smaller), and heads / kv_heads is kept if it divides the heads.
 
-    `vocabulary` may shrink the vocabulary to 1,000 or more, `positions` (of the longest row) the capacity, of which at
-    least 64 stay; None keeps them, as does a number that is not smaller. A twin of a twin is one of the true decoder;
-    at the true sizes it is `config` itself. Source of the law: independent weights of variance sigma^2 give a sum of
-    fan_in terms the variance fan_in * sigma^2 times the inputs' mean square. Raises `ConfigError`.
+    `vocabulary` may reduce the vocabulary to 1,000 or more, and `positions` (of the longest row) the capacity to 64 or
+    more; None, or a number that is not smaller, keeps them. A twin of a twin is a twin of the true decoder; at the true
+    sizes it is `config` itself. Source of the law: with independent weights of variance sigma^2, a sum of fan_in terms
+    has the variance fan_in * sigma^2 times the inputs' mean square. Raises `ConfigError`.
     """
     true = config.true_config
     _check_width(true, width)
@@ -77,9 +77,9 @@ def suggested_width(true_width: int, widest: int = WIDEST) -> int:
 
 
 def twin_for_rows(config: DecoderConfig, width: int, batch: Batch) -> DecoderConfig:
-    """The twin at `width` that has room for the rows of `batch` and their ids, and little more.
+    """Return the twin at `width` with just enough positions and vocabulary for the rows of `batch`.
 
-    Raises `BatchError` where the rows do not fit the decoder itself, `ConfigError` as `reduced_twin`.
+    Raises `BatchError` if the rows do not fit the decoder itself, `ConfigError` as `reduced_twin`.
     """
     batch.check(config.true_config)
     largest = int(max(batch.inputs.max(), batch.targets.max()))
@@ -89,10 +89,10 @@ def twin_for_rows(config: DecoderConfig, width: int, batch: Batch) -> DecoderCon
 
 
 def twin_document(config: DecoderConfig) -> dict[str, Any] | None:
-    """The `twin` block of a document, None where `config` is no reduced twin.
+    """Return the `twin` block of a document; None if `config` is not a reduced twin.
 
-    `true` and `twin` are both sizes with their exact parameter counts. `spreads` says for each role of matrix the
-    fan_in of both, the twin's standard deviation over the true one, and which product stayed.
+    `true` and `twin` are both sizes with their exact parameter counts. `spreads` gives, for each role of matrix, the
+    fan_in of both, the twin's standard deviation divided by the true one, and which product was kept.
     """
     if config.true_sizes is None:
         return None
@@ -174,7 +174,7 @@ def twin_heads(
 
 
 def in_proportion(size: int, width: int, true_width: int) -> int:
-    """`size` of a decoder of `true_width` at `width`, rounded to the nearest whole number, at least 1; exact."""
+    """Return `size` times `width` / `true_width`, rounded exactly to the nearest integer, at least 1."""
     return max(1, (2 * size * width + true_width) // (2 * true_width))
 
 

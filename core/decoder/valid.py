@@ -1,4 +1,4 @@
-"""Selection of valid positions: invalid ones are left out, never multiplied by zero."""
+"""Selection of valid positions: invalid ones are removed, never multiplied by zero."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from ..errors import ObservationError
 
 
 def select_valid(x: torch.Tensor, valid: npt.NDArray[np.bool_]) -> torch.Tensor:
-    """The valid features of `[E, B, T, D]` as float64 `[E, n * D]`; raises where shapes do not fit or none is valid."""
+    """Return the valid features of `[E, B, T, D]` as float64 `[E, n * D]`.
+
+    Raises `ObservationError` if shapes do not match or no position is valid.
+    """
     if x.dim() != 4 or tuple(x.shape[1:3]) != valid.shape:
         raise ObservationError(f"A state of shape {list(x.shape)} does not fit a validity mask of {list(valid.shape)}.")
     kept = np.flatnonzero(valid)

@@ -1,7 +1,7 @@
-"""Weights for a forward, block by block, from a provider.
+"""The interface that gives a forward its weights, block by block.
 
-A tensor has a leading size G that divides the number of members E; member e reads slice e // (E / G). Members stand
-seed by seed, the arms of a seed side by side, so a matrix that all arms of a seed share is stored once.
+A tensor has a leading size G that divides the number of members E; member e reads slice e // (E / G). Members are
+ordered by seed, then by arm, so a matrix that all arms of a seed share is stored once.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ Weights = Mapping[str, torch.Tensor | None]
 
 
 class WeightProvider(Protocol):
-    """What a forward needs of a decoder's parameters; keys are parameter names without `blocks.{b}.`."""
+    """The parameters that a forward reads; keys are parameter names without `blocks.{b}.`."""
 
     config: DecoderConfig
     members: int
 
     def stem(self) -> Weights:
-        """Token embedding `[G, vocabulary, width]` and, where present, positions `[G, positions, width]`."""
+        """Return the token embedding `[G, vocabulary, width]` and, if present, positions `[G, positions, width]`."""
         ...
 
     def block(self, block: int) -> Weights:
-        """Everything of one block."""
+        """Return all weights of one block."""
         ...
 
     def tail(self) -> Weights:
-        """Final norm and, where untied, the head `[G, width, vocabulary]`."""
+        """Return the final norm and, if not tied, the head `[G, width, vocabulary]`."""
         ...
 
 
 class StoredWeights:
-    """Weights of finished decoders of one layout, each a mapping from every parameter name to its array."""
+    """The weights of finished decoders of one layout; each decoder maps every parameter name to its array."""
 
     def __init__(
         self,
@@ -56,18 +56,18 @@ class StoredWeights:
         self._layout: Layout = layout(config)
 
     def stem(self) -> Weights:
-        """Embeddings of every member."""
+        """Return the embeddings of every member."""
         return self._part(self._layout.stem)
 
     def block(self, block: int) -> Weights:
-        """One block of every member."""
+        """Return one block of every member."""
         weights = self._part(self._layout.block(block))
         if self._scalars is not None:
             weights.update(self._scalars[block])
         return weights
 
     def tail(self) -> Weights:
-        """Final norm and head of every member."""
+        """Return the final norm and head of every member."""
         return self._part(self._layout.tail)
 
     def _part(self, specs: Sequence[ParameterSpec]) -> dict[str, torch.Tensor | None]:
@@ -84,5 +84,5 @@ class StoredWeights:
 
 
 def _same(first: FloatArray, second: FloatArray) -> bool:
-    """Equality of bits, so that 0.0 and -0.0 stay apart and a NaN equals itself."""
+    """Return whether all bits are equal, so that 0.0 and -0.0 differ and a NaN equals itself."""
     return np.array_equal(first.view(np.uint64), second.view(np.uint64))

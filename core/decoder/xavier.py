@@ -1,7 +1,7 @@
-"""Xavier uniform matrices and named parameters, drawn transactionally from one stream.
+"""Xavier uniform matrices and named parameters; a draw that fails does not advance the generator.
 
-Source: X. Glorot and Y. Bengio, AISTATS 2010, proceedings pages 249 to 256, normalized initialization: target
-variance 2 / (fan_in + fan_out), uniform on [-a, a) with a = sqrt(6 / (fan_in + fan_out)).
+Source: X. Glorot and Y. Bengio, AISTATS 2010, proceedings pages 249 to 256, normalized initialization: target variance
+2 / (fan_in + fan_out), uniform on [-a, a) with a = sqrt(6 / (fan_in + fan_out)).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NAME_FAULT = re.compile(rb"[^a-z0-9_.]|(?:\A|(?<=\.))(?:\.|\Z)")
 
 @dataclass(frozen=True)
 class XavierScale:
-    """Scale of one `[fan_in, fan_out]` matrix: variance in squared weight units, the rest in weight units."""
+    """The scale of one `[fan_in, fan_out]` matrix: variance in squared weight units, the rest in weight units."""
 
     fan_in: int
     fan_out: int
@@ -34,7 +34,10 @@ class XavierScale:
 
 
 def xavier_scale(fan_in: int, fan_out: int) -> XavierScale:
-    """Scale of a matrix; refuses, in this order, wrong types, zero fans and a fan sum past 2^64 - 1."""
+    """Return the scale of a matrix.
+
+    Raises `InitializationError` for, in this order, wrong types, zero fans, and a sum of fans beyond 2^64 - 1.
+    """
     fan_in, fan_out = _checked_fans(fan_in, fan_out)
     if fan_in == 0:
         raise InitializationError("fan_in is 0; a matrix needs at least one input.", "zero fan_in")
@@ -50,7 +53,7 @@ def xavier_scale(fan_in: int, fan_out: int) -> XavierScale:
 
 
 def validate_name(name: str) -> None:
-    """Refuse a name that is not dot-separated segments of lowercase ASCII letters, digits and underscores."""
+    """Raise `InitializationError` unless a name is segments of `a-z`, `0-9` and `_`, separated by dots."""
     # Text from outside may hold half a surrogate pair; its bytes are named like any others.
     encoded = name.encode("utf-8", "surrogatepass")
     if not encoded:
@@ -78,14 +81,14 @@ def validate_name(name: str) -> None:
 
 
 def uniform_from_units(units: FloatArray, limit: float | FloatArray) -> None:
-    """Turn units u in [0, 1) into limit * (2 u - 1) in place, in this order of roundings."""
+    """Replace units u in [0, 1) by limit * (2 u - 1) in place, rounded in this order."""
     units *= 2.0
     units -= 1.0
     units *= limit
 
 
 def checked_elements(fan_in: int, fan_out: int) -> int:
-    """fan_in * fan_out, refused past 2^64 - 1 and then past this machine's memory."""
+    """Return fan_in * fan_out. Raises `InitializationError` beyond 2^64 - 1, then beyond this machine's memory."""
     elements = fan_in * fan_out
     if elements > MASK:
         raise InitializationError(
@@ -102,9 +105,9 @@ def checked_elements(fan_in: int, fan_out: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class NamedParameter:
-    """A stable name and the binary64 values of its leaf, the one trainable tensor, `[fan_in, fan_out]` for a matrix.
+    """A stable name and a leaf: one trainable binary64 tensor, `[fan_in, fan_out]` for a matrix.
 
-    A clone shares the leaf; a recreated parameter does not.
+    A clone shares the leaf; a parameter that is created again does not.
     """
 
     name: str
@@ -112,7 +115,7 @@ class NamedParameter:
 
     @classmethod
     def from_values(cls, name: str, values: npt.ArrayLike) -> NamedParameter:
-        """Name finite values given by hand; the values are copied."""
+        """Create a parameter from finite values; the values are copied."""
         validate_name(name)
         array = np.array(values, dtype=np.float64)
         if not np.isfinite(array).all():
@@ -121,10 +124,10 @@ class NamedParameter:
 
     @classmethod
     def xavier_uniform(cls, name: str, fan_in: int, fan_out: int, generator: SplitMix64) -> NamedParameter:
-        """Draw one matrix row by row; `generator` advances only after everything succeeded.
+        """Draw one matrix row by row; `generator` advances only after everything has succeeded.
 
-        The first fault in the order type, name, zero fan_in, zero fan_out, fan sum, shape product, allocation is
-        the one reported.
+        Raises `InitializationError` for the first error in the order type, name, zero fan_in, zero fan_out, sum of
+        fans, product of the shape, allocation.
         """
         fan_in, fan_out = _checked_fans(fan_in, fan_out)
         validate_name(name)
@@ -140,16 +143,19 @@ class NamedParameter:
         return cls(name, values.reshape(fan_in, fan_out))
 
     def clone(self) -> NamedParameter:
-        """The same name on the same leaf."""
+        """Return a parameter with the same name and the same leaf."""
         return NamedParameter(self.name, self.values)
 
     def is_same_leaf(self, other: NamedParameter) -> bool:
-        """Whether both names read one stored tensor."""
+        """Return whether both parameters share one stored tensor."""
         return self.values is other.values
 
 
 class NamedParameters(dict[str, NamedParameter]):
-    """Parameters by name, in declaration order; a repeated name is refused with both indices."""
+    """Parameters by name, in order of declaration.
+
+    Raises `InitializationError` for a repeated name, with both indices.
+    """
 
     def __init__(self, parameters: Iterable[NamedParameter]) -> None:
         for index, parameter in enumerate(parameters):
@@ -168,7 +174,7 @@ class NamedParameters(dict[str, NamedParameter]):
 
 
 def _checked_fans(fan_in: object, fan_out: object) -> tuple[int, int]:
-    """Both fans as Python integers, which do not wrap as fixed-width ones would."""
+    """Return both fans as Python integers, which do not overflow as fixed-width ones would."""
     checked = []
     for label, fan in (("fan_in", fan_in), ("fan_out", fan_out)):
         if isinstance(fan, bool) or not isinstance(fan, int | np.integer):

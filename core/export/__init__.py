@@ -1,1 +1,1 @@
-"""Files of tables, figures and pages: CSV, JSON, HTML, a zip with its manifest, and where two documents differ."""
+"""Files of tables, figures and pages (CSV, JSON, HTML, a zip with its manifest), and a comparison of documents."""

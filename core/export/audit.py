@@ -1,4 +1,4 @@
-"""An audit as its page can show it, whole: paragraphs, tables, figures and the files of its gate."""
+"""Everything that the page of an audit can show: paragraphs, tables, figures and the files of its gate."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FILES = {"audit.json": "application/json", "audit.junit.xml": "application/xml",
 
 
 def gate_file(document: Mapping[str, Any], name: str) -> bytes:
-    """One of `FILES`: the document, the JUnit report or the SARIF log, as the command line writes them."""
+    """Return one of `FILES`, as the command line writes it: the document, the JUnit report or the SARIF log."""
     if name == "audit.junit.xml":
         return junit_report(document).encode()
     if name == "audit.sarif":
@@ -35,7 +35,7 @@ def gate_file(document: Mapping[str, Any], name: str) -> bytes:
 
 
 def audit_contents(document: Mapping[str, Any]) -> Contents:
-    """Everything that the page can show of an audit document, open or not."""
+    """Return everything that the page can show of an audit document, whether or not it is open on screen."""
     tables = audit_tables(document)
     return Contents(
         title=TITLE,
@@ -48,7 +48,7 @@ def audit_contents(document: Mapping[str, Any]) -> Contents:
 
 
 def repair_files(document: Mapping[str, Any]) -> dict[str, bytes]:
-    """The repairs as files, one per form of Python code; none where nothing is to be mended."""
+    """Return the repairs as files, one per form of Python code; empty if there is nothing to repair."""
     found: dict[str, list[str]] = {}
     for repair in document.get("repairs", ()):
         if repair["language"] == PYTHON:
@@ -57,13 +57,13 @@ def repair_files(document: Mapping[str, Any]) -> dict[str, bytes]:
 
 
 def audit_report(document: Mapping[str, Any]) -> str:
-    """The report of an audit document; the same document gives the same bytes."""
+    """Return the report of an audit document; the same document gives the same bytes."""
     export = Export(page="model_audit", saved=SavedSetting(setting={}), record=audit_record(document))
     return report_text(audit_contents(document), export)
 
 
 def audit_record(document: Mapping[str, Any]) -> dict[str, Any]:
-    """What a manifest says of an audit: the model, the rule and base it was judged by, and the library's version."""
+    """Return the part of a manifest on an audit: the model, the rule and base it was judged by, library versions."""
     conformance = document["conformance"]
     return {
         "model": {key: value for key, value in document["model"].items() if key not in ("tied", "notes")},

@@ -1,7 +1,7 @@
-"""Where two documents differ: what was asked for first, then sites and findings, then everything else.
+"""Compare two documents: the requested settings first, then sites and findings, then everything else.
 
-Lists of labelled items (sites, branches, findings, writers) are aligned by label, so that an item that one document
-lacks is absent there and moves nothing else.
+Lists of labelled items (sites, branches, findings, writers) are aligned by label, so an item that one document does not
+have is absent there and shifts nothing else.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class _Difference:
 
     @property
     def rank(self) -> int:
-        """Settings in their order, then sites and findings, then the rest."""
+        """The sort key: settings in their order, then sites and findings, then the rest."""
         for name in self.names:
             if name in SETTINGS:
                 return SETTINGS.index(name)
@@ -57,14 +57,14 @@ class _Difference:
 
 
 def compare_documents(first: Any, second: Any, tolerance: float = 0.0, ignore: Collection[str] = ()) -> dict[str, Any]:
-    """`{"equal", "first_difference", "differences", "differing_sites", "largest", "causes"}`.
+    """Return `{"equal", "first_difference", "differences", "differing_sites", "largest", "causes"}`.
 
     A difference is `{"path", "a", "b", "relative"}`. `differences` and `differing_sites` are counts, `largest` is the
     numeric difference of largest relative size, `causes` are the settings that differ, and `first_difference` is the
-    first of them, else the first site or finding, else the first of all. Numbers agree where
-    |a - b| <= tolerance * max(|a|, |b|), cosines where |a - b| <= tolerance; everything else must be equal.
+    first of them, else the first site or finding, else the first of all. Numbers agree if |a - b| <= tolerance *
+    max(|a|, |b|), cosines if |a - b| <= tolerance; everything else must be equal.
 
-    How a document came to be (version, construction, times) is not compared, nor what `ignore` names: a key, or a
+    How a document was made (version, construction, times) is not compared, nor are the entries of `ignore`: a key, or a
     dotted path with or without the labels in brackets.
     """
     walk = _Walk(tolerance, frozenset(ignore))
@@ -127,7 +127,7 @@ class _Walk:
 
 
 def _labels(a: Sequence[Any], b: Sequence[Any]) -> list[list[str]] | None:
-    """The labels of the items of two lists, unique within each; None where items are matched by position."""
+    """Return the labels of the items of two lists, unique within each; None if items are matched by position."""
     if all(isinstance(item, str) for item in (*a, *b)):
         return _unique(list(a), list(b))
     if not all(isinstance(item, dict) for item in (*a, *b)):
@@ -149,14 +149,17 @@ def _word(value: Any) -> str:
 
 
 def _moved(a: Sequence[str], b: Sequence[str]) -> tuple[str, str] | None:
-    """The first two labels that stand in one place of the order that both lists have in common."""
+    """Return the first two labels that are at the same place in the two orders of the common labels and differ.
+
+    None if both lists have the same order.
+    """
     kept = set(a) & set(b)
     pairs = zip((label for label in a if label in kept), (label for label in b if label in kept), strict=True)
     return next((pair for pair in pairs if pair[0] != pair[1]), None)
 
 
 def _relative(a: float, b: float, scale: float | None) -> float | None:
-    """|a - b| over the larger size, or over `scale`, rounded once; None where the numbers are equal."""
+    """Return |a - b| divided by the larger size, or by `scale`, rounded once; None if the numbers are equal."""
     if a == b or (a != a and b != b):
         return None
     if not all(isinstance(value, int) or math.isfinite(value) for value in (a, b)):

@@ -1,4 +1,4 @@
-"""Tables as CSV: exact numbers, and no cell that a spreadsheet would run as a formula."""
+"""Tables as CSV: exact numbers, and no cell that a spreadsheet would execute as a formula."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_HEADER = 2**16
 
 
 def csv_text(table: pd.DataFrame) -> str:
-    """The table as CSV: floats in full, missing values empty, text that would be a formula led by an apostrophe."""
+    """Return the table as CSV: floats in full, missing values empty, an apostrophe before text like a formula."""
     safe = table.copy(deep=False)
     safe.columns = pd.Index([defused(str(name)) for name in table.columns])
     for index, name in enumerate(table.columns):
@@ -33,14 +33,14 @@ def csv_text(table: pd.DataFrame) -> str:
 
 
 def defused(cell: Any) -> Any:
-    """A text cell that no spreadsheet runs as a formula; anything but text is handed on."""
+    """Return a text cell that no spreadsheet executes as a formula; a value that is not text is returned unchanged."""
     return "'" + cell if isinstance(cell, str) and _FORMULA.match(cell) else cell
 
 
 def write_tables(folder: str | os.PathLike[str], tables: Mapping[str, pd.DataFrame]) -> list[Path]:
-    """Write `{name}.csv` for every table into `folder`, which is made: all of them or none.
+    """Write `{name}.csv` for every table into `folder`, made if missing: all of them or none.
 
-    A file there with other columns than the table's is somebody's own and is not replaced. Raises `StorageError`.
+    A file there with other columns than the table's belongs to someone else and is not replaced. Raises `StorageError`.
     """
     check_tables(folder, {name: list(table.columns) for name, table in tables.items()})
     place = Path(folder)
@@ -56,9 +56,9 @@ def write_tables(folder: str | os.PathLike[str], tables: Mapping[str, pd.DataFra
 
 
 def check_tables(folder: str | os.PathLike[str], columns: Mapping[str, Iterable[object]], option: str = "") -> None:
-    """Refuse a folder that tables of these columns, by name, cannot be written to; raises `StorageError`.
+    """Raise `StorageError` if tables with these columns, by name, cannot be written to the folder.
 
-    A CSV of a table's name is replaced only where its header is that table's, or where it is empty.
+    A CSV with a table's name is replaced only if it has that table's header or is empty.
     """
     check_folder(folder, option)
     for name, header in columns.items():
@@ -70,7 +70,7 @@ def check_tables(folder: str | os.PathLike[str], columns: Mapping[str, Iterable[
 
 
 def _header(path: Path) -> list[str]:
-    """The cells of a file's first line; none where there is no file or nothing in it."""
+    """Return the cells of a file's first line; empty if there is no file or it is empty."""
     try:
         with open(path, encoding="utf-8", errors="replace", newline="") as stream:
             return next(csv.reader([stream.readline(MAX_HEADER)]), [])

@@ -1,4 +1,4 @@
-"""Figures and whole reports as HTML: self-contained, without a request to anywhere.
+"""Figures and whole reports as HTML: self-contained, without any network request.
 
 The same input gives the same bytes; nothing here reads a clock, a host name or a random number.
 """
@@ -45,10 +45,10 @@ def html_report(
     *,
     script: str | None = None,
 ) -> str:
-    """A self-contained page: paragraphs, figures, then tables.
+    """Return a self-contained page: paragraphs, figures, then tables.
 
-    Its content-security-policy allows the page's own two scripts by their digests and no request at all. `script` names
-    a file beside the page that holds Plotly; without it Plotly is written into the page.
+    Its content security policy allows the page's own two scripts by their digests and no request at all. `script` names
+    a file beside the page that holds Plotly; if None, Plotly is written into the page.
     """
     parts = [f"<h1>{html.escape(title)}</h1>", *(f"<p>{html.escape(text)}</p>" for text in paragraphs)]
     for index, name in enumerate(figures):
@@ -74,7 +74,7 @@ def html_report(
 
 
 def table_html(table: pd.DataFrame) -> str:
-    """The table as HTML with every cell escaped and floats in full."""
+    """Return the table as HTML with every cell escaped and floats in full."""
     head = "".join(f'<th scope="col">{html.escape(str(name))}</th>' for name in table.columns)
     columns = [table[name].tolist() for name in table.columns]
     rows = ["<tr>" + "".join(map(_cell, row)) + "</tr>" for row in zip(*columns, strict=True)]
@@ -89,7 +89,7 @@ def _cell(value: Any) -> str:
 
 
 def _scripts(figures: list[go.Figure], file: str | None) -> tuple[str, str]:
-    """The script elements, and the policy's sources that allow them and nothing else."""
+    """Return the script elements, and the sources of the policy that allow them and nothing else."""
     if not figures:
         return "", "'none'"
     data = json.dumps([plain_figure(figure) for figure in figures], allow_nan=False, separators=(",", ":"))

@@ -13,7 +13,7 @@ import plotly.graph_objects as go
 
 
 def json_text(table: pd.DataFrame) -> str:
-    """The table as a JSON list of rows: floats in full, missing values null, infinities as text."""
+    """Return the table as a JSON list of rows: floats in full, missing values null, infinities as text."""
     names = [str(name) for name in table.columns]
     columns = [[plain_value(value) for value in table[name].tolist()] for name in table.columns]
     rows = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
@@ -21,7 +21,7 @@ def json_text(table: pd.DataFrame) -> str:
 
 
 def plain_value(value: Any) -> Any:
-    """A cell as JSON holds it; NaN is null and an infinity is the text `inf` or `-inf`."""
+    """Return a cell as a JSON value; NaN is null and an infinity is the text `inf` or `-inf`."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):
@@ -32,7 +32,7 @@ def plain_value(value: Any) -> Any:
 
 
 def figure_json(figure: go.Figure) -> str:
-    """The figure as Plotly JSON, arrays as plain numbers."""
+    """Return the figure as Plotly JSON, with arrays as plain numbers."""
     return json.dumps(plain_figure(figure), allow_nan=False, separators=(",", ":"), ensure_ascii=False)
 
 
@@ -44,7 +44,7 @@ def plain_figure(figure: go.Figure) -> dict[str, Any]:
 
 
 def _plain_tree(value: Any) -> Any:
-    """Plotly's tree with arrays, also its packed ones, as lists and nonfinite numbers as null."""
+    """Return Plotly's tree with arrays, also base64-packed ones, as lists and nonfinite numbers as null."""
     if isinstance(value, dict):
         if set(value) >= {"dtype", "bdata"}:
             packed = np.frombuffer(base64.b64decode(value["bdata"]), dtype=np.dtype(value["dtype"]))

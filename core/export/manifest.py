@@ -1,4 +1,4 @@
-"""The manifest of an exported page: everything that makes it again, and nothing about where or when it was made."""
+"""The manifest of an exported page: everything needed to reproduce it, and nothing on where or when it was made."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ RECORD_KEYS = (
 
 @dataclass(frozen=True, kw_only=True)
 class SavedSetting:
-    """Control values by name, and the batch where it was typed or uploaded; `name` is a pin's."""
+    """Values of controls by name, and the batch if it was typed or uploaded; `name` is that of a pinned setting."""
 
     setting: Mapping[str, JsonValue]
     batch: Mapping[str, JsonValue] | None = None
     name: str = ""
 
     def document(self) -> dict[str, Any]:
-        """Plain mapping for JSON."""
+        """Return plain JSON values."""
         return {"name": self.name, "setting": dict(self.setting), "batch": self.batch}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """A page's name, its setting and its pinned settings, as they were read."""
+    """A manifest that was read: a page's name, its setting and its pinned settings."""
 
     page: str
     saved: SavedSetting
@@ -50,7 +50,7 @@ class Manifest:
 
 @dataclass(frozen=True, kw_only=True)
 class Export:
-    """What a manifest is written from: the page, its setting and pins, the link to it, and the decoder's record."""
+    """What a manifest is written from: the page, its setting and pinned settings, its link, the decoder's record."""
 
     page: str
     saved: SavedSetting
@@ -60,12 +60,12 @@ class Export:
 
 
 def record_of(document: Mapping[str, Any]) -> dict[str, Any]:
-    """What an observe document says about how its decoders came to be."""
+    """Return the part of an observe document on how its decoders were constructed."""
     return {key: document[key] for key in RECORD_KEYS if key in document}
 
 
 def manifest_text(export: Export, files: Mapping[str, bytes]) -> str:
-    """The manifest as JSON, with the SHA-256 of every file beside it."""
+    """Return the manifest as JSON, with the SHA-256 of every file."""
     document = {
         "schema": SCHEMA,
         "version": __version__,
@@ -82,9 +82,9 @@ def manifest_text(export: Export, files: Mapping[str, bytes]) -> str:
 
 
 def read_manifest(data: bytes) -> Manifest:
-    """A manifest from outside: strict JSON of at most 1 MB and depth 20 with known keys only; raises `StorageError`.
+    """Read an untrusted manifest: strict JSON of at most 1 MB and depth 20 with known keys only; raises `StorageError`.
 
-    Whether its values are a setting that the page can take is for the page's own controls to say.
+    Whether the page accepts its values is checked by the page's controls.
     """
     document = parse_json(data, source="The manifest")
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
@@ -130,7 +130,7 @@ def _known(source: str, document: Mapping[str, JsonValue], keys: Sequence[str]) 
 
 
 def package_version(package: str) -> str:
-    """The installed version of a package, or that there is none."""
+    """Return the installed version of a package, or a text that it is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:

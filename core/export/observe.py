@@ -1,4 +1,4 @@
-"""An observation as the landing page shows it: paragraphs, tables and figures, and the report made of them."""
+"""An observation as the landing page shows it: paragraphs, tables and figures, and the report made from them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def site_figures(tables: Mapping[str, pd.DataFrame], band: Band = DEFAULT_BAND) 
 
 
 def observe_contents(document: Mapping[str, Any]) -> Contents:
-    """Everything the landing page can show of an observe document, open or not."""
+    """Return everything that the landing page can show of an observe document, whether or not it is open on screen."""
     tables = observe_tables(document)
     outsized = outsized_sentence(tables["tokens"])
     return Contents(
@@ -41,6 +41,6 @@ def observe_contents(document: Mapping[str, Any]) -> Contents:
 
 
 def observe_report(document: Mapping[str, Any]) -> str:
-    """The report of an observe document; the same document gives the same bytes."""
+    """Return the report of an observe document; the same document gives the same bytes."""
     export = Export(page="residual_health", saved=SavedSetting(setting={}), record=record_of(document))
     return report_text(observe_contents(document), export)

@@ -1,4 +1,4 @@
-"""Figures as files: PNG, SVG and PDF of each, drawn only when they are asked for."""
+"""Figures as PNG, SVG and PDF files, drawn only when requested."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ IMAGES = {"png": "image/png", "svg": "image/svg+xml", "pdf": "application/pdf"}
 
 
 def image(figure: go.Figure, kind: str) -> bytes:
-    """A figure as one of `IMAGES`; the same figure gives the same bytes on the page, in the zip and in a folder."""
+    """Return a figure as one of `IMAGES`; a figure gives the same bytes on the page, in the zip and in a folder."""
     from .printed.drawing import drawing
 
     return drawing(figure, kind)
 
 
 def write_figures(folder: str | os.PathLike[str], figures: Mapping[str, go.Figure]) -> list[Path]:
-    """Write `{name}.png`, `.svg` and `.pdf` of every figure into `folder`, which is made: all of them or none.
+    """Write `{name}.png`, `.svg` and `.pdf` of every figure into `folder`, made if missing: all of them or none.
 
     Raises `StorageError`.
     """
@@ -41,7 +41,7 @@ def write_figures(folder: str | os.PathLike[str], figures: Mapping[str, go.Figur
 
 
 def check_figures(folder: str | os.PathLike[str], names: Iterable[str], option: str = "") -> None:
-    """Refuse a folder that figures of these names cannot be written to; raises `StorageError`."""
+    """Raise `StorageError` if figures of these names cannot be written to the folder."""
     check_folder(folder, option)
     for name in names:
         for kind in IMAGES:

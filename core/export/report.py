@@ -1,6 +1,6 @@
-"""The report of a page: what was found, two figures, the setting and the link, for reading and for printing.
+"""The report of a page, for reading and printing: the result, two figures, the setting and the link.
 
-It loads nothing, runs no script and prints on three sheets of A4 at most, whatever the depth; exact tables and the
+It loads nothing, runs no script and prints on at most three sheets of A4, whatever the depth; exact tables and the
 other figures are separate files.
 """
 
@@ -39,7 +39,7 @@ h2{break-after:avoid}img{max-height:105mm}dl{grid-template-columns:repeat(3,1fr)
 def report_html(
     title: str, lead: str, paragraphs: Sequence[str], figures: Mapping[str, go.Figure], export: Export
 ) -> str:
-    """The page: `lead` is the verdict, `paragraphs` the findings, of `figures` the first two are shown."""
+    """Return the page: `lead` is the verdict, `paragraphs` the findings; the first two of `figures` are shown."""
     shown = list(figures.items())[:FIGURES]
     parts = [f"<h1>{html.escape(title)}</h1>"]
     parts += [f'<p class="lead">{html.escape(lead)}</p>'] if lead else []
@@ -82,7 +82,7 @@ def _setting(values: Mapping[str, Any]) -> list[str]:
 
 
 def _flat(values: Mapping[str, Any], depth: int = 1) -> Iterator[tuple[str, str]]:
-    """Names in words with their values, those of a mapping inside too; numbers rounded, long lists left out."""
+    """Yield names as words with their values, also of nested mappings; numbers are rounded, long lists left out."""
     for key, value in values.items():
         if isinstance(value, Mapping) and depth:
             yield from _flat(value, depth - 1)
@@ -104,6 +104,6 @@ def _text(value: Any) -> str | None:
 
 
 def _origin(export: Export) -> str:
-    """Where the same page is found again, and what made this one."""
+    """Return where the same page can be opened again, and which versions made this one."""
     link = f"The same setting in the dashboard: {export.page}?{export.query}. " if export.query else ""
     return f"{link}Made by Depthscope {__version__}; the exported zip holds every table and figure."

@@ -1,4 +1,4 @@
-"""A sweep as its page can show it, whole: every table and figure, whichever part is on screen."""
+"""Everything that the page of a sweep can show: every table and figure, whichever part is on screen."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ MAX_HEAT_MAPS = 8
 
 
 def sweep_contents(sweep: InteractiveSweep) -> Contents:
-    """Paragraphs, tables and figures of the finished cells. The long table, one row per site, is a separate file."""
+    """Return paragraphs, tables and figures of the finished cells.
+
+    The long table (one row per site) is a separate file.
+    """
     cells, summary, growth = (sweep.table(name) for name in ("cells", "summary", "growth"))
     axes, band = axis_names(sweep.grid), sweep.grid.band
     named = series_table(summary, axes)

@@ -1,1 +1,1 @@
-"""Figures as frozen values over tables: style, axes, the chart grammar, and one short function per figure."""
+"""Figures as frozen values made from tables: style, axes, charts, and one short function per figure."""

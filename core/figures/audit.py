@@ -1,4 +1,4 @@
-"""Figures of the audit: the writers' scale over the blocks, and how a depth rule shows between two depths."""
+"""Figures of the audit: the standard deviation of writers over the blocks, and a depth rule seen at two depths."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ SLOPES = {"no depth rule": (1.0, "longdash"), "falls as 1/√L": (2**-0.5, "dot"
 
 @Drawn
 def writer_profile_figure(profile: pd.DataFrame, rule: str | None) -> Chart:
-    """Each group of writers over the blocks: std, with its forward factor, over what the rule asks, or over the base.
+    """Plot each group of writers over the blocks: std times forward factor, divided by the rule's value or the base.
 
-    The strip is what sampling allows a single matrix; the dotted line is a writer left at the base.
+    The strip is the deviation that sampling allows a single matrix; the dotted line is a writer left at the base.
     """
     around = profile["tolerance"].max()
     strips = [Strip(1 / (1 + around), 1 + around, f"sampling, ±{around:.0%} at most")] if math.isfinite(around) else []
@@ -41,10 +41,10 @@ def writer_profile_figure(profile: pd.DataFrame, rule: str | None) -> Chart:
 
 @Drawn
 def depth_ratio_figure(table: pd.DataFrame) -> Chart:
-    """Writer to reader standard deviation of every family, deeper model against smaller one; `table` has its rows.
+    """Plot writer std / reader std of every family, the deeper model against the smaller one.
 
-    A family whose writers know no depth lies on the line of equal ratios. One that follows (2L)^(-1/2) lies below it,
-    by 1/sqrt(2) where the depth doubles.
+    One row of `table` each. A family whose writers do not depend on depth lies on the line of equal ratios. One that
+    follows (2L)^(-1/2) lies below it, by 1/sqrt(2) if the depth doubles.
     """
     rows = table.dropna(subset=["ratio_shallow", "ratio_deep"])
     end = 1.05 * max([*rows["ratio_shallow"], *rows["ratio_deep"]], default=1.0)

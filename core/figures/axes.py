@@ -1,4 +1,4 @@
-"""Ranges and ticks of axes: logarithmic around the values, at whole numbers, at given values, symmetric about 0."""
+"""Ranges and ticks of axes: logarithmic around the values, at integers, at given values, symmetric about 0."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ NICE_STEPS = (1, 2, 4, 5, 8, 10, 16, 20, 25, 32, 50, 64, 100)
 
 
 def whole_ticks(places: Iterable[float]) -> dict[str, Any]:
-    """Axis settings with ticks at whole numbers only, about ten of them."""
+    """Return axis settings with ticks at integers only, about ten of them."""
     last = int(max(places, default=0))
     step = next((nice for nice in NICE_STEPS if nice * 10 >= last), math.ceil(last / 10))
     return {"tick0": 0, "dtick": step, "range": [-0.02 * last - 0.3, 1.02 * last + 0.3]}
 
 
 def log_axis(values: Iterable[float]) -> dict[str, Any]:
-    """Settings of a logarithmic axis around the positive finite values, with ticks at round numbers on a short one."""
+    """Return settings of a logarithmic axis around the positive finite values; a short one has round ticks."""
     found = {"type": "log", "exponentformat": "power", "dtick": 1, **log_range(values)}
     if "range" not in found:
         return found
@@ -36,14 +36,17 @@ def log_axis(values: Iterable[float]) -> dict[str, Any]:
 
 
 def _round_steps(low: float, high: float) -> list[float]:
-    """Three to seven equal round steps between two positive numbers."""
+    """Return three to seven equally spaced round numbers between two positive numbers."""
     power = 10.0 ** math.floor(math.log10((high - low) / 4))
     step = next(digit * power for digit in (10, 5, 2, 1) if digit * power * 3 <= high - low)
     return [step * count for count in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 
 def log_range(values: Iterable[float]) -> dict[str, Any]:
-    """Axis settings of a logarithmic axis around the positive finite values, with a sixteenth of room on both sides."""
+    """Return settings of a logarithmic axis around the positive finite values, with a margin on both sides.
+
+    The margin is a sixteenth of the range.
+    """
     exponents = [math.log10(value) for value in values if 0 < value < math.inf]
     if not exponents:
         return {}
@@ -54,20 +57,20 @@ def log_range(values: Iterable[float]) -> dict[str, Any]:
 
 
 def point_ticks(places: Iterable[float], log: bool) -> dict[str, Any]:
-    """Axis settings with a tick at every value."""
+    """Return axis settings with a tick at every value."""
     found = sorted({float(value) for value in places})
     ticks = {"tickmode": "array", "tickvals": found, "ticktext": [f"{value:g}" for value in found]}
     return {"type": "log", **log_range(found), **ticks} if log else ticks
 
 
 def symmetric_log(values: Any) -> Any:
-    """sign(v) log10(1 + |v|): linear near 0, logarithmic far from it, and defined everywhere."""
+    """Return sign(v) log10(1 + |v|): linear near 0, logarithmic far from it, and defined everywhere."""
     numbers = np.asarray(values, dtype=float)
     return np.sign(numbers) * np.log10(1 + np.abs(numbers))
 
 
 def symmetric_ticks(places: FloatArray) -> dict[float, str]:
-    """At most nine ticks of an axis of `symmetric_log` places, at 0 and at powers of ten on both sides."""
+    """Return at most nine ticks (place to text) for values of `symmetric_log`, at 0 and powers of ten on both sides."""
     farthest = math.ceil(np.abs(places[np.isfinite(places)]).max(initial=0.0))
     # Beside thousands, 1 would stand on top of 0.
     powers = range(0 if farthest < 3 else 1, max(1, farthest) + 1, max(1, math.ceil(farthest / 4)))

@@ -1,4 +1,4 @@
-"""Horizontal bars, the first name on top."""
+"""Horizontal bars, the first name at the top."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ COUNT_TITLES = {"state": "What became of the families", "kind": "Worst finding o
 
 @dataclass(frozen=True, kw_only=True)
 class Bars:
-    """A bar per name; `hover` and `written`, beside a bar, are templates that may use `shares` as `customdata`."""
+    """One bar per name.
+
+    `hover` and `written` (the text beside a bar) are templates that may use `shares` as `customdata`.
+    """
 
     title: str
     axis: str
@@ -30,7 +33,7 @@ class Bars:
     written: str = ""
 
     def __call__(self, *, theme: Theme = "light") -> go.Figure:
-        """The figure."""
+        """Return the Plotly figure."""
         chart = layout(self.title, self.axis, "", theme=theme, height=140 + BAR_PIXELS * len(self.names))
         chart["yaxis"] |= {"type": "category", "automargin": True, "autorange": "reversed"}
         chart["margin"] = {"l": 8, "r": 72 if self.written else 16, "t": 48, "b": 56}
@@ -44,19 +47,19 @@ class Bars:
 
     @property
     def alt(self) -> str:
-        """Every bar in words."""
+        """Return every bar as text."""
         bars = zip(self.names, self.values, strict=True)
         return f"{self.title}. {'; '.join(f'{name}: {value:,}' for name, value in bars)}."
 
     @property
     def undrawn(self) -> list[str]:
-        """Every bar has a place."""
+        """Return an empty list: every bar can be drawn."""
         return []
 
 
 @Drawn
 def role_figure(table: pd.DataFrame) -> Bars:
-    """Coordinates of every name pattern, in draw order from the top."""
+    """Plot the number of coordinates of every name pattern, in draw order from the top."""
     return Bars(
         title="Parameters by tensor", axis="coordinates", names=table["pattern"].tolist(),
         values=table["coordinates"].tolist(), shares=table["share"].tolist(),
@@ -66,7 +69,7 @@ def role_figure(table: pd.DataFrame) -> Bars:
 
 @Drawn
 def count_figure(table: pd.DataFrame, name: str) -> Bars:
-    """Families per row of a table of counts; `name` is the column that names them, state or kind."""
+    """Plot the families per row of a table of counts; `name` is the column that names the rows, state or kind."""
     return Bars(
         title=COUNT_TITLES[name], axis="families", names=table[name].tolist(), values=table["families"].tolist(),
         shares=table["share"].tolist(), hover="%{y}<br>%{x} families, %{customdata:.1%}", written="%{x}",

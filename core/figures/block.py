@@ -1,7 +1,7 @@
-"""One block as a diagram from the node and edge tables of `core.compare.drawing`, read from top to bottom.
+"""One block as a diagram from the node and edge tables of `core.compare.drawing`, from top to bottom.
 
-The stream runs down the middle; branches leave it sideways and come back at the sum, one step per line,
-so that the labels stay apart in half a page and on a telephone.
+The stream runs down the middle; branches leave it sideways and return at the sum, one step per line, so that the labels
+do not overlap in half a page and on a telephone.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ PATHS = {STREAM: (0, 4), BRANCH: (1, 2)}
 
 @dataclass(frozen=True)
 class Observed:
-    """What one arm of an observation has: its rows of the site table and of the contribution table."""
+    """The observed values of one arm: its rows of the site table and of the contribution table."""
 
     sites: pd.DataFrame
     contributions: pd.DataFrame
 
     def at_state(self, site: int) -> list[str]:
-        """The state's RMS and both ratios, in lines."""
+        """Return the state's RMS and both ratios, as lines."""
         rows = self.sites[self.sites["site"] == site]
         if rows.empty:
             return []
@@ -46,7 +46,10 @@ class Observed:
         return [f"RMS {rows['activation_rms'].iloc[0]:.4g}", ", ".join(ratios)]
 
     def of_branch(self, site: int, branch: str) -> list[str]:
-        """The raw output of the branch that is added before a site, and what it is beside the stream, in lines."""
+        """Return, as lines, the raw output of a branch and its size relative to the stream.
+
+        `site` is the state after it.
+        """
         known = self.contributions[["site", "branch"]]
         rows = self.contributions[(known["site"] == site) & (known["branch"] == branch)]
         if rows.empty:
@@ -59,10 +62,10 @@ class Observed:
 
 @dataclass(frozen=True)
 class Block:
-    """One block: states have their site's number, norms, coefficients and branches are boxes, lines lead to readers.
+    """One block: states show the number of their site; norms, coefficients and branches are boxes.
 
-    A branch names its writer and the factor on that matrix's base draw; `writers` is a `writer_table`. What was
-    `observed` stands on states and branches.
+    Lines lead to what reads a value. A branch names its writer and the factor on that matrix's base draw; `writers` is
+    a `writer_table`. If given, values of `observed` are written at states and branches.
     """
 
     nodes: pd.DataFrame
@@ -72,7 +75,7 @@ class Block:
     observed: Observed | None = None
 
     def __call__(self, *, theme: Theme = "light") -> go.Figure:
-        """The figure."""
+        """Return the Plotly figure."""
         deepest, left = int(self.nodes["column"].max()), int(self.nodes["row"].min())
         row = ROW_PIXELS if self.observed is None else NUMBERS_PIXELS
         height = TITLE_PIXELS + row * (deepest + 1)
@@ -90,7 +93,7 @@ class Block:
 
     @property
     def alt(self) -> str:
-        """The title, then every step in order, those of branches in brackets."""
+        """Return the title, then every step in order, with those of branches in brackets."""
         steps = ", ".join(map(self._told, self.nodes.to_dict("records")))
         return f"{self.title}. One block from top to bottom, branch steps in brackets: {steps}."
 
@@ -102,11 +105,11 @@ class Block:
 
     @property
     def undrawn(self) -> list[str]:
-        """Everything has a place."""
+        """Return an empty list: everything can be drawn."""
         return []
 
     def _lines(self, node: dict[Any, Any]) -> list[str]:
-        """What stands under a node's name: a branch's writer and output, the size of a state."""
+        """Return the lines under a node's name: a branch's writer and output, or a state's size."""
         if node["kind"] == "branch":
             states = self.nodes[(self.nodes["kind"] == "state") & (self.nodes["column"] > node["column"])]
             branch = str(node["label"]).replace("-", "_")
@@ -115,7 +118,7 @@ class Block:
         return self.observed.at_state(int(node["site"])) if node["kind"] == "state" and self.observed else []
 
     def _ways(self, path: str) -> list[Way]:
-        """From where to where each edge of a path leads."""
+        """Return start and end of each edge of a path."""
         columns = (self.nodes[name] for name in ("node", "row", "column"))
         places = {name: (row, -column) for name, row, column in zip(*columns, strict=True)}
         edges = self.edges[self.edges["path"] == path]
@@ -127,7 +130,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Way:
-    """An edge: out of the stream sideways and then down, back into it down and then sideways."""
+    """An edge: out of the stream it goes sideways and then down, back into it down and then sideways."""
 
     start: tuple[int, int]
     end: tuple[int, int]
@@ -135,12 +138,12 @@ class Way:
 
     @property
     def corner(self) -> tuple[int, int]:
-        """Where it turns."""
+        """The place where the edge turns."""
         return (self.end[0], self.start[1]) if self.start[0] == 0 else (self.start[0], self.end[1])
 
     @property
     def head(self) -> tuple[float, float, str]:
-        """Place and symbol of the arrow's head, in the middle of the last stretch before the target."""
+        """The place and symbol of the arrow's head, in the middle of the last part before the target."""
         (x0, _), (x1, y1) = self.start, self.end
         if x1 == 0 and x0 != 0:
             return x0 / 2, y1, "triangle-left" if x0 > 0 else "triangle-right"
@@ -181,7 +184,7 @@ def _dots(nodes: pd.DataFrame, kind: str, theme: Theme) -> dict[str, Any]:
 
 
 def _writer(node: dict[Any, Any], writers: pd.DataFrame) -> str:
-    """The writer that ends a branch, with its factor; empty for everything else."""
+    """Return the writer at the end of a branch, with its factor; an empty string for any other node."""
     end = WRITER_OF.get(str(node["label"])) if node["kind"] == "branch" else None
     rows = writers[writers["writer"].str.contains(end, regex=False)] if end else writers[:0]
     return "" if end is None or rows.empty else f"{end}, factor {float(rows['factor'].iloc[0]):.4g}"

@@ -1,7 +1,7 @@
-"""The one grammar of charts: marks on two axes with references, as a frozen value.
+"""The common form of charts: marks on two axes with references, as a frozen value.
 
-A `Chart` is made from tables and draws itself in either theme. What an axis cannot show is listed, and the same lines
-give the alternative text; whoever draws with another library reads its fields.
+A `Chart` is made from tables and draws itself in either theme. It lists the points that its axes cannot show, and gives
+its alternative text; another drawing library can read its fields.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SLANTED_ROOM, ROW_PIXELS = 40, 48
 
 
 class Picture(Protocol):
-    """A figure for a theme, what it says in words, and the points that it cannot draw."""
+    """A figure for a theme, its alternative text, and the points that it cannot draw."""
 
     @property
     def alt(self) -> str: ...
@@ -44,12 +44,13 @@ class Picture(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Chart:
-    """A chart of lines and ribbons; `levels` and `places` are horizontal and vertical references, named or not.
+    """A chart of lines and ribbons; `levels` and `places` are horizontal and vertical reference lines, named or not.
 
     `x_range` and `y_range`, where given, are those of linear axes, `y_ticks` texts by place, `y_format` a tick format,
-    and the vertical axis spans `y_spans` too. `rows` are names, each above the points at minus its index. `plot` is the
-    height between the axes in pixels. `places_are` titles what a pointer shows of all lines at one place, where the
-    horizontal axis is that of residual sites, at which all figures of a page point together.
+    and the vertical axis spans `y_spans` too. `rows` are names; the points of name i are at the height -i, below the
+    name. `plot` is the height between the axes in pixels. `places_are` is set if the horizontal axis is that of
+    residual sites: it titles the hover text of all lines at one site, and the figures of a page then show the same
+    site.
     """
 
     title: str
@@ -78,7 +79,7 @@ class Chart:
     places_are: str = ""
 
     def __call__(self, *, theme: Theme = "light") -> go.Figure:
-        """The figure."""
+        """Return the Plotly figure."""
         colors = PALETTES[theme]
         chart = layout(heading(self.title, plain(self.subject)), self.x_title, self.y_title, theme=theme)
         self._make_room(chart)
@@ -98,19 +99,19 @@ class Chart:
 
     @property
     def undrawn(self) -> list[str]:
-        """The points that the axes cannot show, each as text: missing, infinite, and on a log axis not positive."""
+        """Return the points that the axes cannot show, as text: missing, infinite, and not positive on a log axis."""
         return [text for line in self.lines for text in line.undrawn(self.log_x, self.log_y)]
 
     @property
     def alt(self) -> str:
-        """The alternative text: the title, then every line in words."""
+        """Return the alternative text: the title, then every line as text."""
         words = "; ".join(line.told(self.rows) for line in self.lines if line.name and len(line.x))
         under = f" ({self.subject})" if self.subject else ""
         return f"{self.title}{under}. {words or 'no value'}."
 
     @property
     def names(self) -> list[str]:
-        """The legend's entries."""
+        """Return the entries of the legend."""
         marks = [*(ribbon.name for ribbon in self.ribbons), *(line.name for line in self.lines if line.listed)]
         references = [one.name for one in self.strips] + [name for _, name in (*self.levels, *self.places)]
         return [name for name in (*marks, *references) if name]
@@ -138,7 +139,7 @@ class Chart:
         return found + [turned(level(x, colors.ink, "dot")) for x, _ in self.places]
 
     def _seen(self, axis: Literal["x", "y"]) -> list[float]:
-        """The numbers that an axis must show."""
+        """Return the numbers that an axis must show."""
         found = [value for line in self.lines for value in line.seen(axis)]
         if axis == "y":
             found += [value for ribbon in self.ribbons for values in (ribbon.low, ribbon.high) for value in values]
@@ -172,7 +173,7 @@ C = TypeVar("C", bound=Picture)
 
 
 class Drawn(Generic[P, C]):
-    """A function that makes a chart, called with a theme as one that draws it.
+    """A function that makes a chart; when called, it also draws the chart in a theme.
 
     `ratio_figure(table, theme="dark")` is the figure, `ratio_figure.chart(table)` the chart as a value.
     """
@@ -181,12 +182,12 @@ class Drawn(Generic[P, C]):
         self.chart, self.__doc__ = chart, chart.__doc__
 
     def __call__(self, *args: Any, theme: Theme = "light", **options: Any) -> go.Figure:
-        """The figure in a theme."""
+        """Return the Plotly figure in a theme."""
         return self.chart(*args, **options)(theme=theme)
 
 
 def blank_figure(*, theme: Theme = "light") -> go.Figure:
-    """Axes alone, shown while what fills them is still computed."""
+    """Return axes alone, shown while their content is still computed."""
     chart = layout("", "", "", theme=theme, height=HEIGHT)
     for axis in ("xaxis", "yaxis"):
         chart[axis] |= {"range": [0, 1], "showticklabels": False}
@@ -194,7 +195,7 @@ def blank_figure(*, theme: Theme = "light") -> go.Figure:
 
 
 def _row_name(name: str, index: int, colors: Palette) -> dict[str, Any]:
-    """A name above its row, so that a long one needs no margin; no line of the grid strikes it through."""
+    """Return a name above its row, where a long one needs no margin and no grid line crosses it."""
     return {
         "xref": "paper", "x": 0, "xanchor": "left", "y": -index, "yshift": 19, "text": plain(name), "showarrow": False,
         "align": "left", "font": {"size": 12, "color": colors.muted}, "bgcolor": colors.paper, "borderpad": 1,

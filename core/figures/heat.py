@@ -1,4 +1,4 @@
-"""One ratio of one series by depth and seed, in colours that break at the band's limits."""
+"""One ratio of one series by depth and seed, with a colour scale that changes abruptly at the band's limits."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ OUTSIDE = "outside the band"
 
 @dataclass(frozen=True)
 class Heat:
-    """Cells of a heat table, a row per depth and a column per seed; a cross marks what leaves the band.
+    """The cells of a heat table, one row per depth and one column per seed; a cross marks cells outside the band.
 
-    Every cell is a point too, whose `customdata` is seed, depth and series, so that a click tells which cell it was.
+    Every cell is also a point whose `customdata` is seed, depth and series, so that a click identifies the cell.
     """
 
     cells: pd.DataFrame
@@ -39,7 +39,7 @@ class Heat:
     quantity: str = "largest_activation_ratio"
 
     def __call__(self, *, theme: Theme = "light") -> go.Figure:
-        """The figure."""
+        """Return the Plotly figure."""
         colors, category = PALETTES[theme], {"type": "category", "showgrid": False}
         name = plain(self.cells["recipe"].iloc[0]) if len(self.cells) else ""
         plot = CELL_PIXELS * max(2, len(self.depths))
@@ -60,28 +60,28 @@ class Heat:
 
     @property
     def title(self) -> str:
-        """The ratio's name."""
+        """The name of the ratio."""
         return TITLES[self.quantity][0]
 
     @property
     def depths(self) -> list[int]:
-        """The rows, from below."""
+        """The depths, one per row, from the bottom."""
         return sorted({int(blocks) for blocks in self.cells["blocks"]})
 
     @property
     def seeds(self) -> list[str]:
-        """The columns."""
+        """The seeds, one per column."""
         return list(dict.fromkeys(self.cells["seed"]))
 
     @property
     def undrawn(self) -> list[str]:
-        """The cells without a positive finite ratio."""
+        """Return the cells without a positive finite ratio."""
         rows = self.cells[~((self.cells["ratio"] > 0) & (self.cells["ratio"] < math.inf))]
         return [f"seed {seed}, L = {blocks}" for seed, blocks in zip(rows["seed"], rows["blocks"], strict=True)]
 
     @property
     def alt(self) -> str:
-        """The heat map in words."""
+        """Return the heat map as text."""
         seen = self.cells[self.cells["ratio"].notna()].sort_values("ratio")
         if not len(seen):
             return f"{self.title} by depth and seed: no value."
@@ -117,7 +117,7 @@ heat_figure = Drawn(Heat)
 
 
 def _scale(least: float, low: float, high: float, most: float, theme: Theme) -> list[list[Any]]:
-    """Colours between 0 and 1 with a jump at each limit; 1 has the middle colour where the band holds it."""
+    """Return colours from 0 to 1 with a jump at each limit; a ratio of 1 has the middle colour if it is in the band."""
     below, under, over, above = COLORS_OF[theme]
     middle = min(max(0.0, low), high)
     stops = [(least, below[0]), (low, below[1]), (low, under[0]), (middle, under[1]), (middle, over[0]),
@@ -147,5 +147,5 @@ def _points(cells: pd.DataFrame, marker: dict[str, Any], opacity: float) -> dict
 
 
 def _edges(names: Sequence[str]) -> dict[str, Any]:
-    """An axis of categories without room beside the first and the last."""
+    """Return a categorical axis without margin before the first and after the last category."""
     return {"categoryarray": list(names), "range": [-0.5, max(len(names), 1) - 0.5]}

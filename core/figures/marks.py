@@ -1,6 +1,6 @@
-"""What a chart draws: lines with their points, ribbons between two columns, and strips across the whole chart.
+"""The marks of a chart: lines with their points, ribbons between two columns, and strips across the whole chart.
 
-Marks are frozen values without a theme or a library; `core.figures.traces` draws them with Plotly.
+Marks are frozen values that do not depend on a theme or a library; `core.figures.traces` draws them with Plotly.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ FILL_OPACITY = 0.13
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """One series: `x` numbers or names, `y` numbers, `index` its place among the looks unless it has a `style`.
+    """One series: `x` numbers or names, `y` numbers; without a `style`, `index` is its place in the default styles.
 
-    A pointer shows `labels`, else `x`, by the template `hover`. `keys` are handed to whoever clicks on a point.
-    `error` is how far bars reach below and above each point, and `values` what `y` is a transform of. Without a name
-    a line is no part of legend or words; without points it is an entry of the legend alone.
+    The hover text is `labels`, else `x`, in the template `hover`. `keys` are passed on when a point is clicked. `error`
+    is how far bars reach below and above each point, and `values` are the numbers whose transform is `y`. A line
+    without a name is not in the legend or the text; a line without points is only an entry of the legend.
     """
 
     name: str
@@ -53,12 +53,12 @@ class Line:
 
     @classmethod
     def of(cls, table: pd.DataFrame, x: str, y: str, name: str, index: int = 0, look: Look = "measured") -> Line:
-        """The line of two columns, in the order of the rows."""
+        """Return the line of two columns, in the order of the rows."""
         return cls(name=name, x=table[x].tolist(), y=table[y].tolist(), index=index, look=look)
 
     @classmethod
     def each(cls, table: pd.DataFrame, key: str, x: str, y: str, look: Look = "measured") -> list[Line]:
-        """The lines of two columns, one per value of the column `key`."""
+        """Return the lines of two columns, one per value of the column `key`."""
         groups = enumerate(table.groupby(key, sort=False))
         return [cls.of(rows, x, y, str(name), index, look) for index, (name, rows) in groups]
 
@@ -66,28 +66,31 @@ class Line:
     def labelled(
         cls, table: pd.DataFrame, x: str, y: str, name: str, style: Style, look: Look = "series", **options: Any
     ) -> Line:
-        """The same in a style, with the column `label`, else the place on the horizontal axis, under the pointer."""
+        """Return the line of two columns in a style.
+
+        Its hover text is the column `label`, else the horizontal place.
+        """
         labels = table["label"] if "label" in table else table[x].map(lambda place: f"{x} {place}")
         line = cls.of(table, x, y, name, look=look)
         return replace(line, style=style, labels=labels.tolist(), **options)
 
     @property
     def drawn_as(self) -> Style:
-        """The style, or that of its place."""
+        """The line's style, or the default style of its `index`."""
         return self.style or place_style(self.index)
 
     @property
     def listed(self) -> bool:
-        """Whether it stands in the legend."""
+        """Whether the line is in the legend."""
         return bool(self.name) and self.in_legend
 
     def drawable(self, log_x: bool, log_y: bool) -> npt.NDArray[np.bool_]:
-        """Which points have a place on the axes."""
+        """Return which points have a place on the axes."""
         shown = has_place(np.asarray(self.y, dtype=float), log_y)
         return shown & has_place(np.asarray(self.x, dtype=float), True) if log_x else shown
 
     def seen(self, axis: Literal["x", "y"]) -> list[float]:
-        """The numbers that an axis must show, ends of error bars too."""
+        """Return the numbers that an axis must show, including the ends of error bars."""
         values = [value for value in getattr(self, axis) if value is not None]
         if self.error is None or self.error_on != axis:
             return values
@@ -97,13 +100,16 @@ class Line:
         ]
 
     def undrawn(self, log_x: bool, log_y: bool) -> list[str]:
-        """The points without a place, each as text."""
+        """Return the points without a place on the axes, each as text."""
         values = np.asarray(self.y, dtype=float)
         hidden = np.flatnonzero(~self.drawable(log_x, log_y)).tolist() if self.name else ()
         return [f"{self.name} at {place(self.x[row])}, {values[row]:g}" for row in hidden]
 
     def told(self, rows: Sequence[str] = ()) -> str:
-        """The series in words; with `rows`, the names of the places at minus their index, each name and its value."""
+        """Return the series as text.
+
+        If `rows` is given, `y` is minus an index into these names, and the text has each name with its `x`.
+        """
         values = np.asarray(self.y if self.values is None else self.values, dtype=float)
         if rows:
             cells = ", ".join(f"{x:.4g} of {rows[-int(row)]}" for row, x in zip(values, self.x, strict=True))
@@ -121,7 +127,7 @@ class Line:
 
 @dataclass(frozen=True, kw_only=True)
 class Ribbon:
-    """The area between two series over `x`; without a name it has no entry in the legend."""
+    """The area between two series over `x`; without a name it is not in the legend."""
 
     x: Sequence[float]
     low: Sequence[float]
@@ -134,12 +140,12 @@ class Ribbon:
 
     @classmethod
     def of(cls, table: pd.DataFrame, x: str, low: str, high: str, style: Style, **options: Any) -> Ribbon:
-        """The ribbon between two columns."""
+        """Return the ribbon between two columns."""
         places, lower, upper = (table[column].tolist() for column in (x, low, high))
         return cls(x=places, low=lower, high=upper, style=style, **options)
 
     def drawable(self, log_y: bool) -> npt.NDArray[np.bool_]:
-        """Where both ends have a place on the vertical axis."""
+        """Return where both ends have a place on the vertical axis."""
         return has_place(np.asarray(self.low, dtype=float), log_y) & has_place(
             np.asarray(self.high, dtype=float), log_y
         )
@@ -147,9 +153,9 @@ class Ribbon:
 
 @dataclass(frozen=True)
 class Strip:
-    """A range of values over the whole width, or of `upright` places over the whole height.
+    """A range of values over the whole width or, if `upright`, a range of places over the whole height.
 
-    `near` lets a logarithmic axis leave out a limit that is more than a decade from every value.
+    With `near`, a logarithmic axis may leave out a limit that is more than a decade from every value.
     """
 
     low: float
@@ -160,11 +166,11 @@ class Strip:
 
     @classmethod
     def of(cls, band: Band, *, near: bool = False, upright: bool = False) -> Strip:
-        """A band under its own name."""
+        """Return the strip of a band, with the band as its name."""
         return cls(band.lower, band.upper, f"band {band.lower:g} to {band.upper:g}", near, upright)
 
     def limits(self, seen: Sequence[float]) -> list[float]:
-        """The limits that the axis of the values `seen` shows."""
+        """Return the limits that the axis must show, given its values `seen`."""
         positive = [value for value in seen if 0 < value < float("inf")]
         if not self.near:
             return [self.low, self.high]
@@ -172,11 +178,11 @@ class Strip:
 
 
 def has_place(values: FloatArray, log: bool) -> npt.NDArray[np.bool_]:
-    """Which numbers an axis can show: finite ones, on a logarithmic axis positive ones."""
+    """Return which numbers an axis can show: finite ones, and on a logarithmic axis only positive ones."""
     finite: npt.NDArray[np.bool_] = np.isfinite(values)
     return finite & (values > 0) if log else finite
 
 
 def place(x: Any) -> str:
-    """A place on the horizontal axis in words."""
+    """Return a place on the horizontal axis as text."""
     return x if isinstance(x, str) else f"{x:g}"

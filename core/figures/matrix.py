@@ -1,4 +1,4 @@
-"""A matrix as a heat map with its numbers in the cells, so that colour never says it alone."""
+"""A matrix as a heat map with its numbers in the cells, so that colour is never the only information."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ TOLD = 64
 
 @dataclass(frozen=True, kw_only=True)
 class Matrix:
-    """Rows by columns of `values`; `texts`, where given, stand in the cells instead of the numbers.
+    """A matrix `values`, rows by columns; `texts`, if given, are written in the cells instead of the numbers.
 
-    `diverging` centres the colours on 0; else they run from the least value to the greatest.
+    With `diverging`, the colours are centred on 0; else they run from the smallest value to the largest.
     """
 
     title: str
@@ -41,7 +41,7 @@ class Matrix:
     diverging: bool = True
 
     def __call__(self, *, theme: Theme = "light") -> go.Figure:
-        """The figure."""
+        """Return the Plotly figure."""
         chart = layout(heading(self.title, plain(self.subject)), self.x_title, self.y_title, theme=theme, height=HEIGHT)
         chart["margin"] |= {"b": 64, "l": 92, "r": 12 if self._written else 92}
         chart["xaxis"] |= {"type": "category", "showgrid": False, "nticks": 16}
@@ -74,7 +74,7 @@ class Matrix:
 
     @property
     def undrawn(self) -> list[str]:
-        """Cells without a number."""
+        """Return the cells without a number."""
         return [
             f"{self.rows[row]}, {self.columns[column]}"
             for row, column in np.argwhere(~np.isfinite(np.asarray(self.values, dtype=float)))
@@ -82,7 +82,7 @@ class Matrix:
 
     @property
     def alt(self) -> str:
-        """The alternative text: the title and, of a small matrix, every cell."""
+        """Return the alternative text: the title and, for a small matrix, every cell."""
         under = f" ({self.subject})" if self.subject else ""
         if len(self.rows) * len(self.columns) > TOLD:
             values = np.asarray(self.values, dtype=float)
@@ -94,7 +94,7 @@ class Matrix:
 
 
 def grid(table: pd.DataFrame, row: str, column: str, value: str) -> tuple[list[Any], list[Any], list[list[Any]]]:
-    """Names of rows and columns in order of appearance, and the cells of a long table between them."""
+    """Return the names of rows and columns in order of appearance, and the cells of a long table as rows."""
     rows, columns = list(dict.fromkeys(table[row])), list(dict.fromkeys(table[column]))
     cells = dict(zip(zip(table[row], table[column], strict=True), table[value], strict=True))
     return rows, columns, [[cells[one, other] for other in columns] for one in rows]

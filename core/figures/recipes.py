@@ -1,6 +1,6 @@
 """Figures of a comparison of recipes: ratios by site and by depth, shares within the band, contributions, cosines.
 
-Each reads one table of `core.tables.recipes` or a sweep's summary.
+Each figure is made from one table of `core.tables.recipes` or from a sweep's summary.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def profile_figure(
     spread: bool = False,
     order: Sequence[str] = (),
 ) -> Chart:
-    """Ratio of every site as a line per recipe, medians over seeds, with the band and the reference line."""
+    """Plot the ratio of every site, one line per recipe: the median over seeds, with the band and the reference."""
     rows = summary[summary["quantity"] == quantity]
     return Chart(
         title=RATIO_TITLES[quantity], subject=told(rows, spread), x_title=SITE_AXIS, y_title=RATIO_AXES[quantity],
@@ -61,7 +61,7 @@ def depth_figure(
     *,
     spread: bool = False,
 ) -> Chart:
-    """A quantity of a sweep's summary against depth, both axes logarithmic, with the band."""
+    """Plot a quantity of a sweep's summary against depth, both axes logarithmic, with the band."""
     rows = summary[summary["quantity"] == quantity]
     title, y_title = DEPTH_TITLES[quantity]
     marks = quantile_marks(rows, "blocks", spread=spread)
@@ -73,7 +73,7 @@ def depth_figure(
 
 @Drawn
 def share_figure(summary: pd.DataFrame, *, order: Sequence[str] = ()) -> Chart:
-    """Share of seeds whose every ratio lies within the band, against depth."""
+    """Plot the share of seeds whose ratios all lie within the band, against depth."""
     rows = summary[summary["quantity"] == "all_ratios"]
     marks = quantile_marks(rows, "blocks", order=order, column="share_within")
     return Chart(
@@ -84,7 +84,10 @@ def share_figure(summary: pd.DataFrame, *, order: Sequence[str] = ()) -> Chart:
 
 @Drawn
 def branch_figure(summary: pd.DataFrame, measure: str, branch: str, *, spread: bool = False) -> Chart:
-    """What one kind of branch adds per block, a line per recipe: the cosine on a linear axis, sizes on a log one."""
+    """Plot what one kind of branch adds per block, one line per recipe.
+
+    Cosines have a linear axis, sizes a logarithmic one.
+    """
     both = summary[summary["measure"] == measure]
     rows = both[both["branch"] == branch]
     # Both branches share the vertical axis, so that the two figures can be read against each other.
@@ -98,7 +101,7 @@ def branch_figure(summary: pd.DataFrame, measure: str, branch: str, *, spread: b
 
 @Drawn
 def cosine_figure(tokens: pd.DataFrame, branch: str) -> Chart:
-    """Cosine of stream and contribution over the tokens of one recipe: median, middle half and nine tenths."""
+    """Plot the cosine of stream and contribution over the tokens of one recipe: median, middle 50 and 90 %."""
     rows = tokens[tokens["branch"] == branch]
     name = str(rows["recipe"].iloc[0]) if len(rows) else ""
     style, count = recipe_style(name), int(rows["tokens"].max()) if len(rows) else 0

@@ -1,4 +1,4 @@
-"""Figures with a row per name: growth exponents with their intervals, and what code bases do under a recipe's name."""
+"""Figures with one row per name: growth exponents with intervals, and what code bases do under a recipe's name."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GROWTH_TITLES = {
 
 @Drawn
 def growth_figure(growth: pd.DataFrame, quantity: str, *, order: Sequence[str] = ()) -> Chart:
-    """Fitted exponents of depth with their 95 % intervals, derived ones as crosses, a row per recipe."""
+    """Plot fitted exponents of depth with their 95 % intervals, and derived ones as crosses, one row per recipe."""
     rows = growth[(growth["quantity"] == quantity) & growth["exponent"].notna()]
     names = list(dict.fromkeys(rows["recipe"]))
     points = []
@@ -42,7 +42,7 @@ def growth_figure(growth: pd.DataFrame, quantity: str, *, order: Sequence[str] =
 
 @Drawn
 def drift_figure(drift: pd.DataFrame, quantity: Quantity = "activation") -> Chart:
-    """The largest ratio under the law that is declared and under the one that the code has, a row per code base."""
+    """Plot the largest ratio under the declared law and under the law in the code, one row per code base."""
     declared, found = (drift[f"{which}_{quantity}_ratio"].tolist() for which in ("declared", "variant"))
     places = [-index for index in range(len(drift))]
     ends = [value for pair in zip(declared, found, strict=True) for value in (*pair, None)]

@@ -1,6 +1,6 @@
-"""What charts of several series over seeds share: quantile lines with their ribbons, and the words under a title.
+"""What charts of several series over seeds share: quantile lines with their ribbons, and the text under a title.
 
-A series has its recipe's look; `order`, all series of a page, distinguishes those of one recipe.
+A series has the style of its recipe; `order` lists all series of a page, and distinguishes those of one recipe.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ OVER_BLOCKS: dict[str, Any] = {"x_title": BLOCK_AXIS, "whole_x": True, **TALL}
 
 
 def seeds_of(rows: pd.DataFrame) -> int:
-    """The most seeds behind a row."""
+    """Return the largest number of seeds behind a row."""
     return int(rows["seeds"].max()) if "seeds" in rows and len(rows) else 0
 
 
 def told(rows: pd.DataFrame, spread: bool = False) -> str:
-    """What the lines are: depth where there is one, seeds, and whether their spread is drawn."""
+    """Return what the lines show: the depth if there is one, the seeds, and whether their quantiles are drawn."""
     depths, seeds = list(dict.fromkeys(rows["blocks"])), seeds_of(rows)
     parts = [f"L = {depths[0]} blocks"] if len(depths) == 1 else []
     parts += [(SPREAD if spread else MEDIAN).format(seeds)] if seeds > 1 else []
@@ -37,7 +37,7 @@ def told(rows: pd.DataFrame, spread: bool = False) -> str:
 
 
 def styled_series(rows: pd.DataFrame, order: Sequence[str] = ()) -> Iterator[tuple[str, pd.DataFrame, Style]]:
-    """The rows of each series in order of appearance, with its look."""
+    """Yield the name, rows and style of each series in order of appearance."""
     for name, found in rows.groupby("recipe", sort=False):
         yield str(name), found, series_style(str(name), order)
 
@@ -45,7 +45,10 @@ def styled_series(rows: pd.DataFrame, order: Sequence[str] = ()) -> Iterator[tup
 def quantile_marks(
     rows: pd.DataFrame, x: str, *, order: Sequence[str] = (), spread: bool = False, column: str = "median"
 ) -> dict[str, Any]:
-    """One line per recipe at the medians, none without any; with `spread` its 5 to 95 % below it. Fields of a chart."""
+    """Return chart fields with one line per recipe at the medians; with `spread`, also ribbons from 5 to 95 % below.
+
+    A recipe without any median has no line.
+    """
     known = list(styled_series(rows[rows[column].notna().groupby(rows["recipe"]).transform("any")], order))
     return {
         "ribbons": [Ribbon.of(found, x, *OUTER, style, group=name) for name, found, style in known if spread],
@@ -54,7 +57,7 @@ def quantile_marks(
 
 
 def series_style(name: str, order: Sequence[str] = ()) -> Style:
-    """The look of a series, whose name is its recipe's and, after a comma, what tells it from others of that recipe."""
+    """Return the style of a series; its name is its recipe's name and, after a comma, what distinguishes it."""
     recipe = name.partition(", ")[0]
     alike = [one for one in order if one.partition(", ")[0] == recipe]
     return recipe_style(recipe, alike.index(name) if name in alike else 0)

@@ -36,7 +36,7 @@ AT_SITE, SITE_HOVER, NAMED_HOVER = "site %{x}", "%{y:.6g}", "%{y:.6g}, %{customd
 
 
 def _site_chart(table: pd.DataFrame, column: str, *, title: str, y_title: str, log: bool = True) -> Chart:
-    """One line per series of `column` over the sites, without band or reference."""
+    """Return one line per series of `column` over the sites, without band or reference."""
     lines = [Line.labelled(rows, "site", column, name, style, hover=SITE_HOVER) for name, rows, style in styled(table)]
     # Series of one graph have the same sites, which are named once.
     lines = [
@@ -89,16 +89,16 @@ def _ribbons(spread: pd.DataFrame, recipes: set[str]) -> list[Ribbon]:
 
 @Drawn
 def contribution_figure(table: pd.DataFrame, column: str = "contribution_to_stream", *, log: bool = True) -> Chart:
-    """What every addition's branch adds, beside the stream it is added to, or one of the RMS columns."""
+    """Plot what the branch of every addition adds relative to the stream, or one of the RMS columns."""
     title, axis = CONTRIBUTION_TITLES[column]
     return _site_chart(table, column, title=title, y_title=axis, log=log and column != "cosine")
 
 
 @Drawn
 def token_figure(tokens: pd.DataFrame, quantity: Quantity = "activation", *, log: bool = True) -> Chart:
-    """Absolute RMS of every site and arm, the median of its tokens' RMS beside it and their 5 to 95 % as a strip.
+    """Plot the absolute RMS of every site and arm, the median of its tokens' RMS, and a ribbon from 5 to 95 %.
 
-    A page says the loss reduction and the number of valid targets beside it.
+    The loss reduction and the number of valid targets, which the values depend on, are stated on the page.
     """
     rows = tokens[tokens["quantity"] == quantity]
     ribbons, lines = [], []
@@ -119,7 +119,7 @@ def token_figure(tokens: pd.DataFrame, quantity: Quantity = "activation", *, log
 
 
 def styled(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame, Style]]:
-    """Each series with its look: its recipe's own, or one by its place where the rows name no recipe."""
+    """Return each series with its style: that of its recipe, or one by its place if the rows name no recipe."""
     found, recipes = [], []
     for place, (name, rows) in enumerate(series(table)):
         recipes.append(str(rows["recipe"].iloc[0]) if "recipe" in rows else "")
@@ -131,9 +131,9 @@ def styled(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame, Style]]:
 
 
 def series(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
-    """The table's rows by legend name, in order of appearance.
+    """Return the table's rows by legend name, in order of appearance.
 
-    Where the recipe is the control's own, both arms are the same numbers under the same name: one series.
+    If the recipe is the control's own, both arms are the same numbers under the same name: one series.
     """
     keys = [key for key in ("pin", "arm", "recipe", "branch") if key in table.columns]
     found: dict[str, pd.DataFrame] = {}
@@ -143,7 +143,7 @@ def series(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
 
 
 def subject(table: pd.DataFrame) -> str:
-    """What the table observes, for the line under a title: depth and seed where the table has one of each."""
+    """Return what the table observes, for the line under a title: depth and seed, if the table has one of each."""
     parts = []
     for column, words in (("blocks", "L = {} blocks"), ("seed", "seed {}")):
         values = list(dict.fromkeys(table[column])) if column in table.columns else []

@@ -1,4 +1,4 @@
-"""Figures of the studies beside the observed decoders: histograms, propagation, judged ratios."""
+"""Figures of the pages other than decoders and sweeps: histograms, propagation, judged ratios."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .chart import Chart, Drawn, Line, Strip
 
 @Drawn
 def histogram_figure(table: pd.DataFrame) -> Chart:
-    """Percent of all weights in each bin, one group of bars per population, with its own colour and hatching."""
+    """Plot the percent of all weights in each bin, one group of bars per population, with colour and hatching."""
     lines = [
         Line(
             name=str(name), x=[f"{low:g} to {high:g}" for low, high in zip(rows["from"], rows["to"], strict=True)],
@@ -27,7 +27,7 @@ def histogram_figure(table: pd.DataFrame) -> Chart:
 
 @Drawn
 def propagation_figure(table: pd.DataFrame) -> Chart:
-    """Expected signal variance over layers, a line per population; zero has no place on the logarithmic axis."""
+    """Plot the expected signal variance over layers, one line per population; zero is not on the logarithmic axis."""
     lines = Line.each(table, "population", "layer", "expected_variance", "series")
     title = "Expected propagation, under independence"
     return Chart(title=title, x_title="layer", y_title="expected variance", lines=lines, whole_x=True)
@@ -35,7 +35,7 @@ def propagation_figure(table: pd.DataFrame) -> Chart:
 
 @Drawn
 def judged_figure(table: pd.DataFrame, band: Band = DEFAULT_BAND, *, title: str = "Supplied ratios") -> Chart:
-    """Ratios as markers over the band, a marker shape per verdict."""
+    """Plot ratios as markers over the band, one marker shape per verdict."""
     lines = [
         Line.of(table[table["band"] == verdict], "site", "ratio", verdict, index, "points")
         for index, verdict in enumerate(("within", "above", "below"))

@@ -1,6 +1,6 @@
-"""The one look of every figure: Okabe-Ito colours, a marker and a dash for each series, explicit light and dark paper.
+"""The common style of all figures: Okabe-Ito colours, a marker and a dash per series, light and dark background.
 
-Streamlit replaces Plotly's default template, so every colour is written out; a file looks as the page did.
+Streamlit replaces Plotly's default template, so every colour is set explicitly, and a file looks as the page did.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MARKED_POINTS = 16
 
 @dataclass(frozen=True)
 class Palette:
-    """Colours of one theme; `series` is Okabe-Ito, ordered so that neighbours differ in lightness too."""
+    """The colours of one theme; `series` is Okabe-Ito, ordered so that neighbours differ in lightness too."""
 
     paper: str
     ink: str
@@ -79,27 +79,33 @@ class Stroke:
 
 @dataclass(frozen=True)
 class Style:
-    """A stroke before its theme is known; `color` is a place among the series' colours or the name of another one."""
+    """A stroke that does not depend on the theme yet.
+
+    `color` is an index into the series' colours or a colour's name.
+    """
 
     color: int | Literal["ink", "muted"]
     marker: str = MARKERS[0]
     dash: str = DASHES[0]
 
     def stroke(self, theme: Theme) -> Stroke:
-        """The stroke in the colours of a theme."""
+        """Return the stroke in the colours of a theme."""
         palette = PALETTES[theme]
         color = palette.series[self.color] if isinstance(self.color, int) else getattr(palette, self.color)
         return Stroke(color, self.marker, self.dash)
 
 
 def place_style(place: int) -> Style:
-    """The look of series `place`; colours repeat after six, with another dash each time, and all after 36."""
+    """Return the style of series number `place`.
+
+    Colours repeat after six, with another dash, and everything after 36.
+    """
     turned = place + place // COLORS
     return Style(place % COLORS, MARKERS[place % len(MARKERS)], DASHES[turned % len(DASHES)])
 
 
 def recipe_style(name: str, variant: int = 0) -> Style:
-    """The look of a recipe in every figure of every page, whatever stands beside it.
+    """Return the style of a recipe, the same in every figure of every page.
 
     Further lines of the recipe, of another size or branch, keep its colour and have a `variant` above 0. A combination
     has the colour of its first part and the marker of its last.
@@ -111,23 +117,23 @@ def recipe_style(name: str, variant: int = 0) -> Style:
 
 
 def stroke(place: int, theme: Theme = "light") -> Stroke:
-    """`place_style` in a theme."""
+    """Return `place_style` in a theme."""
     return place_style(place).stroke(theme)
 
 
 def faded(color: str, opacity: float) -> str:
-    """A `#RRGGBB` colour with an opacity."""
+    """Return a `#RRGGBB` colour with an opacity."""
     red, green, blue = (int(color[start : start + 2], 16) for start in (1, 3, 5))
     return f"rgba({red}, {green}, {blue}, {opacity})"
 
 
 def plain(text: str) -> str:
-    """Text from outside for a Plotly title, label or legend, which would read markup in it."""
+    """Escape external text for a Plotly title, label or legend, where markup would be interpreted."""
     return html.escape(str(text), quote=False)
 
 
 def layout(title: str, x_title: str, y_title: str, *, theme: Theme = "light", height: int = HEIGHT) -> dict[str, Any]:
-    """A plain layout with titles, units and colours written out; the legend stands below the axes."""
+    """Return a plain layout with titles, units and colours set explicitly; the legend is below the axes."""
     colors = PALETTES[theme]
     axis = {
         "showgrid": True,
@@ -159,9 +165,9 @@ def layout(title: str, x_title: str, y_title: str, *, theme: Theme = "light", he
 
 
 def figure(traces: list[dict[str, Any]], layout: dict[str, Any]) -> go.Figure:
-    """The figure of finished traces and layout, without Plotly's own check of every property.
+    """Return the figure of finished traces and layout, without Plotly's own check of every property.
 
-    The check takes a tenth of a second a figure, a slider's whole patience; the tests make it for every figure.
+    The check takes a tenth of a second per figure, too slow for a slider; the tests run it for every figure.
     """
     import plotly.graph_objects as go  # only where a figure is drawn
 
@@ -169,12 +175,12 @@ def figure(traces: list[dict[str, Any]], layout: dict[str, Any]) -> go.Figure:
 
 
 def heading(title: str, subject: str) -> str:
-    """A title with a smaller line under it that says what is shown."""
+    """Return a title with a smaller line under it that says what is shown."""
     return f"{title}<br><span style='font-size:12px'>{subject}</span>" if subject else title
 
 
 def level(y: float, color: str, dash: str) -> dict[str, Any]:
-    """A horizontal line over the whole width, as a shape."""
+    """Return a shape: a horizontal line over the whole width."""
     return {
         "type": "line", "xref": "paper", "x0": 0, "x1": 1, "yref": "y", "y0": y, "y1": y, "layer": "below",
         "line": {"color": color, "dash": dash, "width": 1},
@@ -182,17 +188,17 @@ def level(y: float, color: str, dash: str) -> dict[str, Any]:
 
 
 def strip(low: float, high: float, color: str) -> dict[str, Any]:
-    """A filled strip between two values over the whole width, as a shape."""
+    """Return a shape: a filled strip between two values over the whole width."""
     return {**level(low, color, "solid"), "type": "rect", "y1": high, "fillcolor": color, "line": {"width": 0}}
 
 
 def upright(shape: dict[str, Any]) -> dict[str, Any]:
-    """A shape over the width as one over the height."""
+    """Return a shape over the width as one over the height."""
     return {**shape, "xref": "x", "yref": "paper", "x0": shape["y0"], "x1": shape["y1"], "y0": 0, "y1": 1}
 
 
 def legend_entry(name: str, color: str, dash: str, fill: str | None = None) -> dict[str, Any]:
-    """A trace without points, so that a shape has its name in the legend: a line as a line, a strip as a square."""
+    """Return a trace without points that names a shape in the legend: a line as a line, a strip as a square."""
     entry = {"type": "scatter", "x": [None], "y": [None], "name": name, "hoverinfo": "skip"}
     if fill is not None:
         # A square is no series, whatever colours and dashes the series have.

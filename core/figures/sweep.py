@@ -1,6 +1,6 @@
-"""Figures of a sweep: quantile ribbons and paired differences against depth, and one depth's spread.
+"""Figures of a sweep: quantile ribbons and paired differences against depth, and the distribution at one depth.
 
-Each reads a table of `core.tables.sweep`, whose column `recipe` names the series; `order` gives them their looks.
+Each is made from a table of `core.tables.sweep`, whose column `recipe` names the series; `order` sets their styles.
 """
 
 from __future__ import annotations
@@ -40,7 +40,11 @@ def ribbon_figure(
     order: Sequence[str] = (),
     spread: bool = True,
 ) -> Chart:
-    """A ratio against depth, both axes logarithmic: medians, the middle half and nine tenths of seeds, and the band."""
+    """Plot a ratio against depth, axes logarithmic: median over seeds, the middle 50 and 90 % of them, the band.
+
+    `spread=False` draws medians alone. With more than `MOST_WIDE` recipes only the middle 50 % is drawn. Series of one
+    recipe take their styles by their place in `order`.
+    """
     rows = summary[(summary["quantity"] == quantity) & (summary["seeds"] > 0)]
     title, y_title = TITLES[quantity]
     return Chart(
@@ -57,7 +61,7 @@ def difference_figure(
     order: Sequence[str] = (),
     spread: bool = True,
 ) -> Chart:
-    """Recipe minus control of the same seed against depth, on an axis that is linear near 0 and logarithmic beyond."""
+    """Plot recipe minus control of the same seed against depth, on an axis linear near 0 and logarithmic beyond."""
     rows = differences[differences["quantity"] == quantity]
     labels = [f"L {blocks}: {value:.6g}" for blocks, value in zip(rows["blocks"], rows["median"], strict=True)]
     turned = rows.assign(
@@ -84,7 +88,7 @@ def distribution_figure(
     *,
     order: Sequence[str] = (),
 ) -> Chart:
-    """Share of seeds by ratio at one depth, a stepped line per series, with the band as an upright strip."""
+    """Plot the share of seeds by ratio at one depth, one step line per series, with the band as an upright strip."""
     title, axis = TITLES[quantity]
     lines = [
         Line.labelled(_closed(rows), "centre", "share", name, style, "steps", hover="%{customdata}")
@@ -104,12 +108,12 @@ def _told(rows: pd.DataFrame, spread: bool) -> str:
 
 
 def _pairs(rows: pd.DataFrame, spread: bool) -> list[tuple[str, str]]:
-    """The pairs of columns that are filled between, the widest first."""
+    """Return the pairs of columns with a ribbon between them, the widest first."""
     return [*([OUTER] if rows["recipe"].nunique() <= MOST_WIDE else []), INNER] if spread else []
 
 
 def _marks(rows: pd.DataFrame, order: Sequence[str], spread: bool, hover: str = "") -> dict[str, Any]:
-    """Ribbons and medians; at a single depth bars stand for the middle half."""
+    """Return ribbons and medians; at a single depth, bars show the middle 50 % instead of ribbons."""
     known, alone = list(styled_series(rows, order)), rows["blocks"].nunique() < 2
     return {
         "ribbons": [
@@ -128,12 +132,12 @@ def _marks(rows: pd.DataFrame, order: Sequence[str], spread: bool, hover: str = 
 
 
 def _halves(rows: pd.DataFrame) -> tuple[list[float], list[float]]:
-    """How far the middle half of the seeds reaches below and above the median."""
+    """Return how far the middle 50 % of the seeds reaches below and above the median."""
     return (rows["median"] - rows["q25"]).tolist(), (rows["q75"] - rows["median"]).tolist()
 
 
 def _closed(rows: pd.DataFrame) -> pd.DataFrame:
-    """The steps of a histogram with an empty bin on both sides, so that the line comes down to 0."""
+    """Return the steps of a histogram with an empty bin on both sides, so that the line returns to 0."""
     first, last = rows.iloc[0], rows.iloc[-1]
     below = float(first["lower"]) * float(first["lower"] / first["centre"])
     above = float(last["upper"]) * float(last["upper"] / last["centre"])

@@ -1,4 +1,4 @@
-"""Theory beside measurement: a recipe's medians, what each law derives for them, and by how much it misses."""
+"""Theory beside measurement: a recipe's medians, the prediction of each law, and its error."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MEASURED = {
 
 @Drawn
 def overlay_figure(overlay: pd.DataFrame, x: str) -> Chart:
-    """Measured medians of one recipe beside every law's prediction; `x` is `site` or `blocks`."""
+    """Plot measured medians of one recipe beside every law's prediction; `x` is `site` or `blocks`."""
     (own, name), laws = _recipe(overlay), _laws(overlay)
     title, y_title = MEASURED[x]
     thick = replace(own, dash="solid")
@@ -35,7 +35,7 @@ def overlay_figure(overlay: pd.DataFrame, x: str) -> Chart:
 
 @Drawn
 def error_figure(overlay: pd.DataFrame, x: str) -> Chart:
-    """Relative error of every law, predicted / measured - 1: median over seeds, 5 to 95 % filled."""
+    """Plot the relative error of every law, predicted / measured - 1: median over seeds, ribbon from 5 to 95 %."""
     (_, name), laws = _recipe(overlay), _laws(overlay)
     return Chart(
         title="Residual error of what is derived", subject=f"{name}: medians over seeds, 5 to 95 % filled",
@@ -46,13 +46,13 @@ def error_figure(overlay: pd.DataFrame, x: str) -> Chart:
 
 
 def _recipe(overlay: pd.DataFrame) -> tuple[Style, str]:
-    """The look and name of the recipe."""
+    """Return the style and name of the recipe."""
     name = str(overlay["recipe"].iloc[0]) if len(overlay) else ""
     return recipe_style(name), name
 
 
 def _laws(overlay: pd.DataFrame) -> list[tuple[str, pd.DataFrame, Style]]:
-    """The rows of every law, with looks that differ from the recipe's own."""
+    """Return the name and rows of every law, with a style that differs from the recipe's."""
     own, _ = _recipe(overlay)
     others = [style for place in range(COLORS) if (style := place_style(place)).color != own.color]
     groups = overlay.groupby("law", sort=False)

@@ -1,7 +1,7 @@
-"""The tower: all blocks from the input below to the readout above, activations to the left and adjoints to the right.
+"""The tower: all blocks from the input at the bottom to the readout at the top, activations left and adjoints right.
 
-Every addition is a bar; its width and colour are the ratio at the site after it, and the band's limits stand as lines.
-The first series is filled, and each has an outline in its recipe's colour and dash.
+Every addition is a bar; its width and colour are the ratio at the site after it, and lines mark the band's limits. The
+first series is filled, the others are outlines in their recipe's colour and dash.
 """
 
 from __future__ import annotations
@@ -62,19 +62,19 @@ Box = tuple[float, float, float, float]
 
 @dataclass(frozen=True)
 class Tower:
-    """The tower of a site table: one row per series, site and, where there are several, seed; see `profiles`."""
+    """The tower of a site table: one row per series, site and, if there are several, seed; see `profiles`."""
 
     table: pd.DataFrame
     band: Band = DEFAULT_BAND
 
     @cached_property
     def profiles(self) -> list[Profile]:
-        """Every series, the first one filled."""
+        """Every series, the filled one first."""
         return profiles(self.table)
 
     @cached_property
     def sites(self) -> int:
-        """The most sites of a series."""
+        """The largest number of sites of a series."""
         return max((one.sites for one in self.profiles), default=0)
 
     @cached_property
@@ -84,37 +84,37 @@ class Tower:
 
     @cached_property
     def rows(self) -> list[tuple[int, int]]:
-        """First and last site of every row, from the input on."""
+        """The first and last site of every row of the tower, beginning at the input."""
         return bundles(self.sites, self.blocks) if self.sites else []
 
     @cached_property
     def places(self) -> list[tuple[float, float]]:
-        """Where every row begins and ends, 0 to 1."""
+        """The lower and upper end of every row, from 0 to 1."""
         return places(self.rows, per_block(self.sites, self.blocks)) if self.rows else []
 
     @cached_property
     def scale(self) -> Scale:
-        """The widths of ratios, the same on both sides."""
+        """The scale from ratios to widths, the same on both sides."""
         return Scale.of([one.ratios[quantity] for one in self.profiles for quantity in QUANTITIES], self.band)
 
     def bars(self, profile: Profile, quantity: Quantity) -> Bars:
-        """A series in the tower's rows."""
+        """Return the bars of a series in the tower's rows."""
         return Bars.of(profile, quantity, self.rows, self.band)
 
     @property
     def ticks(self) -> list[tuple[float, str]]:
-        """Width and text of the band's limits and of 1, where it stands apart from them."""
+        """The width and text of the band's limits, and of 1 if it is far enough from them."""
         limits = [(self.width(limit), f"{limit:g}") for limit in (self.band.lower, self.band.upper)]
         one = self.width(1.0)
         return [*limits, *([(one, "1")] if all(abs(one - place) > 0.12 for place, _ in limits) else [])]
 
     def width(self, ratio: float) -> float:
-        """The width of one ratio."""
+        """Return the width of one ratio."""
         return float(self.scale(np.array([ratio]))[0])
 
     @cached_property
     def worst(self) -> int:
-        """The site of the first series that is nearest to a limit, or farthest beyond it, on either side."""
+        """Return the site of the first series with the smallest margin: nearest to a limit, or farthest beyond it."""
         if not self.sites:
             return 0
         found = np.minimum(*(margins(self.profiles[0].ratios[quantity][1], self.band) for quantity in QUANTITIES))
@@ -122,7 +122,7 @@ class Tower:
 
     @property
     def subject(self) -> str:
-        """Depth and seeds, and what a row holds where it is more than a site."""
+        """Return depth and seeds, and what a row holds if it is more than one site."""
         seeds = max((one.seeds for one in self.profiles), default=0)
         first, last = self.rows[1] if len(self.rows) > 1 else (1, 1)
         several = (last - first + 1) // per_block(self.sites, self.blocks) if last > first else 0
@@ -132,20 +132,20 @@ class Tower:
 
     @property
     def key(self) -> str:
-        """How the series and the band are drawn, in words."""
+        """Return how the series and the band are drawn, as text."""
         names = [one.name for one in self.profiles]
         bars = [f"bars: {names[0]}"] if len(names) > 1 else []
         return "; ".join([*bars, f"dotted: {Strip.of(self.band).name}"])
 
     @property
     def alt(self) -> str:
-        """The title, then where every series begins and ends, its extremes and how many of its sites leave the band."""
+        """Return the title and, for every series, both ends, the extremes and the count of sites outside the band."""
         words = "; ".join(map(self._told, self.profiles))
         return f"{TITLE} ({self.subject}). {words or 'no value'}."
 
     @property
     def undrawn(self) -> list[str]:
-        """Undefined ratios; 0 and infinite ones stand at the ends."""
+        """Return the undefined ratios; ratios of 0 and infinity are drawn at the ends."""
         return [
             f"{one.name} at {site}, {quantity} ratio undefined"
             for one in self.profiles
@@ -165,7 +165,7 @@ class Tower:
         return f"{profile.name}: {'; '.join(parts)}"
 
     def __call__(self, *, theme: Theme = "light") -> go.Figure:
-        """The figure, in data coordinates of -1 to 1 on either side of a gutter and 0 to 1 from input to readout."""
+        """Return the figure; x is -1 to 1 on both sides of a gutter, y is 0 to 1 from input to readout."""
         height = HEAD + FOOT + max(LEAST_PIXELS, PIXELS * len(self.rows))
         drawn = layout(heading(TITLE, plain(self.subject)), "ratio", "", theme=theme, height=height)
         drawn["margin"] |= {"t": HEAD, "b": FOOT}
@@ -184,7 +184,7 @@ class Tower:
 
     @property
     def marks(self) -> list[tuple[float, int]]:
-        """Where about eight blocks, evenly far apart, begin."""
+        """Return the places where about eight evenly spaced blocks begin, with their numbers."""
         each = per_block(self.sites, self.blocks)
         step = 2 ** math.ceil(math.log2(max(1, self.blocks / 8)))
         found: dict[int, float] = {}
@@ -238,7 +238,7 @@ class Tower:
         return found
 
     def _outline(self, profile: Profile, theme: Theme) -> dict[str, Any]:
-        """Another series as steps, both sides in one trace."""
+        """Return another series as a step line, both sides in one trace."""
         xs: list[float | None] = []
         ys: list[float | None] = []
         for sign, quantity in SIDES:
@@ -275,7 +275,7 @@ def _boxes(sign: int, boxes: list[Box], color: str, opacity: float) -> dict[str,
 
 
 def _side(quantity: Quantity, theme: Theme) -> dict[str, Any]:
-    """What a side shows, above it."""
+    """Return the title above a side."""
     left = quantity == "activation"
     return {
         "xref": "paper", "x": 0.24 if left else 0.76, "y": 1.01, "yanchor": "bottom", "showarrow": False,

@@ -1,7 +1,7 @@
-"""What a tower is drawn from: medians over seeds at each site, bundles of blocks, widths and shades of ratios.
+"""The data of a tower: medians over seeds at each site, groups of blocks, widths and shades of ratios.
 
-A width is dimensionless, 0 to 1, linear in log10 of a ratio and so monotone in the RMS of its site; a shade is a whole
-number, 0 in the middle of the band, beyond `OUTSIDE` on either side of it.
+A width is dimensionless, 0 to 1, linear in log10 of a ratio and so monotone in the RMS of its site. A shade is an
+integer, 0 in the middle of the band and beyond `OUTSIDE` on either side of it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ OUTSIDE, FARTHEST, FAR = 4, 5, 1.5
 
 @dataclass(frozen=True)
 class Profile:
-    """One series at each of S sites: `ratios[quantity]` is `[3, S]`, 5 %, median and 95 % over `seeds` seeds."""
+    """One series at S sites: `ratios[quantity]` is `[3, S]`, the 5 %, 50 % and 95 % quantiles over `seeds` seeds."""
 
     name: str
     style: Style
@@ -40,12 +40,12 @@ class Profile:
 
     @property
     def sites(self) -> int:
-        """S."""
+        """The number of sites S."""
         return len(self.labels)
 
 
 def profiles(table: pd.DataFrame) -> list[Profile]:
-    """Every series of a site table, in order of appearance.
+    """Return every series of a site table, in order of appearance.
 
     Rows of several seeds at one site give linear quantiles over them. A table with one row per site may bring its own,
     in `activation_ratio_q05`, `activation_ratio_q95` and the same of `adjoint`, beside the medians, and their `seeds`;
@@ -82,20 +82,23 @@ def _levels(rows: pd.DataFrame, quantity: Quantity) -> FloatArray:
 
 
 def per_block(sites: int, blocks: int) -> int:
-    """Additions per block where all blocks have as many, else 1."""
+    """Return the number of additions per block if it is the same for all blocks, else 1."""
     each, rest = divmod(sites - 1, max(1, blocks))
     return each if each and not rest else 1
 
 
 def bundles(sites: int, blocks: int) -> list[tuple[int, int]]:
-    """First and last site of every row: the input alone, then single sites or, of a deep model, whole blocks."""
+    """Return the first and last site of every row: the input alone, then one site or, in a deep model, whole blocks."""
     each = per_block(sites, blocks)
     step = 1 if sites <= MOST_ROWS else each * math.ceil((sites - 1) / each / MOST_BUNDLES)
     return [(0, 0), *((first, min(first + step, sites) - 1) for first in range(1, sites, step))]
 
 
 def places(rows: Sequence[tuple[int, int]], each: int) -> list[tuple[float, float]]:
-    """Where every row begins and ends between 0, the input's end, and 1, with a gap before every block of `each`."""
+    """Return the lower and upper end of every row between 0 (the input) and 1.
+
+    If rows are single sites, there is a gap before every block of `each` sites.
+    """
     alone = each > 1 and all(first == last for first, last in rows)
     gaps = [BLOCK_GAP * (alone and first % each == 1) for first, _ in rows]
     ends = np.cumsum([1.0 + gap for gap in gaps])
@@ -104,14 +107,17 @@ def places(rows: Sequence[tuple[int, int]], each: int) -> list[tuple[float, floa
 
 @dataclass(frozen=True)
 class Scale:
-    """Widths from log10 ratios: `low` is width 0, `high` width 1."""
+    """Maps log10 of ratios to widths: `low` is width 0, `high` is width 1."""
 
     low: float
     high: float
 
     @classmethod
     def of(cls, ratios: Iterable[FloatArray], band: Band) -> Scale:
-        """The scale that shows a band, 1 and all finite ratios; its ends go by half decades, so few changes move it."""
+        """Return the scale that shows the band, 1 and all finite ratios.
+
+        Its ends are those of the band with some room; ratios beyond them move an end by half decades.
+        """
         limits = [0.0, math.log10(band.lower), math.log10(band.upper)]
         seen = np.concatenate([np.ravel(one) for one in ratios] or [np.empty(0)])
         inner = np.log10(seen[np.isfinite(seen) & (seen > 0)])
@@ -123,21 +129,24 @@ class Scale:
         return cls(low, high)
 
     def __call__(self, ratios: FloatArray) -> FloatArray:
-        """Widths: 0 for a ratio of 0, 1 for an infinite one, NaN for an undefined one."""
+        """Return widths: 0 for a ratio of 0, 1 for an infinite one, NaN for an undefined one."""
         with np.errstate(divide="ignore", invalid="ignore"):
             widths = (np.log10(ratios) - self.low) / (self.high - self.low)
         return np.clip(widths, 0.0, 1.0)
 
 
 def margins(ratios: FloatArray, band: Band) -> FloatArray:
-    """The lesser of log2(r / lower) and log2(upper / r), negative outside the band; -inf where undefined."""
+    """Return min(log2(r / lower), log2(upper / r)), negative outside the band; -inf if undefined."""
     with np.errstate(divide="ignore", invalid="ignore"):
         found = np.minimum(np.log2(ratios / band.lower), np.log2(band.upper / ratios))
     return np.where(np.isnan(found), -np.inf, found)
 
 
 def shades(ratios: FloatArray, band: Band) -> list[int]:
-    """A shade per ratio, negative below the middle of the band; outside by the band's own verdict."""
+    """Return one shade per ratio, negative below the middle of the band.
+
+    A ratio is outside the band exactly if its shade is `OUTSIDE` or more on either side.
+    """
     middle = (math.log10(band.lower) + math.log10(band.upper)) / 2
     half = max((math.log10(band.upper) - math.log10(band.lower)) / 2, np.finfo(float).tiny)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -150,9 +159,9 @@ def shades(ratios: FloatArray, band: Band) -> list[int]:
 
 @dataclass(frozen=True)
 class Bars:
-    """One series and quantity in rows: the `site` that stands for each row and its `ratio`, and the row's spread.
+    """One series and quantity in rows: the `site` that represents each row, its `ratio`, and the range in the row.
 
-    The site that stands for a bundle is the one with the least margin; `low` and `high` are over its sites and seeds.
+    The site that represents a group is the one with the smallest margin; `low` and `high` are over its sites and seeds.
     """
 
     site: list[int]
@@ -162,7 +171,7 @@ class Bars:
 
     @classmethod
     def of(cls, profile: Profile, quantity: Quantity, rows: Sequence[tuple[int, int]], band: Band) -> Bars:
-        """The bars of the rows that the series reaches."""
+        """Return the bars of the rows that the series reaches."""
         below, median, above = profile.ratios[quantity]
         margin = margins(median, band)
         reached = [(first, min(last, len(median) - 1)) for first, last in rows if first < len(median)]

@@ -9,8 +9,8 @@
     arm_document(scaled.observation, scaled.member(3))["within_band"]
 
 `observe` takes the `Tape` of any forward. `observe_module` observes a user's model in a training script, and `check`
-gives the verdict on it, on a decoder's sizes or on a config.json; both stand in `core.audit`. A public name loads its
-module when it is first read, so the band and requests need no torch.
+gives the verdict on it, on a decoder's sizes or on a config.json; both are in `core.audit`. A public name loads its
+module when it is first read, so the band and requests can be used without torch.
 """
 
 from ..lazy import public

@@ -1,4 +1,7 @@
-"""Observe several recipes of the same seeds from one base draw; arms that share a graph run in one batched pass."""
+"""Observe several recipes on the same seeds from one base draw; arms that share a graph run in one batched pass.
+
+An *arm* is one recipe on the base draws of all seeds. A *member* is one seed of one arm: one entry of the batched pass.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ from .request import checked_names
 
 @dataclass(frozen=True)
 class Arm:
-    """One recipe's observation of every seed: seed s is member `first + s * stride` of `observation`."""
+    """The observation of one recipe on every seed; seed number s is member `first + s * stride` of `observation`."""
 
     recipe: Recipe
     observation: Observation
@@ -31,12 +34,15 @@ class Arm:
     stride: int
 
     def member(self, seed: int) -> int:
-        """Index of a seed's member, counted in the order the seeds were given."""
+        """Return the index of a seed's member in `observation`.
+
+        `seed` is the position in the order in which seeds were given.
+        """
         return self.first + seed * self.stride
 
 
 def torch_dtype(name: str) -> torch.dtype:
-    """The run's floating type; refuses one that the engine does not offer."""
+    """Return the torch dtype of that name. Raises `ConfigError` if the engine does not offer it."""
     checked_names(name, "cpu")
     dtype = getattr(torch, name)
     assert isinstance(dtype, torch.dtype)
@@ -44,7 +50,7 @@ def torch_dtype(name: str) -> torch.dtype:
 
 
 def checked_device(device: str) -> str:
-    """`cpu`, or `cuda` where it is present; refused otherwise."""
+    """Return `device` if it is `cpu`, or `cuda` and a CUDA device is present; raises `ConfigError` otherwise."""
     checked_names("float64", device)
     if device == "cuda" and not torch.cuda.is_available():
         raise ConfigError("No CUDA device is present on this machine", Remedy.CPU)
@@ -62,9 +68,10 @@ def observe_arms(
     tokens: bool = False,
     told: Told = silent,
 ) -> list[Arm]:
-    """Measure every recipe on every seed of `draw`, in the order of `recipes`; `tokens` is that of `measure`.
+    """Measure every recipe on every seed of `draw`; returns one arm per recipe, in the order of `recipes`.
 
-    `told` hears of every block and site, and of which pass they are where there are several.
+    `tokens` is passed to `measure`. `told(what, done, total)` is called after every block and every site; if there are
+    several passes, `what` also names the pass.
     """
     groups = passes(recipes)
     arms: dict[int, Arm] = {}
@@ -78,7 +85,10 @@ def observe_arms(
 
 
 def profile_scalars(draw: BaseDraw, recipe: Recipe, batch: Batch, device: str = "cpu") -> Scalars | None:
-    """What a recipe's profile step measures, in float64 like all construction; None for a recipe without one."""
+    """Return the coefficients that a recipe's profile step measures on `batch`, in float64.
+
+    None for a recipe without one.
+    """
     if recipe.profile is None:
         return None
     place = checked_device(device)
@@ -107,5 +117,5 @@ def _run(
 
 
 def _placed(told: Told, place: str) -> Told:
-    """`told` with a place before what is counted."""
+    """Wrap `told` so that `place` is put before `what` in every call."""
     return told if told is silent or not place else lambda what, done, total: told(place + what, done, total)

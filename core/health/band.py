@@ -1,4 +1,4 @@
-"""The inclusive band that ratios are judged by, on unrounded values."""
+"""The inclusive band that unrounded ratios are judged by."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ Place = Literal["below", "within", "above"]
 
 @dataclass(frozen=True)
 class Band:
-    """Limits of a dimensionless ratio, both ends inclusive; 0 < lower <= upper < inf or `ConfigError`."""
+    """Lower and upper limit of a dimensionless ratio, both included.
+
+    Raises `ConfigError` unless 0 < lower <= upper < inf.
+    """
 
     lower: float = 0.01
     upper: float = 100.0
@@ -34,7 +37,10 @@ class Band:
             raise ConfigError(f"The band's lower limit {lower} is above its upper limit {upper}.")
 
     def judge(self, ratios: npt.ArrayLike) -> npt.NDArray[np.str_]:
-        """`below`, `within` or `above` for each ratio, in their shape; an empty text where a ratio is NaN."""
+        """Return `below`, `within` or `above` for each ratio, in the shape of `ratios`.
+
+        An empty string where a ratio is NaN.
+        """
         import numpy as np
 
         values = np.asarray(ratios)
@@ -42,9 +48,10 @@ class Band:
         return np.select(sides, ["below", "within", "above"], "")
 
     def margin(self, ratios: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """The lesser of log2(ratio / lower) and log2(upper / ratio), in their shape; NaN where a ratio is NaN.
+        """Return min(log2(ratio / lower), log2(upper / ratio)) in the shape of `ratios`; NaN where a ratio is NaN.
 
-        Dimensionless, in doublings: 0 at a limit, negative outside, 1 where the ratio could double or halve.
+        The unit is doublings: 0 at a limit, negative outside the band, 1 where the ratio could double or halve and stay
+        inside.
         """
         import numpy as np
 
@@ -57,14 +64,14 @@ DEFAULT_BAND = Band()
 
 
 def classify(ratio: float, band: Band = DEFAULT_BAND) -> Place:
-    """Where a ratio stands; refuses one that is not finite."""
+    """Return whether a ratio is below, within or above the band. Raises `ConfigError` if it is not finite."""
     if not abs(ratio) <= sys.float_info.max:
         raise ConfigError(f"The ratio {shown(ratio)} is not finite, so it has no place beside the band.")
     return cast("Place", band.judge(ratio).item())
 
 
 def parse_band(text: str) -> Band:
-    """A band from `lower,upper`, such as `0.01,100`."""
+    """Parse a band from `lower,upper`, such as `0.01,100`."""
     limits = [finite_number(part) for part in text.split(",")]
     if len(limits) != 2 or limits[0] is None or limits[1] is None:
         raise ConfigError(f"The band {text[:40]!r} is not two numbers; write it as 0.01,100.")

@@ -1,4 +1,7 @@
-"""How many seeds run in one pass: a function of the request alone, so that a range is cut alike on every machine."""
+"""How many seeds run in one pass.
+
+It depends on the request alone, so every machine splits a seed range in the same way.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +22,16 @@ CHUNK_BYTES = 2**29
 
 
 def seed_chunks(seeds: Sequence[int], each: int) -> Iterator[Sequence[int]]:
-    """Consecutive runs of at most `each` seeds, in their order."""
+    """Yield consecutive runs of at most `each` seeds, in their order."""
     for start in range(0, len(seeds), each):
         yield seeds[start : start + each]
 
 
 def seeds_per_chunk(config: DecoderConfig, batch: Batch, dtype: str, arms: int) -> int:
-    """The largest power of two whose pass keeps to the limits of members, time and memory; at least one seed."""
+    """Return the number of seeds per pass: a power of two, at least 1.
+
+    It is the largest whose pass stays within the limits of members, time and memory.
+    """
     seeds = 1
     while 2 * seeds * arms <= MAX_MEMBERS and _fits(config, batch, dtype, 2 * seeds, arms):
         seeds *= 2
@@ -33,13 +39,16 @@ def seeds_per_chunk(config: DecoderConfig, batch: Batch, dtype: str, arms: int) 
 
 
 def arms_per_pass(config: DecoderConfig, batch: Batch, dtype: str, arms: int) -> int:
-    """How many of `arms` arms of one seed run in one pass: all that keep to the limit of memory, and at least two."""
+    """Return how many of the `arms` arms of one seed run in one pass: as many as memory allows, at least two."""
     fitting = [n for n in range(1, arms + 1) if pass_bytes(config, batch, dtype, 1, n) <= CHUNK_BYTES]
     return max(ARMS, *fitting) if fitting else ARMS
 
 
 def seeds_seconds(request: ObserveRequest, seeds: int, arms: int, pace: Pace | None = None) -> float:
-    """Rough seconds of one core for `arms` arms on every one of `seeds` seeds, at `pace` (this machine's)."""
+    """Return a rough time in seconds on one core for `arms` arms on `seeds` seeds.
+
+    If `pace` is None, it is this machine's.
+    """
     config, batch, pace = request.config, request.batch, pace or machine_pace()
     runs = -(-seeds // seeds_per_chunk(config, batch, request.dtype, arms))
     members = seeds * arms * member_seconds(config, batch, request.dtype, pace)
@@ -47,7 +56,7 @@ def seeds_seconds(request: ObserveRequest, seeds: int, arms: int, pace: Pace | N
 
 
 def pass_bytes(config: DecoderConfig, batch: Batch, dtype: str, seeds: int, arms: int) -> int:
-    """Peak of one pass over `seeds` seeds with `arms` arms each, with the base draws it keeps."""
+    """Return the peak bytes of one pass over `seeds` seeds with `arms` arms each, including the base draws it keeps."""
     cost = estimate(ObserveRequest(config=config, batch=batch, dtype=dtype))
     kept = 8 * seeds * layout(config).draws
     return seeds * arms * (cost.total_bytes // ARMS) + (kept if kept <= 8 * KEPT_DRAW else 0)

@@ -1,4 +1,7 @@
-"""Columns, their types and the words of the tables of sites and tokens; it needs no array library."""
+"""Column names and types of the tables of sites and tokens, and the values of text columns.
+
+Imports no array library.
+"""
 
 from __future__ import annotations
 

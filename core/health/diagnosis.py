@@ -1,6 +1,6 @@
-"""A verdict in words on an observe document: what leaves the band, at which site, by how much.
+"""Diagnose an observe document in sentences: what leaves the band, at which site, and by how much.
 
-Pure functions of the document; the band and the verdicts a site carries are those the document was written with.
+Pure functions of the document; they use the band and the verdicts per site that the document contains.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ QUANTITIES: tuple[Quantity, ...] = ("activation", "adjoint")
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One ratio on one side of the band.
+    """The sites at which one ratio (activation or adjoint) leaves the band on one side.
 
-    `sites` counts the sites outside, `first` and `worst` are two of them, `ratio` is the worst one's, and `excess` how
-    many times it lies beyond `limit`, always above 1.
+    `sites` counts these sites, `first` and `worst` are two of them. `ratio` is the ratio at the worst site and `excess`
+    the factor by which it lies beyond `limit`, always above 1.
     """
 
     quantity: Quantity
@@ -36,7 +36,7 @@ class Finding:
 
     @property
     def excess(self) -> float:
-        """How many times the worst ratio lies beyond the limit."""
+        """The factor by which the worst ratio lies beyond the limit."""
         return self.ratio / self.limit if self.side == "above" else self.limit / self.ratio
 
     @property
@@ -56,7 +56,7 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True)
 class Diagnosis:
-    """The verdict on one arm: every finding, and the extremes that the band is judged by."""
+    """The diagnosis of one arm: every finding, and the largest ratios that the band is applied to."""
 
     recipe: str
     band: tuple[float, float]
@@ -79,7 +79,7 @@ class Diagnosis:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """What is off, at which site, by how much; the largest ratios where nothing is."""
+        """Return what leaves the band, at which site and by how much; the largest ratios if nothing does."""
         if self.findings:
             return tuple(finding.sentence for finding in self.findings)
         return tuple(
@@ -89,22 +89,22 @@ class Diagnosis:
 
     @property
     def verdict(self) -> tuple[str, ...]:
-        """The headline and what it rests on, one sentence each."""
+        """Return the headline and the sentences that explain it."""
         return (self.headline, *self.sentences)
 
 
 def diagnose(document: Mapping[str, Any]) -> Diagnosis:
-    """The verdict on the recipe's arm of an observe document."""
+    """Return the diagnosis of the recipe's arm of an observe document."""
     return diagnose_arm(document["initialized"], document["recipe"], document["band"])
 
 
 def diagnose_control(document: Mapping[str, Any]) -> Diagnosis:
-    """The verdict on the unscaled control of the same base draw."""
+    """Return the diagnosis of the unscaled control of the same base draw."""
     return diagnose_arm(document["same_base_unscaled_control"], "unscaled", document["band"])
 
 
 def diagnose_arm(arm: Mapping[str, Any], recipe: str, band: Sequence[float]) -> Diagnosis:
-    """The verdict on one `ARM`; `band` holds the two limits its sites were judged by."""
+    """Return the diagnosis of one arm in the form `ARM`; `band` holds the two limits that its sites were judged by."""
     lower, upper = band
     findings = [
         finding
@@ -121,12 +121,12 @@ def diagnose_arm(arm: Mapping[str, Any], recipe: str, band: Sequence[float]) -> 
 
 
 def comparison(document: Mapping[str, Any]) -> str:
-    """One sentence on how the largest ratios of both arms stand to each other."""
+    """Return one sentence that compares the largest ratios of the recipe's arm and of the control."""
     return compared(diagnose(document), diagnose_control(document), "the unscaled control", "this arm")
 
 
 def compared(one: Diagnosis, other: Diagnosis, beside: str, subject: str) -> str:
-    """One sentence on how the largest ratios of two arms of the same base draw stand to each other, in words."""
+    """Return one sentence that compares the largest ratios of two arms of the same base draw."""
     parts = []
     for quantity in QUANTITIES:
         ours, theirs = one.largest[quantity][0], other.largest[quantity][0]

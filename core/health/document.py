@@ -1,4 +1,4 @@
-"""An arm's health as the JSON document that users script against."""
+"""The JSON document of one arm's observation, for use in scripts."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Document = dict[str, Any]
 
 
 def arm_document(observation: Observation, member: int, band: Band = DEFAULT_BAND) -> Document:
-    """One member's `ARM`: loss, normalizers, sites, branches, contributions and gains; undefined values are None.
+    """Return one member as an `ARM`: loss, normalizers, sites, branches, contributions and gains.
 
-    A site has the quantiles of its tokens' RMS, `activation_tokens` and `adjoint_tokens`, where they were measured.
-    Raises the member's refusal where it has no finite ratios.
+    Undefined values are None. A site also has the quantiles of its tokens' RMS, `activation_tokens` and
+    `adjoint_tokens`, if they were measured. Raises `ObservationError` if the member has ratios that are not finite.
     """
     refusal = observation.refusal(member)
     if refusal is not None:
@@ -43,7 +43,7 @@ def arm_document(observation: Observation, member: int, band: Band = DEFAULT_BAN
 
 
 def _sites(observation: Observation, member: int, band: Band) -> list[Document]:
-    """One row per site: the columns of the table of sites, then the tokens' statistics where they were measured."""
+    """Return one row per site: the columns of the table of sites, then the token statistics if they were measured."""
     rms, ratios = (observation.activation_rms, observation.adjoint_rms), observation.ratios
     one = slice(member, member + 1)
     columns = site_values(observation.labels, [x[one] for x in rms], [x[one] for x in ratios], band)

@@ -1,6 +1,6 @@
-"""What an observation will cost, before any array: bytes at the peak, and seconds on one core of this machine.
+"""Estimate what an observation costs before any array exists: peak bytes, and seconds on one core of this machine.
 
-These are the only constants and formulas of cost; a sweep's are sums of them.
+All constants and formulas of cost are here; the cost of a sweep is a sum of them.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ MEMORY_SHARE = 0.8
 
 @dataclass(frozen=True)
 class Estimate:
-    """Bytes held at the peak, by what holds them, and seconds; all rough, meant to be within a factor of two."""
+    """Peak bytes, split by what uses them, and seconds; rough values, meant to be right within a factor of two."""
 
     request: ObserveRequest
     weight_bytes: int
@@ -50,12 +50,12 @@ class Estimate:
 
     @property
     def total_bytes(self) -> int:
-        """Peak above the process's own size."""
+        """Peak bytes in addition to the size of the process before the run."""
         return self.weight_bytes + self.activation_bytes + self.logit_bytes
 
     @property
     def seconds(self) -> float:
-        """Seconds of one core of this machine, imports aside."""
+        """Seconds on one core of this machine, without imports."""
         config, pace = self.request.config, machine_pace()
         return (
             draw_seconds(config, 1, self.request.distribution, pace)
@@ -66,7 +66,7 @@ class Estimate:
 
 
 def estimate(request: ObserveRequest) -> Estimate:
-    """Cost of observing both arms of `request`."""
+    """Estimate the cost of observing both arms of `request`."""
     config, batch = request.config, request.batch
     sizes, item = layout(config), ITEM_BYTES[request.dtype]
     rows = batch.inputs.size
@@ -84,18 +84,18 @@ def estimate(request: ObserveRequest) -> Estimate:
 def draw_seconds(
     config: DecoderConfig, seeds: int, distribution: Distribution = XAVIER, pace: Pace = REFERENCE
 ) -> float:
-    """The base draws of `seeds` seeds, in seconds of one core at `pace`."""
+    """Return the seconds that the base draws of `seeds` seeds take on one core at `pace`."""
     each = SECONDS_PER_DRAW if distribution.std is None else SECONDS_PER_NORMAL_DRAW
     return seeds * layout(config).draws * each * pace.moves
 
 
 def call_seconds(config: DecoderConfig, pace: Pace = REFERENCE) -> float:
-    """What a pass costs however few its members: the calls of every block's kernels."""
+    """Return the seconds of a pass that do not depend on the number of members: the kernel calls of every block."""
     return config.blocks * SECONDS_PER_BLOCK * pace.moves
 
 
 def member_seconds(config: DecoderConfig, batch: Batch, dtype: str, pace: Pace = REFERENCE) -> float:
-    """What each member adds to a pass, forward and reverse, draws aside."""
+    """Return the seconds that each member adds to a pass, forward and reverse, without draws."""
     rows = batch.inputs.size
     scores = config.heads * batch.longest
     products = 4 * rows * (layout(config).parameters + config.blocks * config.heads * config.head_width * batch.longest)
@@ -107,20 +107,25 @@ def member_seconds(config: DecoderConfig, batch: Batch, dtype: str, pace: Pace =
 
 
 def block_features(config: DecoderConfig) -> int:
-    """Numbers a row and block that are kept for the reverse pass: norms, projections with their rotated copies, gate,
-    up and product."""
+    """Return how many numbers per row and block are kept for the reverse pass.
+
+    They are norms, projections with their rotated copies, gate, up and product.
+    """
     heads = config.heads + 2 * config.key_value_heads
     return 12 * config.width + 4 * heads * config.head_width + 5 * config.ff_width
 
 
 def check_run(request: ObserveRequest) -> Estimate:
-    """The estimate; refuses what cannot run, and what this machine's available memory does not hold."""
+    """Check that the request can run, and return its estimate.
+
+    Raises the errors of `request.check` and `BudgetError`.
+    """
     request.check()
     return check_memory(request)
 
 
 def check_memory(request: ObserveRequest) -> Estimate:
-    """The estimate, refused where it exceeds this machine's available memory."""
+    """Return the estimate; raises `BudgetError` if it exceeds this machine's available memory."""
     cost = estimate(request)
     allowed = int(MEMORY_SHARE * available_memory())
     if cost.total_bytes > allowed:
@@ -133,7 +138,7 @@ def check_memory(request: ObserveRequest) -> Estimate:
 
 
 def available_memory() -> int:
-    """Bytes that a process may still take: what the kernel calls available, else all physical memory."""
+    """Return how many bytes a process can still use: what the kernel calls available, else all physical memory."""
     try:
         with open("/proc/meminfo") as lines:
             for line in lines:

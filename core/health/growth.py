@@ -1,4 +1,4 @@
-"""How an arm's end-to-end ratios grow with depth: one exponent each, fitted over half, once and twice its blocks."""
+"""How an arm's end-to-end ratios grow with depth: one exponent per ratio, fitted over half, full and double depth."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ LEAST_DEPTHS = 2
 
 
 def growth_depths(blocks: int) -> tuple[int, ...]:
-    """L/2 (rounded down, at least 1), L and 2L, each once."""
+    """Return the depths L/2 (rounded down, at least 1), L and 2L without repetition."""
     return tuple(sorted({max(1, blocks // 2), blocks, 2 * blocks}))
 
 
 def with_growth(request: ObserveRequest, arms: Sequence[SeedArm], *, told: Told = silent) -> list[SeedArm]:
-    """`arms`, as `observe_seeds` found them for `request`, with the growth of each around its depth.
+    """Return `arms`, the result of `observe_seeds` for `request`, with the growth of each around its depth.
 
     The same seeds are observed at the other depths. An exponent is the slope of log ratio against log blocks by least
-    squares over all seeds and depths; the ratios are A_last / A_0 and G_0 / G_last, of seeds not refused. It is None
-    where fewer than two depths have such seeds. Raises the refusals of the deepest decoder before anything is drawn.
+    squares over all seeds and depths. The ratios are A_last / A_0 and G_0 / G_last of seeds with finite ratios. An
+    exponent is None if fewer than two depths have such seeds. Raises the errors of `check_run` for the deepest decoder
+    before anything is drawn.
     """
     depths = growth_depths(request.config.blocks)
     check_run(replace(request, config=replace(request.config, blocks=depths[-1])))
@@ -44,7 +45,7 @@ def with_growth(request: ObserveRequest, arms: Sequence[SeedArm], *, told: Told 
 
 
 def _arms_at(request: ObserveRequest, arms: Sequence[SeedArm], blocks: int, told: Told) -> dict[str, SeedArm]:
-    """The arms that run at another depth, by recipe."""
+    """Return the arms that can run at the depth `blocks`, by recipe."""
     config = replace(request.config, blocks=blocks)
     names = [arm.recipe.name for arm in arms if _runs(arm.recipe, replace(request, config=config))]
     if not names:
@@ -72,7 +73,7 @@ def _growth(arms: dict[int, SeedArm]) -> Growth:
 
 
 def _exponent(ratios: dict[int, np.ndarray]) -> float | None:
-    """The slope over depths; ratios that are not positive have no logarithm and are left out."""
+    """Return the slope over depths, or None if it is undefined; ratios that are not positive are left out."""
     kept = {blocks: values[values > 0] for blocks, values in ratios.items() if (values > 0).any()}
     if len(kept) < LEAST_DEPTHS:
         return None

@@ -1,8 +1,8 @@
-"""Observe a tape: activation and completed-adjoint RMS at every residual site, for every member.
+"""Observe a tape: activation RMS and adjoint RMS at every residual site, for every member.
 
-Source of the definitions: A_s and G_s are RMS over valid positions and features of the state at site s and of the
-derivative of the member's mean loss with respect to it; ratios are A_s / A_0 and G_s / G_last. Nothing is added to a
-normalizer to make a ratio finite.
+A_s is the RMS, over valid positions and features, of the state at site s. G_s is the same of the adjoint: the
+derivative of the member's mean loss with respect to that state. The ratios are A_s / A_0 and G_s / G_last. No constant
+is added to a denominator to make a ratio finite.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ STACKED_VALUES = 2**22
 
 @dataclass(frozen=True)
 class ContributionStatistics:
-    """Pooled statistics `[E]` of one branch; `cosine` is between contribution and stream, NaN where undefined."""
+    """Statistics `[E]` of one branch, pooled over valid positions.
+
+    `cosine` is between contribution and stream, NaN where undefined.
+    """
 
     site: int
     block: int
@@ -47,11 +50,11 @@ class ContributionStatistics:
 
 @dataclass(frozen=True)
 class Observation:
-    """Scalars of E members at S sites; the only thing that outlives a forward.
+    """Scalars of E members at S sites; nothing else of a forward is kept.
 
-    `activation_rms` and `adjoint_rms` are `[E, S]`, `loss_nats` is `[E]`. `width` is D. `activation_tokens` and
-    `adjoint_tokens` are `[E, S, len(TOKEN_STATISTICS)]` where they were asked for. `notes` are sentences on how a
-    user's model was run.
+    `activation_rms` and `adjoint_rms` are `[E, S]`, `loss_nats` is `[E]`, `width` is D. `activation_tokens` and
+    `adjoint_tokens` are `[E, S, len(TOKEN_STATISTICS)]`, or None if they were not requested. `notes` are sentences on
+    how a user's model was run.
     """
 
     labels: list[str]
@@ -70,7 +73,7 @@ class Observation:
 
     @property
     def members(self) -> int:
-        """E."""
+        """The number of members E."""
         return len(self.loss_nats)
 
     @cached_property
@@ -90,14 +93,17 @@ class Observation:
 
     @cached_property
     def sound(self) -> npt.NDArray[np.bool_]:
-        """Which members have finite ratios, `[E]`; `refusal` says why one has not."""
+        """Which members have only finite ratios, `[E]`; `refusal` gives the reason for the others."""
         numbers = (self.activation_rms, self.adjoint_rms, *self.ratios)
         finite = np.logical_and.reduce([np.isfinite(values).all(axis=1) for values in numbers])
         usable = (self.activation_rms[:, 0] > 0) & (self.adjoint_rms[:, -1] > 0)
         return np.asarray(finite & usable & np.isfinite(self.loss_nats))
 
     def refusal(self, member: int) -> ObservationError | None:
-        """The first reason, in site order, why a member has no finite ratios; None where it has."""
+        """Return the first reason, in site order, why a member has ratios that are not finite.
+
+        None if all are finite.
+        """
         return next(self._refusals(member), None)
 
     def _refusals(self, member: int) -> Iterator[ObservationError]:
@@ -128,12 +134,12 @@ class Observation:
 
 
 def measure(tape: Tape, *, parameter_gradients: bool = False, tokens: bool = False, told: Told = silent) -> Observation:
-    """Statistics of every member from one reverse pass; refuses only what makes the tape itself unusable.
+    """Compute the statistics of every member in one reverse pass. Members without finite ratios are kept.
 
-    `tokens` adds the quantiles of single tokens' RMS, which a sweep has no use for. `told` hears of every site that the
-    reverse pass has reached. Raises `ObservationError` where shapes do not belong together and, naming the site, where
-    the loss does not depend on a state, or where the forward ran without gradients. The reverse pass frees the tape's
-    graph, so a tape is measured once.
+    `tokens` adds the quantiles of single tokens' RMS. `told(what, done, total)` is called for every site that the
+    reverse pass has reached. Raises `ObservationError` if shapes do not match, if the loss does not depend on a state
+    (the message names the site), or if the forward ran without gradients. The reverse pass frees the tape's graph, so a
+    tape can be measured only once.
     """
     _check_geometry(tape)
     leaves = list(tape.parameters.values()) if parameter_gradients else []
@@ -169,7 +175,7 @@ def measure(tape: Tape, *, parameter_gradients: bool = False, tokens: bool = Fal
 
 @contextmanager
 def _telling(states: Sequence[torch.Tensor], told: Told) -> Iterator[None]:
-    """Tell of each state as its adjoint is found; the hooks leave every number alone and are taken off again."""
+    """Call `told` for each state when its adjoint is found. The hooks change no number and are removed at the end."""
     if told is silent:
         yield
         return
@@ -187,7 +193,7 @@ def _telling(states: Sequence[torch.Tensor], told: Told) -> Iterator[None]:
 
 
 def _check_geometry(tape: Tape) -> None:
-    """Refuse a tape whose labels, states, mask and loss do not belong together or have no gradients."""
+    """Raise `ObservationError` if labels, states, mask and loss of a tape do not match or have no gradients."""
     if len(tape.labels) != len(tape.states) or not tape.states:
         raise ObservationError(
             f"There are {len(tape.labels)} site labels for {len(tape.states)} states; give one per state."
@@ -220,7 +226,7 @@ def _check_geometry(tape: Tape) -> None:
 
 
 def observe(tape: Tape, *, parameter_gradients: bool = False) -> Observation:
-    """`measure`, refusing with the first site where any member's activation, adjoint or normalizer is unusable."""
+    """Call `measure`, and raise `ObservationError` at the first site where any member's RMS or ratio is not usable."""
     observation = measure(tape, parameter_gradients=parameter_gradients)
     for member in np.flatnonzero(~observation.sound).tolist():
         refusal = observation.refusal(member)
@@ -232,7 +238,10 @@ def observe(tape: Tape, *, parameter_gradients: bool = False) -> Observation:
 def _site_statistics(
     sites: Sequence[torch.Tensor], valid: npt.NDArray[np.bool_], tokens: bool
 ) -> tuple[FloatArray, FloatArray | None]:
-    """RMS `[E, S]` of every site, and its tokens' statistics where asked for; small sites are stacked in few calls."""
+    """Return the RMS `[E, S]` of every site, and its token statistics or None.
+
+    Small sites are stacked to save calls.
+    """
     members, width = sites[0].shape[0], sites[0].shape[-1]
     group = max(1, STACKED_VALUES // sites[0].numel())
     columns, quantiles = [], []

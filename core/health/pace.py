@@ -1,4 +1,7 @@
-"""How fast one core of this machine is beside the one that the constants of cost were fitted on, measured once."""
+"""How fast one core of this machine is, compared with the reference machine that the constants of cost were fitted on.
+
+It is measured once per process.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ BFLOAT16_FLAGS = frozenset({"avx512_bf16", "amx_bf16", "bf16"})
 
 @dataclass(frozen=True)
 class Pace:
-    """Multiples of the reference machine's seconds: for draws and all that moves numbers, and for products."""
+    """Time on this machine over time on the reference machine, for draws and data movement and for matrix products."""
 
     moves: float = 1.0
     products: float = 1.0
@@ -33,7 +36,7 @@ REFERENCE = Pace()
 
 @cache
 def machine_pace() -> Pace:
-    """This machine's pace, by probes of a few milliseconds in processor time, so that a busy machine counts little."""
+    """Return this machine's pace, measured in processor time by short probes, so that other load matters little."""
     matrix = np.ones((PROBE_WIDTH, PROBE_WIDTH), np.float32)
     # Memory that was touched before: how long the first touch takes depends on what the process did until now.
     room = np.zeros((1, PROBE_DRAWS))
@@ -45,7 +48,7 @@ def machine_pace() -> Pace:
 
 @cache
 def has_bfloat16() -> bool:
-    """Whether the processor says that it multiplies in bfloat16; False where it says nothing."""
+    """Return whether the processor reports bfloat16 multiplication; False if it reports nothing."""
     try:
         with open("/proc/cpuinfo") as lines:
             found = next((line for line in lines if line.startswith(("flags", "Features"))), "")
@@ -55,7 +58,7 @@ def has_bfloat16() -> bool:
 
 
 def _shortest(work: Callable[[], object]) -> float:
-    """The least processor time of a few runs."""
+    """Return the shortest processor time of a few runs, in seconds."""
     taken = []
     for _ in range(REPEATS):
         began = time.thread_time()

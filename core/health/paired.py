@@ -1,4 +1,4 @@
-"""Differences paired by seed: their median, and whether they are larger than the seeds' own noise."""
+"""Differences paired by seed: their median, and whether they are larger than the variation between seeds."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ TAIL = 40
 
 @dataclass(frozen=True, kw_only=True)
 class Paired:
-    """Differences over `seeds` seeds: median and an interval of it, 95 % at least, that assumes no distribution.
+    """Differences over `seeds` seeds: the median and a distribution-free confidence interval of at least 95 %.
 
-    `within_noise` says that the interval does not exclude zero; with fewer than six seeds none does.
+    `within_noise` is True if the interval contains zero; with fewer than six seeds it always does.
     """
 
     seeds: int = 0
@@ -29,20 +29,21 @@ class Paired:
 
     @property
     def within_noise(self) -> bool:
-        """Whether zero lies in the interval, ends included."""
+        """Whether the interval contains zero, ends included."""
         return self.low <= 0 <= self.high
 
     def document(self) -> dict[str, Any]:
-        """Plain JSON; an end that is not finite is None."""
+        """Return plain JSON values; an end of the interval that is not finite is None."""
         numbers = {name: finite(value) for name, value in asdict(self).items()}
         return {**numbers, "seeds": self.seeds, "within_noise": self.within_noise}
 
 
 def paired(after: FloatArray, before: FloatArray) -> Paired:
-    """The differences `after - before` of values `[seeds]`; infinite ones count by their sign, two equal ones as 0.
+    """Return the paired differences `after - before` of values `[seeds]`.
 
-    The interval is between the order statistics k and n + 1 - k, k the largest whose binomial tail is at most 2.5 %:
-    W. R. Thompson, Annals of Mathematical Statistics 7 (1936).
+    An infinite difference counts by its sign, and two equal infinite values differ by 0. The interval lies between the
+    order statistics k and n + 1 - k, where k is the largest with a binomial tail of at most 2.5 %: W. R. Thompson,
+    Annals of Mathematical Statistics 7 (1936).
     """
     with np.errstate(invalid="ignore"):
         differences = np.sort(np.where(after == before, 0.0, after - before))
@@ -54,7 +55,7 @@ def paired(after: FloatArray, before: FloatArray) -> Paired:
 
 
 def _rank(n: int) -> int:
-    """The largest k with P(Binomial(n, 1/2) < k) <= 1/40, in whole numbers; 0 where there is none."""
+    """Return the largest k with P(Binomial(n, 1/2) < k) <= 1/40, computed in integers; 0 if there is none."""
     term = tail = 1
     rank = 0
     while TAIL * tail <= 2**n:

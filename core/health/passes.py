@@ -1,4 +1,4 @@
-"""Which recipes run in one batched pass."""
+"""Decide which recipes run in one batched pass."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from ..recipes.recipe import Recipe
 
 
 def passes(recipes: Sequence[Recipe]) -> list[list[int]]:
-    """Indices of the recipes of each pass: those of one topology together, in the order of their first.
+    """Return the indices of the recipes of each pass.
 
-    A profile step measures its own members, so a recipe with one runs by itself.
+    Recipes of one topology share a pass, in order of first appearance. A recipe with a profile step measures its own
+    members, so it runs alone.
     """
     groups: dict[object, list[int]] = {}
     for index, recipe in enumerate(recipes):

@@ -1,7 +1,7 @@
-"""RMS relative to a chosen reference site, beside the ratio of the definition.
+"""RMS relative to a chosen reference site, in addition to the ratios A_s / A_0 and G_s / G_last.
 
-A tiny embedding makes every later state large beside the input, and an embedding of unit scale hides growth; another
-reference tells which of the two one looks at. No band judges these ratios.
+A very small embedding makes every later state look large, and an embedding of unit scale can hide growth. A second
+reference site separates these two cases. The band does not judge these ratios.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ REFERENCES: tuple[Reference, ...] = get_args(Reference)
 
 
 def relative_rms(arm: Mapping[str, Any], quantity: str, reference: Reference) -> list[float | None]:
-    """RMS of `quantity` (activation or adjoint) at every site of an `ARM` over that at the reference site.
+    """Return the RMS of `quantity` (activation or adjoint) at every site of an `ARM`, relative to the reference site.
 
-    `first block` is the last site of block 0. None where there is no reference (the input has no previous site) or
-    where it is 0. Raises `ConfigError` for an unknown reference.
+    `first block` is the last site of block 0. An entry is None where there is no reference (the input has no previous
+    site) or the reference is 0. Raises `ConfigError` for an unknown reference.
     """
     values: Sequence[float] = [site[f"{quantity}_rms"] for site in arm["sites"]]
     if reference == "previous site":

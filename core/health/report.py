@@ -1,4 +1,4 @@
-"""The `observe` document: one seed, one recipe beside the unscaled control of the same base draw."""
+"""The `observe` document: one seed, with one recipe and the unscaled control of the same base draw."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ SCHEMA = "depthscope.observe/1"
 def observe_document(
     request: ObserveRequest, *, contributions: bool = True, refused_arms: bool = False, told: Told = silent
 ) -> Document:
-    """Build both arms of the request from one base draw, observe them and write the document.
+    """Build both arms of the request from one base draw, observe them and return the document.
 
-    An arm without finite ratios is refused, or None in the document where `refused_arms` are taken. `told` hears of
-    every finished block and of every site that the reverse pass has reached.
+    Raises `ObservationError` if an arm has no finite ratios; with `refused_arms` that arm is None in the document
+    instead. `told(what, done, total)` is called after every block and every site of the reverse pass.
     """
     check_run(request)
     draw = BaseDraw(request.config, [request.seed], request.distribution)
@@ -63,7 +63,7 @@ def observe_document(
 
 
 def built_run(request: ObserveRequest) -> StoredRun:
-    """Both arms as finished decoders, to be saved; the values are those `observe_document` observes."""
+    """Return both arms as finished decoders, to be saved; their values are those that `observe_document` observes."""
     request.check()
     fresh = FreshInitialization.prepare(
         Fresh(request.config, request.budget, request.distribution), SplitMix64(request.seed)
@@ -80,9 +80,9 @@ def restored_document(
     *,
     told: Told = silent,
 ) -> Document:
-    """Observe stored values exactly as they are: no draws, no scaling. `told` is that of `observe_document`.
+    """Observe stored values exactly as they are, without draws or scaling. `told` is as in `observe_document`.
 
-    `changed_weights` of the document names the arms whose file is no longer the one that was saved.
+    `changed_weights` of the document names the arms whose file differs from the one that was saved.
     """
     batch = batch or chapter_batch()
     record, chosen = run.initialized.record, recipe(run.initialized.record.recipe)

@@ -1,4 +1,4 @@
-"""What an observation is asked for, checked without torch and before any array of the decoder exists."""
+"""The request for an observation; it is checked without torch, before any array of the decoder exists."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ CHAPTER_SEED = 4701
 
 @dataclass(frozen=True, kw_only=True)
 class ObserveRequest:
-    """Everything that decides an observation; the defaults are the chapter's narrow eight-block fixture."""
+    """Everything that determines an observation.
+
+    The defaults are the narrow eight-block decoder of `core.decoder.fixtures`.
+    """
 
     config: DecoderConfig = field(default_factory=DecoderConfig)
     seed: int = CHAPTER_SEED
@@ -31,7 +34,7 @@ class ObserveRequest:
     distribution: Distribution = XAVIER
 
     def check(self) -> None:
-        """Refuse what cannot run: budget first, then seed, recipe, batch, dtype and device."""
+        """Raise the first error of a request that cannot run: budget, then seed, recipe, batch, dtype and device."""
         self.budget.check(self.config, layout(self.config).parameters)
         checked_seed(self.seed)
         recipe(self.recipe).graph(self.config)
@@ -40,7 +43,7 @@ class ObserveRequest:
 
 
 def checked_names(dtype: str, device: str) -> None:
-    """Refuse a floating type or device that the engine does not know."""
+    """Raise `ConfigError` if the engine does not offer the dtype or the device."""
     if dtype not in DTYPE_NAMES:
         raise ConfigError(f"The dtype {str(dtype)[:40]!r} is not offered; choose one of {', '.join(DTYPE_NAMES)}.")
     if device not in DEVICES:

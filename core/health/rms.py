@@ -1,4 +1,4 @@
-"""Root mean square over valid positions: by selection, safe from overflow and underflow, in float64."""
+"""Root mean square over valid positions, in float64, safe from overflow and underflow."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ SAFE_SQUARES = (2.0**-900, 2.0**900)
 
 
 def scaled(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """`values` `[E, n]` divided by a power of two a row, exactly, so that squares neither overflow nor vanish."""
+    """Divide each row of `values` `[E, n]` exactly by a power of two, so that squares neither overflow nor vanish.
+
+    Returns the divided rows, and the exponents `[E]`.
+    """
     largest = values.abs().amax(dim=1, keepdim=True)
     exponent = torch.frexp(torch.where(largest.isfinite(), largest, 1.0)).exponent
     exponent = exponent.clamp(-EXPONENT_LIMIT, EXPONENT_LIMIT)
@@ -23,7 +26,7 @@ def scaled(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def rms_of_rows(values: torch.Tensor) -> torch.Tensor:
-    """RMS of each row of `[E, n]` float64, `[E]`; nonfinite where a value is."""
+    """Return the RMS `[E]` of each row of float64 `[E, n]`; it is nonfinite where a value in the row is."""
     squares = values.square().mean(dim=1)
     if bool(((squares > SAFE_SQUARES[0]) & (squares < SAFE_SQUARES[1])).all()):
         return squares.sqrt()
@@ -32,15 +35,15 @@ def rms_of_rows(values: torch.Tensor) -> torch.Tensor:
 
 
 def valid_rms(x: torch.Tensor, valid: npt.NDArray[np.bool_]) -> torch.Tensor:
-    """sqrt(sum of squares over valid positions and features / (n D)) of every member: float64 `[E]`.
+    """Return sqrt(sum of squares over valid positions and features / (n D)) of every member as float64 `[E]`.
 
-    Raises `ObservationError` where shapes do not fit or nothing is valid.
+    Raises `ObservationError` if shapes do not match or no position is valid.
     """
     return rms_of_rows(select_valid(x, valid))
 
 
 def cosine_of_rows(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
-    """Cosine of each pair of rows of `[E, n]`; NaN where either is zero, for it is undefined there."""
+    """Return the cosine of each pair of rows of `[E, n]`; NaN where either row is zero."""
     a, _ = scaled(first)
     b, _ = scaled(second)
     lengths = a.square().sum(dim=1).sqrt() * b.square().sum(dim=1).sqrt()

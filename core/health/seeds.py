@@ -1,6 +1,7 @@
-"""Recipes over seeds: every site of every seed, observed in canonical passes, and the verdict on each arm.
+"""Observe recipes over many seeds, in passes of fixed size, and judge each arm.
 
-Only scalars are kept, and members of one pass at a time are held, so memory does not grow with the seeds.
+Only scalars are kept, and only the members of one pass are in memory, so memory does not grow with the number of seeds.
+A seed without finite ratios is *refused* in its arm: the arm keeps the reason in place of numbers.
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ from .verdict import Growth, Subject, Verdict, seed_margins, verdict_of
 
 @dataclass(frozen=True, eq=False)
 class SeedArm:
-    """One recipe over seeds: curves and verdict. Rows are seeds in the order given, columns sites (`labels`).
+    """One recipe over seeds: curves and verdict. Rows are seeds in the order given, columns are sites (`labels`).
 
-    `activation_rms` and `adjoint_rms` are `[seeds, sites]` in units of the stream, `loss_nats` is `[seeds]`. `reasons`
-    holds the sentence of each refused seed, by its row, whose numbers say nothing.
+    `activation_rms` and `adjoint_rms` are `[seeds, sites]`, absolute values and not ratios; `loss_nats` is `[seeds]`.
+    `reasons` maps the row of each refused seed to the sentence that says why; the numbers in that row mean nothing.
     """
 
     recipe: Recipe
@@ -58,12 +59,12 @@ class SeedArm:
 
     @property
     def activation_ratio(self) -> FloatArray:
-        """A_s / A_0, `[seeds, sites]`."""
+        """A_s / A_0, `[seeds, sites]`, dimensionless; NaN in the rows of refused seeds."""
         return self.ratios[0]
 
     @property
     def adjoint_ratio(self) -> FloatArray:
-        """G_s / G_last, `[seeds, sites]`."""
+        """G_s / G_last, `[seeds, sites]`, dimensionless; NaN in the rows of refused seeds."""
         return self.ratios[1]
 
     @cached_property
@@ -75,17 +76,17 @@ class SeedArm:
 
     @property
     def first_block(self) -> int:
-        """Index of the last site of the first block, from which on the depth alone is told."""
+        """The index of the last site of the first block; ratios relative to it do not depend on the input's scale."""
         return first_block_site(self.labels)
 
     @cached_property
     def margins(self) -> FloatArray:
-        """The margin of each seed, `[seeds]`, in doublings; minus infinity where it is refused."""
+        """The margin of each seed in doublings, `[seeds]`; minus infinity for refused seeds."""
         return np.where(self.refused, -np.inf, seed_margins(self.ratios, self.band))
 
     @property
     def median_loss(self) -> float:
-        """Over the seeds not refused, in nats; NaN where every seed is."""
+        """The median loss in nats over the seeds that are not refused; NaN if all are."""
         return float(np.median(self.loss_nats[~self.refused])) if not self.refused.all() else float("nan")
 
     @cached_property
@@ -101,9 +102,9 @@ class SeedArm:
         )
 
     def ribbon(self, quantity: str, levels: Sequence[float] = (0.05, 0.5, 0.95)) -> FloatArray:
-        """Quantiles over the seeds not refused of the ratios of `quantity` (activation or adjoint).
+        """Return quantiles of the ratios of `quantity` (activation or adjoint), `[len(levels), sites]`.
 
-        `[len(levels), sites]`; NaN throughout where every seed is refused.
+        They are taken over the seeds that are not refused; all are NaN if every seed is refused.
         """
         values = getattr(self, f"{quantity}_ratio")[~self.refused]
         if not len(values):
@@ -122,7 +123,7 @@ class SeedRows:
 
 
 def rows_of(arm: Arm, seeds: int) -> SeedRows:
-    """The scalars of an arm's `seeds` seeds, in their order; numbers of a refused seed say nothing."""
+    """Return the scalars of an arm's `seeds` seeds in their order; the numbers of a refused seed mean nothing."""
     observation, members = arm.observation, [arm.member(seed) for seed in range(seeds)]
     reasons = {
         row: str(observation.refusal(members[row])) for row in np.flatnonzero(~observation.sound[members]).tolist()
@@ -139,11 +140,12 @@ def observe_seeds(
     *,
     told: Told = silent,
 ) -> list[SeedArm]:
-    """Observe `recipes` on every one of `seeds` (in place of the request's own), in their order, on shared base draws.
+    """Observe `recipes` on every seed of `seeds` (which replaces the request's seed), on shared base draws.
 
-    Without `recipes`: the request's own and the unscaled control. `told` hears of every finished seed. A seed without
-    finite ratios is refused by itself, with its reason. Raises the refusals of the request, of a recipe that does not
-    run on its decoder, of no seed and of a seed that stands twice.
+    Returns one arm per recipe, in order. If `recipes` is None, these are the request's recipe and the unscaled control.
+    `told(what, done, total)` is called after every finished seed. A seed without finite ratios raises nothing: it is
+    refused in its arm, with the reason. Raises the errors of the request, and an error for a recipe that cannot run on
+    the decoder, for empty `seeds` and for a repeated seed.
     """
     asked = [recipe(name) for name in recipes or (request.recipe, CONTROL)]
     # The control is computed once where it is also the recipe.

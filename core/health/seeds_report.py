@@ -1,4 +1,4 @@
-"""The `observe` document over seeds: verdicts on both arms beside one seed's own sites."""
+"""The `observe` document over seeds: verdicts on both arms, and the sites of one seed."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def seeds_document(
     suggestion: bool = False,
     told: Told = silent,
 ) -> Document:
-    """The document of `observe_document` on the first seed that was not refused, and over all seeds its verdicts.
+    """Return the document of `observe_document` for the first seed that is not refused, and verdicts over all seeds.
 
     `verdicts` has each arm's verdict, `seeds` all seeds as text, `refusals` each arm's refused seeds with their
-    reasons. An arm that is refused on the seed shown is None, both where every seed is refused. `growth` fits the
-    exponents around this depth too, `suggestion` adds what `suggest` finds for the recipe's arm. `told` is that of
-    `observe_seeds` and `observe_document`.
+    reasons. An arm that is refused on the seed shown is None; both are None if every seed is refused. `growth` also
+    fits the exponents around this depth, `suggestion` adds the result of `suggest` for the recipe's arm. `told` is as
+    in `observe_seeds` and `observe_document`.
     """
     arms = observe_seeds(request, seeds, told=told)
     if growth:
@@ -53,7 +53,7 @@ def seeds_document(
 
 
 def shown_seed(arms: Sequence[SeedArm]) -> int:
-    """The first seed on which no arm was refused, else the first of the first arm's, else the first of all."""
+    """Return the first seed that no arm refused; else the first not refused in the first arm; else the first seed."""
     for refused in (np.logical_or.reduce([arm.refused for arm in arms]), arms[0].refused):
         if not refused.all():
             return arms[0].seeds[int(np.argmin(refused))]
@@ -61,7 +61,10 @@ def shown_seed(arms: Sequence[SeedArm]) -> int:
 
 
 def check_arms(document: Document) -> None:
-    """Refuse a document of which an arm is None, for whoever needs both, with the first reason."""
+    """Raise `ObservationError` with the first reason if an arm of the document is None.
+
+    For callers that need both arms.
+    """
     for key in ARMS:
         if document[key] is None:
             raise ObservationError(document["refusals"][key][0]["reason"])

@@ -1,4 +1,7 @@
-"""Rows of the table of sites from arrays: every document, file and frame that holds such rows is made of these."""
+"""Build the rows of the table of sites from arrays.
+
+Every document, file and frame with such rows uses these functions.
+"""
 
 from __future__ import annotations
 
@@ -16,22 +19,25 @@ Columns = dict[str, list[Any]]
 
 
 def first_block_site(labels: Sequence[str]) -> int:
-    """Index of the last site of the first block; 0 where nothing is added to the input.
+    """Return the index of the last site of the first block; 0 if there is no addition after the input.
 
-    A label is `block.{b}.` and a word. A model's own numbers need not begin at 0.
+    A label has the form `block.{b}.name`; the block numbers of a user's model need not begin at 0.
     """
     block = labels[1].rsplit(".", 1)[0] if len(labels) > 1 else ""
     return max((index for index, label in enumerate(labels) if label.rsplit(".", 1)[0] == block), default=0)
 
 
 def site_ratios(activation: FloatArray, adjoint: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """A_s / A_0 and G_s / G_last of RMS `[n, S]`, dimensionless."""
+    """Return A_s / A_0 and G_s / G_last of RMS values `[n, S]`, dimensionless."""
     with np.errstate(all="ignore"):
         return activation / activation[:, :1], adjoint / adjoint[:, -1:]
 
 
 def site_values(labels: Sequence[str], rms: Sequence[FloatArray], ratios: Sequence[FloatArray], band: Band) -> Columns:
-    """The columns `site` to `adjoint_band` of n members, one row per site; `rms` and `ratios` are pairs of `[n, S]`."""
+    """Return the columns `site` to `adjoint_band` of n members, one row per site.
+
+    `rms` and `ratios` are pairs of `[n, S]`.
+    """
     members, sites = rms[0].shape
     columns: Columns = {"site": [*range(sites)] * members, "label": [*labels] * members}
     for name, values, relative in zip(("activation", "adjoint"), rms, ratios, strict=True):
@@ -49,10 +55,10 @@ def site_rows(
     values: Columns,
     refused: Sequence[tuple[int, str]] = (),
 ) -> Columns:
-    """The columns of `SITE_TYPES`: the sites of every observed cell, then one row without a site per refused cell.
+    """Return the columns of `SITE_TYPES`: one row per site of every observed cell, then one row per refused cell.
 
-    `observed` holds seed and loss of the cells that `values` has in their order, `refused` seed and reason. A seed is
-    text, since it may exceed 2^63. Numbers of a refused cell are None.
+    `observed` holds seed and loss of the cells in `values`, in the same order; `refused` holds seed and reason. Seeds
+    are text, since they may exceed 2^63. A refused cell has no site, and its numbers are None.
     """
     rows = len(values["site"])
     count, each = rows + len(refused), rows // max(1, len(observed))

@@ -1,7 +1,8 @@
-"""What to change: tried over the same seeds as the verdict, the best by share within the band, then by margin.
+"""Suggest a change that brings a decoder into the band; candidates are run on the same seeds as the verdict.
 
-Where the depth is at fault, every recipe of the same topology is tried: writer laws leave the graph alone, so what is
-found can be applied without changing the model's forward. Where the input is, its embeddings' spread is.
+If the depth is the cause, every recipe of the same topology is tried: such recipes differ only in stored weights, so
+the model's forward stays as it is. If the input is the cause, other standard deviations of the embeddings are tried.
+Candidates are ranked by the share of seeds within the band, then by margin.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ STD_DIGITS = 2
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """One thing to change: the recipe, or the embeddings' standard deviation, in weight units."""
+    """One change to a request: the recipe, or the standard deviation of the embeddings in weight units."""
 
     kind: Literal["recipe", "embedding_std"]
     recipe: str
     embedding_std: float | None = None
 
     def applied(self, request: ObserveRequest) -> ObserveRequest:
-        """The request with this changed and all else kept."""
+        """Return the request with this change and everything else kept."""
         if self.kind == "recipe":
             return replace(request, recipe=self.recipe)
         return replace(request, distribution=replace(request.distribution, embedding_std=self.embedding_std))
@@ -42,7 +43,7 @@ class Change:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Candidate:
-    """What a change does: its arm over the seeds, and its margins minus those before, paired by seed."""
+    """A change and its effect: its arm over the seeds, and its margins minus those before, paired by seed."""
 
     change: Change
     arm: SeedArm
@@ -50,17 +51,17 @@ class Candidate:
 
     @property
     def rank(self) -> tuple[float, float]:
-        """What candidates are ordered by: share of seeds within the band, then the median margin."""
+        """The sort key of candidates: the share of seeds within the band, then the median margin."""
         margin = self.arm.verdict.margin.median
         return (self.arm.verdict.share_within, -np.inf if margin is None else margin)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Suggestion:
-    """Candidates from the best to the worst beside the arm `before`; none where that is inside already.
+    """Candidates from best to worst, and the arm `before`.
 
-    `refused` has the sentence of each candidate that does not run. `tied` are candidates that differ from the best by
-    no more than seed noise.
+    There are no candidates if that arm is inside the band already. `refused` maps each candidate that cannot run to the
+    reason. `tied` are the candidates that differ from the best by no more than the variation between seeds.
     """
 
     before: SeedArm
@@ -71,13 +72,13 @@ class Suggestion:
 
     @property
     def best(self) -> Candidate | None:
-        """The first candidate, where it ranks above what was before; None where nothing does better."""
+        """The first candidate if it ranks above `before`; None if no candidate is better."""
         first = self.candidates[0] if self.candidates else None
         before = Candidate(change=Change(kind="recipe", recipe=""), arm=self.before, difference=Paired())
         return first if first is not None and first.rank > before.rank else None
 
     def document(self) -> dict[str, Any]:
-        """The suggestion as plain JSON; `best` is the index of a candidate, None where nothing does better."""
+        """Return the suggestion as plain JSON; `best` is the index of a candidate, or None if none is better."""
         from .suggestion_words import suggestion_sentences  # the sentences are made of this class
 
         return {
@@ -101,9 +102,10 @@ class Suggestion:
 def suggest(
     request: ObserveRequest, seeds: Sequence[int], *, before: SeedArm | None = None, told: Told = silent
 ) -> Suggestion:
-    """Try what may help `request` over `seeds`; `before` is its own arm of the same seeds, where it was observed.
+    """Try changes to `request` over `seeds`.
 
-    `told` is that of `observe_seeds`. Raises the refusals of the request itself.
+    `before` is the arm of its own recipe on these seeds, observed here if None. `told` is as in `observe_seeds`. Raises
+    the errors of the request itself.
     """
     if before is None:
         (before,) = observe_seeds(request, seeds, [request.recipe], told=told)
@@ -123,7 +125,7 @@ def suggest(
 
 
 def candidates(name: str) -> list[Recipe]:
-    """The named recipes that share the topology of `name` and have no profile step, in listed order, without itself."""
+    """Return the other named recipes that share the topology of `name` and have no profile step, in listed order."""
     chosen = recipe(name)
     return [
         known
@@ -145,7 +147,10 @@ def _recipes(request: ObserveRequest, before: SeedArm, told: Told) -> tuple[list
 
 
 def _embeddings(request: ObserveRequest, before: SeedArm, told: Told) -> tuple[list[Candidate], dict[str, str]]:
-    """Embeddings at the scale of the first block's end, and at the unit scale that a norm behind them would give."""
+    """Try embeddings at the scale of the state after the first block, and at the unit scale that a norm would give.
+
+    Returns the candidates, and the reason for each that cannot run.
+    """
     ratio, std = before.verdict.input_ratio.activation, before.subject.embedding_std
     matched = float(f"{std * ratio:.{STD_DIGITS}g}") if ratio and std else UNIT_STD
     # A matching spread beyond binary64's own range is none.

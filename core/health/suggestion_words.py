@@ -1,4 +1,4 @@
-"""A suggestion in words, the same on a page and on the command line."""
+"""The sentences of a suggestion, the same on a page and on the command line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SHOWN_TIES = 4
 
 
 def suggestion_sentences(suggestion: Suggestion) -> list[str]:
-    """What to change and what that does, each a sentence; what was tried where nothing helps."""
+    """Return sentences on what to change and its effect; if nothing helps, on what was tried."""
     verdict, best = suggestion.before.verdict, suggestion.best
     if verdict.state == "inside":
         return ["Nothing needs to change: the verdict is inside the band."]
@@ -31,7 +31,7 @@ def suggestion_sentences(suggestion: Suggestion) -> list[str]:
 
 
 def change_text(candidate: Candidate) -> str:
-    """A change as a label: a recipe's title and name, or the embeddings' spread."""
+    """Return a label for a change: a recipe's title and name, or the standard deviation of the embeddings."""
     change = candidate.change
     if change.kind == "embedding_std":
         return f"embedding std {change.embedding_std:g}"
@@ -71,7 +71,10 @@ def _ties(suggestion: Suggestion) -> list[str]:
 
 
 def _silent(suggestion: Suggestion, best: Candidate) -> list[str]:
-    """Ratios of exactly 1 say that the branches add nothing yet; the best of those that do add is named beside it."""
+    """Return a note if the best candidate has ratios of exactly 1, so that its branches add nothing at initialization.
+
+    The note also names the best candidate whose branches do add. Empty if there is nothing to note.
+    """
     if best.arm.verdict.worst_factor.q95 != 1.0:
         return []
     found = ["Its branches begin by adding nothing, so that every ratio is 1 until training moves them."]
@@ -83,7 +86,7 @@ def _silent(suggestion: Suggestion, best: Candidate) -> list[str]:
 
 
 def _embedding_notes(suggestion: Suggestion, best: Candidate) -> list[str]:
-    """Why no writer is named, and what a tied head makes of it."""
+    """Return notes on a change of the embeddings: why no writer is named, and what it does to a tied head."""
     notes = [
         "A factor on the embeddings' output, or a norm behind them, does the same to the stream; laws on the writers "
         "change the depth, which is not at fault."

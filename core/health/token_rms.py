@@ -1,7 +1,7 @@
-"""RMS of every token by itself, and its quantiles: what one outsized token hides in the RMS of a whole site.
+"""RMS of every single token and its quantiles, which show an outsized token that the RMS of a whole site hides.
 
-A token's RMS is over its D features. Where one of 36 tokens is 300 times the rest, a site's RMS is 50 times what 35 of
-its tokens have; the quantiles and the RMS without the largest token tell.
+A token's RMS is over its D features. If one of 36 tokens is 300 times the rest, the RMS of the site is 50 times that of
+the other 35 tokens; the quantiles and the RMS without the largest token show this.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from .rms import rms_of_rows
 
 
 def token_statistics(values: torch.Tensor, width: int) -> FloatArray:
-    """`TOKEN_STATISTICS` of each row of `values` `[E, n * width]` float64, `[E, len(TOKEN_STATISTICS)]`.
+    """Return `TOKEN_STATISTICS` of each row of float64 `values` `[E, n * width]` as `[E, len(TOKEN_STATISTICS)]`.
 
-    Quantiles interpolate linearly between order statistics. The last column is the RMS over all tokens but the largest,
-    NaN where there is one token alone.
+    Quantiles are interpolated linearly between order statistics. The last column is the RMS over all tokens but the
+    largest, NaN if there is only one token.
     """
     tokens = rms_of_rows(values.reshape(-1, width)).view(len(values), -1).sort(dim=1).values
     rest = rms_of_rows(tokens[:, :-1]) if tokens.shape[1] > 1 else torch.full_like(tokens[:, 0], torch.nan)

@@ -1,4 +1,7 @@
-"""How far a reduced twin's ratios move with its width and with the rows' length, which it has no say in."""
+"""How much a reduced twin's ratios change with its width and with the length of the rows.
+
+A reduced twin is a narrower decoder whose ratios stand for those of a wide one (see `core.decoder.twin`).
+"""
 
 from __future__ import annotations
 
@@ -21,10 +24,10 @@ from .request import ObserveRequest
 
 @dataclass(frozen=True, kw_only=True)
 class TwinRatios:
-    """One twin over one batch: medians over the seeds of its end-to-end ratios, and of those from block 1's end on.
+    """One twin on one batch: medians over seeds of its ratios from end to end, and of those from the end of block 1.
 
-    `activation` is A_2L / A_0 and `adjoint` G_0 / G_2L; None where every seed is refused, and from the end of block 1
-    on where there is one block.
+    `activation` is A_2L / A_0 and `adjoint` is G_0 / G_2L. All are None if every seed is refused; those from the end of
+    block 1 are also None if there is only one block.
     """
 
     width: int
@@ -37,7 +40,10 @@ class TwinRatios:
 
 @dataclass(frozen=True, kw_only=True)
 class TwinDrift:
-    """Ratios of every twin width over every batch, and the largest factor by which one moves along either alone."""
+    """The ratios of every twin width on every batch.
+
+    `by_width` is the largest factor between two widths on one batch, `by_positions` between two batches at one width.
+    """
 
     rows: tuple[TwinRatios, ...]
     by_width: float | None
@@ -48,10 +54,10 @@ def twin_drift(
     request: ObserveRequest, widths: Sequence[int], batches: Sequence[Batch], seeds: Sequence[int], *,
     told: Told = silent,
 ) -> TwinDrift:  # fmt: skip
-    """Observe the request's recipe on the twins of `widths` over `batches` of different row lengths.
+    """Observe the request's recipe on the twins of `widths`, on `batches` of different row lengths.
 
-    Everything else (base draw, recipe, floating type, budget) is the request's; its own batch, seed and band are not
-    read. Raises what a twin or an observation refuses, and `ConfigError` without widths, batches or seeds.
+    Base draw, recipe, dtype and budget are the request's; its batch, seed and band are not used. Raises `ConfigError`
+    without widths, batches or seeds, and the errors of a twin or of an observation.
     """
     if not widths or not batches:
         raise ConfigError("A twin's ratios move between widths and row lengths; give at least one of each.")
@@ -76,7 +82,7 @@ def twin_drift(
 
 
 def _row(width: int, positions: int, activation: FloatArray, adjoint: FloatArray, first: int) -> TwinRatios:
-    """`first` is the site at the end of the first block."""
+    """Return the medians of one twin on one batch; `first` is the site at the end of the first block."""
     row = TwinRatios(
         width=width, positions=positions, activation=_median(activation[:, -1]), adjoint=_median(adjoint[:, 0]),
         depth_activation=None, depth_adjoint=None,
@@ -95,7 +101,7 @@ def _median(values: FloatArray) -> float | None:
 
 
 def _moved(groups: Sequence[Sequence[TwinRatios]]) -> float | None:
-    """The largest quotient of two end-to-end ratios of one group; None where a group has none to compare."""
+    """Return the largest quotient of two end-to-end ratios within one group; None if no group has two to compare."""
     found = []
     for group in groups:
         for name in ("activation", "adjoint"):

@@ -1,8 +1,8 @@
-"""The verdict over seeds: whether a depth is safe at initialization, by how much, and where the cause lies.
+"""The verdict over seeds: whether a depth is safe at initialization, by how much, and what the cause is.
 
-A pure function of the ratios of every seed. The source's ratios A_s / A_0 and G_s / G_last tell the embeddings and the
-depth together; A_s / A_b and G_s / G_last from the end of the first block on, site b, tell the depth alone. No state
-promises that training converges.
+A pure function of the ratios of every seed. The ratios A_s / A_0 and G_s / G_last depend on the embeddings and on the
+depth. The ratios A_s / A_b and G_s / G_last from site b on, the end of the first block, depend on the depth alone. No
+state promises that training converges.
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ LEVELS = {"q05": 0.05, "median": 0.5, "q95": 0.95}
 
 @dataclass(frozen=True, kw_only=True)
 class Spread:
-    """Quantiles over the seeds that were not refused (numpy's linear ones); None where there is none or not finite."""
+    """Linear quantiles over the seeds that were not refused.
+
+    None where there is no such seed or the value is not finite.
+    """
 
     q05: float | None = None
     median: float | None = None
@@ -43,7 +46,7 @@ class Spread:
 
 @dataclass(frozen=True, kw_only=True)
 class Pair:
-    """A number for the activations and one for the adjoints; None where undefined."""
+    """One number for the activations and one for the adjoints; None where undefined."""
 
     activation: float | None = None
     adjoint: float | None = None
@@ -51,7 +54,7 @@ class Pair:
 
 @dataclass(frozen=True, kw_only=True)
 class Growth:
-    """Exponents of A_last / A_0 and G_0 / G_last in the depth, fitted over `blocks`; None where undefined."""
+    """Exponents of A_last / A_0 and G_0 / G_last as powers of the depth, fitted over `blocks`; None where undefined."""
 
     activation: float | None
     adjoint: float | None
@@ -60,9 +63,10 @@ class Growth:
 
 @dataclass(frozen=True, kw_only=True)
 class Thresholds:
-    """What the states are decided by. `band` is inclusive; `by_2_possible` is False where it is too narrow for *by 2*.
+    """The limits that decide a state. `band` is inclusive.
 
-    The input's own ratio is 1, so a margin of one doubling needs lower <= 1/2 and upper >= 2.
+    A state is inside only if most seeds have a margin of at least one doubling (*by 2*). The input's own ratio is 1, so
+    this needs lower <= 1/2 and upper >= 2; `by_2_possible` is False if the band is narrower.
     """
 
     band: tuple[float, float]
@@ -73,7 +77,7 @@ class Thresholds:
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """What a verdict is on, for its sentences. `embedding_std` is the embeddings' base spread, in weight units."""
+    """What a verdict is about, named in its sentences. `embedding_std` is the embeddings' base std, in weight units."""
 
     name: str
     blocks: int
@@ -82,18 +86,18 @@ class Subject:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Verdict:
-    """The verdict on one arm over `seeds` seeds, of which `refused` have no finite ratios.
+    """The verdict on one arm over `seeds` seeds, of which `refused` seeds have no finite ratios.
 
     A seed's margin is the least of log2(r / low) and log2(high / r) over both ratios r and all sites, in doublings,
-    negative outside; its worst factor is the largest of r and 1/r. `share_within` counts margins of at least 0 and
-    `share_within_by_2` of at least 1, of all seeds, refused ones counting as outside; `interval` is Wilson's, 95 %, of
-    `share_within`. `state` is inside where `share_within_by_2` >= 0.95, outside where `share_within` < 0.5, refused
-    where every seed is, else close. `depth_state` is the same of the depth's ratios, None at one block.
+    negative outside the band; its worst factor is the largest of r and 1/r. `share_within` is the share of all seeds
+    with a margin of at least 0, `share_within_by_2` with at least 1; refused seeds count as outside. `interval` is the
+    95 % Wilson interval of `share_within`. `state` is inside where `share_within_by_2` >= 0.95, outside where
+    `share_within` < 0.5, refused where every seed is refused, else close. `depth_state` is the same for the depth's
+    ratios, None at one block.
 
     `cause` is `input` where `state` is worse than `depth_state`; `depth` where it is not, as at one block, and `state`
-    is not inside.
-    `depth_factor` has the medians of each depth ratio's worst factor, `depth_ratio` those of A_last / A_b and
-    G_b / G_last, `input_ratio` those of A_b / A_0 and G_0 / G_b. `growth` holds fitted exponents in the depth.
+    is not inside. `depth_factor` has the medians of each depth ratio's worst factor, `depth_ratio` those of A_last /
+    A_b and G_b / G_last, `input_ratio` those of A_b / A_0 and G_0 / G_b. `growth` holds fitted exponents in the depth.
     """
 
     state: State
@@ -114,12 +118,12 @@ class Verdict:
     subject: Subject | None = None
 
     def document(self) -> dict[str, Any]:
-        """The verdict as plain JSON, every field by its name."""
+        """Return the verdict as plain JSON, with one key per field."""
         return {name: _plain(value) for name, value in asdict(self).items()}
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Verdict:
-        """The verdict that `document` wrote."""
+        """Rebuild the verdict from what `document` returned."""
         found = {
             name: None if document[name] is None else part(**_listed(document[name])) for name, part in PARTS.items()
         }
@@ -155,11 +159,11 @@ def verdict_of(
     growth: Growth | None = None,
     subject: Subject | None = None,
 ) -> Verdict:
-    """The verdict on ratios A_s / A_0 and G_s / G_last, `[seeds, sites]` each, dimensionless.
+    """Return the verdict on ratios A_s / A_0 and G_s / G_last, `[seeds, sites]` each, dimensionless.
 
     `first_block` is the index b of the first block's last site; at one block it is the last site. `refused` `[seeds]`
-    marks seeds whose ratios say nothing; a seed with a ratio that is not finite is refused too. Raises
-    `ObservationError` where the shapes do not belong together or there is no seed.
+    marks seeds whose ratios mean nothing; a seed with a ratio that is not finite is refused too. Raises
+    `ObservationError` if the shapes do not match or there is no seed.
     """
     if activation.shape != adjoint.shape or activation.ndim != 2 or 0 in activation.shape:
         raise ObservationError(
@@ -197,12 +201,12 @@ def verdict_of(
 
 
 def seed_margins(ratios: Sequence[FloatArray], band: Band) -> FloatArray:
-    """The least margin of each seed over ratios `[seeds, sites]` of several kinds: `[seeds]`, in doublings."""
+    """Return the smallest margin of each seed over arrays of ratios `[seeds, sites]`: `[seeds]`, in doublings."""
     return np.asarray(np.minimum.reduce([band.margin(values).min(axis=1) for values in ratios]))
 
 
 def wilson(successes: int, trials: int) -> tuple[float, float]:
-    """Wilson's score interval of a share, 95 %, without continuity correction: E. B. Wilson, JASA 22 (1927)."""
+    """Return the 95 % Wilson score interval of a share, without continuity correction: E. B. Wilson, JASA 22 (1927)."""
     z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
     share, scale = successes / trials, 1 + z * z / trials
     middle = (share + z * z / (2 * trials)) / scale
@@ -213,7 +217,7 @@ def wilson(successes: int, trials: int) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class _Judged:
-    """Two kinds of ratios judged seed by seed: margins, factors of each kind and the refused, `[seeds]` each."""
+    """Two kinds of ratios judged per seed: margins, worst factors of each kind, and refused seeds, `[seeds]` each."""
 
     state: State
     margin: FloatArray
@@ -261,7 +265,7 @@ def _medians(values: list[FloatArray], refused: npt.NDArray[np.bool_]) -> Pair:
 
 
 def _listed(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields of a part, lists of JSON as the tuples they were."""
+    """Return the fields of a part with the lists of JSON turned back into tuples."""
     return {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
 
 

@@ -1,4 +1,4 @@
-"""The verdict in words, the same on a page, in a terminal, in a notebook and beside a gate that fails."""
+"""The sentences of a verdict, the same on a page, in a terminal, in a notebook and in the message of a failing gate."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FURTHER = 1.1
 
 
 def verdict_headline(verdict: Verdict) -> str:
-    """The state, what it is on, and how many seeds it rests on, in one sentence."""
+    """Return one sentence with the state, what was judged, and the number of seeds."""
     name = "" if verdict.subject is None else f" of {verdict.subject.name}"
     if verdict.state == "refused":
         return f"{TITLES['refused']}: none of {plural(verdict.seeds, 'seed')}{name} has finite ratios."
@@ -36,7 +36,7 @@ def verdict_headline(verdict: Verdict) -> str:
 
 
 def verdict_sentences(verdict: Verdict) -> list[str]:
-    """The headline, then what is refused, the margin, the input and the depth apart, and the growth: one each."""
+    """Return the headline, then sentences on refused seeds, the margin, the input and the depth, and the growth."""
     found = [verdict_headline(verdict)]
     if verdict.state == "refused":
         return found
@@ -56,20 +56,20 @@ def verdict_sentences(verdict: Verdict) -> list[str]:
 
 
 def verdict_text(verdict: Verdict) -> str:
-    """The sentences as lines of a terminal."""
+    """Return the sentences as lines for a terminal."""
     lines = [textwrap.wrap(one, LINE_WIDTH, subsequent_indent="  ") for one in verdict_sentences(verdict)]
     return "\n".join(line for each in lines for line in each)
 
 
 def verdict_html(verdict: Verdict) -> str:
-    """The sentences for a notebook, as HTML."""
+    """Return the sentences as HTML for a notebook."""
     head, *rest = (escape(sentence) for sentence in verdict_sentences(verdict))
     items = "".join(f"<li>{sentence}</li>" for sentence in rest)
     return f"<p><strong>{head}</strong></p>" + (f"<ul>{items}</ul>" if items else "")
 
 
 def factor_text(value: float | None) -> str:
-    """A factor in a sentence: three digits, two below 100, thousands set apart; a word where it is undefined."""
+    """Format a factor: two significant digits below 100, else three, with thousands separators; None is `undefined`."""
     if value is None:
         return "undefined"
     text = f"{value:.3g}" if value >= 99.5 else f"{value:.2g}"
@@ -93,7 +93,7 @@ def _margin(margin: Spread, worst: Spread) -> list[str]:
 
 
 def _depth(verdict: Verdict) -> list[str]:
-    """The input's scale and the depth apart; nothing at one block."""
+    """Return sentences that separate the input's scale from the depth; empty at one block."""
     begin, end, subject = verdict.input_ratio, verdict.depth_ratio, verdict.subject
     if verdict.depth_state is None or begin.activation is None or end.activation is None or end.adjoint is None:
         return []
@@ -115,7 +115,7 @@ def _depth(verdict: Verdict) -> list[str]:
 
 
 def _on_the_way(factor: Pair, end: Pair) -> list[str]:
-    """What is larger between the first block and the last site than at the ends."""
+    """Return what is larger between the first block and the last site than at these two ends."""
     found = [
         f"the {name} up to {factor_text(largest)}-fold"
         for name, largest, last in (

@@ -1,1 +1,1 @@
-"""The labs: one experiment, one file; and the studies of an initializer and of the band."""
+"""The labs: experiments, one per file, and the studies of an initializer and of the band."""

@@ -1,4 +1,4 @@
-"""A real decoder for the labs: sizes, seed, recipe and one row of tokens as options, and its tape."""
+"""A decoder for the labs: sizes, seed, recipe and one row of tokens as options, and its tape."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ READ = ("source", ("decoder",))
 
 
 class DecoderOptions(Options):
-    """A decoder in binary64 and its row of tokens; the defaults are the narrow eight-block fixture's."""
+    """A decoder in binary64 and its row of tokens; the defaults are the narrow eight-block decoder."""
 
     blocks: int = whole(CHAPTER.blocks, 1, 256, "Blocks L", "Complete blocks L.", when=READ)
     width: int = whole(CHAPTER.width, 1, 512, "Width d", "Features d of the stream.", when=READ)
@@ -43,15 +43,15 @@ class DecoderOptions(Options):
     )
 
     def check(self) -> None:
-        """Refuse a decoder that cannot be built or is too large for a lab."""
+        """Raise an error if the decoder cannot be built or is too large for a lab."""
         self.request().check()
 
     def batch(self) -> Batch:
-        """One row of tokens."""
+        """Return one row of tokens."""
         return Batch.from_text(self.text) if self.text else chapter_batch()
 
     def request(self) -> ObserveRequest:
-        """What the decoder is, in the observer's own terms."""
+        """Return the decoder as a request for an observation."""
         batch = self.batch()
         config = DecoderConfig(
             blocks=self.blocks,
@@ -64,16 +64,16 @@ class DecoderOptions(Options):
         return ObserveRequest(config=config, seed=self.seed, recipe=self.recipe, batch=batch, budget=LAB_BUDGET)
 
     def graph(self) -> Graph:
-        """The stream's additions, as the recipe writes them out for these sizes."""
+        """Return the recipe's graph at these sizes."""
         return recipe(self.recipe).graph(self.request().config)
 
     def additions(self) -> list[Addition]:
-        """Every addition, in forward order."""
+        """Return every addition in forward order."""
         return [addition for block in self.graph().blocks for addition in block]
 
 
 def decoder_weights(options: DecoderOptions) -> DrawnWeights:
-    """The recipe's weights of this decoder, one member."""
+    """Return the recipe's weights of this decoder, one member."""
     import torch  # a refused decoder never gets this far
 
     from ..construction.drawn_weights import DrawnWeights
@@ -87,12 +87,12 @@ def decoder_weights(options: DecoderOptions) -> DrawnWeights:
 
 
 def decoder_tape(options: DecoderOptions) -> Tape:
-    """The recorded forward of the decoder over its row."""
+    """Return the recorded forward of the decoder over its row."""
     from ..decoder.forward_pass import forward
 
     return forward(options.graph(), decoder_weights(options), options.batch())
 
 
 def decoder_subject(options: DecoderOptions) -> str:
-    """A decoder's sizes, recipe and seed, for the line under a title."""
+    """Return the line under a title: the decoder's sizes, recipe and seed."""
     return f"L = {plural(options.blocks, 'block')}, d = {options.width}, {options.recipe}, seed {options.seed}"

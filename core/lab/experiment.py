@@ -1,4 +1,4 @@
-"""One experiment, and what it hands over: named scalars, long tables and sentences, as one JSON document on request."""
+"""One experiment and its result: named scalars, long tables and sentences, also as one JSON document."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .view import TableView
 class Result:
     """`summary` holds scalars by name, `tables` long tables by name (one row per observation), `notes` the premises.
 
-    A value that is undefined or outside its floating type is None in the summary and NaN or infinite in a table.
+    A value that is undefined or outside its dtype is None in the summary and NaN or infinite in a table.
     """
 
     summary: Mapping[str, Any]
@@ -35,7 +35,7 @@ class Result:
     notes: Sequence[str] = ()
 
     def document(self) -> dict[str, Any]:
-        """The result for JSON; what is not finite is null and counted under `undefined`."""
+        """Return the result for JSON; values that are not finite are null and counted under `undefined`."""
         tables = {name: _records(table) for name, table in self.tables.items()}
         summary = {name: _plain(value) for name, value in self.summary.items()}
         cells = [cell for records in tables.values() for record in records for cell in record.values()]
@@ -50,14 +50,15 @@ O = TypeVar("O", bound=Options)  # noqa: E741
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment(Generic[O]):
-    """What the command line runs and a page shows.
+    """An experiment that the command line runs and a page shows.
 
     `label` is the short name on the page; `presets` are settings by name, each a mapping of the options that differ
-    from the defaults. `torch` says that running it imports torch, whatever the options. `controls` names the options in
-    the order of the page, the declared order unless given; those in `shared` have one control for the whole page.
+    from the defaults. `torch` is True if running it imports torch, whatever the options. `controls` names the options
+    in the order of the page, by default the order of declaration; those in `shared` have one control for the whole
+    page.
 
-    `text` says what to look for, `formulas` are LaTeX, `subject` names the setting under a figure's title, `reading`
-    states the summary in a sentence, `draw` makes the pictures and `tables` says how the tables are read.
+    `text` says what to look for, `formulas` are LaTeX, `subject` gives the setting for the line under a figure's title,
+    `reading` states the summary in a sentence, `draw` makes the pictures and `tables` describes how to read each table.
     """
 
     title: str
@@ -77,12 +78,12 @@ class Experiment(Generic[O]):
 
     @property
     def name(self) -> str:
-        """The name on the command line, which is its file's."""
+        """The name on the command line, taken from the file name."""
         return self.function.__module__.rpartition(".")[2].replace("_", "-")
 
     @property
     def page(self) -> str:
-        """The name of the page that it stands on."""
+        """The name of the page that shows it."""
         return EXPERIMENTS[self.name].name
 
     @property
@@ -92,12 +93,12 @@ class Experiment(Generic[O]):
 
     @property
     def declared(self) -> dict[str, Option]:
-        """The options that the page has a control for, in its order."""
+        """The options that have a control on the page, in its order."""
         declared = self.options_type.declared()
         return {name: declared[name] for name in self.controls or declared}
 
     def options(self, given: Mapping[str, object] | None = None, preset: str | None = None) -> O:
-        """Checked options: the defaults, changed by a preset, changed by `given`. Raises `LabError`."""
+        """Return checked options: the defaults, changed by a preset, changed by `given`. Raises `LabError`."""
         if preset is not None and preset not in self.presets:
             raise LabError(
                 f"The preset {shown(preset)} of {self.name} is unknown; the presets are {', '.join(self.presets)}."
@@ -106,13 +107,13 @@ class Experiment(Generic[O]):
         return self.options_type.parse({**chosen, **(given or {})})
 
     def needs_torch(self, options: O) -> bool:
-        """Whether running with these options imports torch."""
+        """Return whether running with these options imports torch."""
         return self.torch or getattr(options, "source", None) == "decoder"
 
     def run(self, options: O | None = None, told: Told = silent) -> Result:
-        """The result for options of this experiment's own class; the defaults unless given.
+        """Return the result for `options`, by default those of the experiment.
 
-        `told` hears of the draws of an experiment that counts them.
+        `told(what, done, total)` is called after each draw of an experiment that counts its draws.
         """
         options = self.options() if options is None else options
         if type(options) is not self.options_type:
@@ -122,7 +123,7 @@ class Experiment(Generic[O]):
         return function(options, told=told) if counts else function(options)
 
     def document(self, options: O | None = None, result: Result | None = None) -> dict[str, Any]:
-        """The `lab` document: identity, options and result, for JSON; `result` is what `run` gave for `options`."""
+        """Return the `lab` document for JSON: identity, options and result; `result` is that of `run` for `options`."""
         options = self.options() if options is None else options
         result = self.run(options) if result is None else result
         return {
@@ -136,18 +137,18 @@ class Experiment(Generic[O]):
         }
 
     def pictures(self, result: Result, subject: str) -> dict[str, Picture]:
-        """Every picture by the name of its file, with the setting under its title."""
+        """Return every picture by its file name, with `subject` under its title."""
         return {
             f"{self.name}-{key}": replace(picture, subject=picture.subject or subject)
             for key, picture in self.draw(result).items()
         }
 
     def figures(self, options: O, result: Result) -> dict[str, Any]:
-        """Every picture drawn, by the name of its file."""
+        """Return every picture as a Plotly figure, by its file name."""
         return {name: picture() for name, picture in self.pictures(result, self.subject(options)).items()}
 
     def published_table(self, options: O, result: Result) -> pd.DataFrame | None:
-        """The published figures beside the result's, or None where none is published for the options."""
+        """Return the published numbers beside those of the result; None if none are published for the options."""
         found = [(figure, float(figure.find(result))) for figure in self.published if figure.belongs(options)]
         rows = [
             (figure.what, figure.printed, value, figure.accepted, "yes" if figure.agrees(value) else "no")

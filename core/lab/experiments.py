@@ -1,6 +1,6 @@
-"""The registry of all experiments, in the order of their pages; the command line and the pages read it alone.
+"""The registry of all experiments, in the order of their pages; the command line and the pages use only this.
 
-An experiment is a file, `core/lab/<folder>/<name>.py` with underscores, whose `EXPERIMENT` says the rest.
+An experiment is a file, `core/lab/<folder>/<name>.py` with underscores, with a variable `EXPERIMENT`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SCHEMA = "depthscope.lab/1"
 
 @dataclass(frozen=True)
 class Page:
-    """A page of experiments: its name, its title, the folder of its files, and the experiments in their order."""
+    """A page of experiments: its name, its title, the folder of its files, and the experiments in order."""
 
     name: str
     title: str
@@ -49,7 +49,7 @@ EXPERIMENTS: Mapping[str, Page] = MappingProxyType({name: page for page in PAGES
 
 
 def experiment(name: str) -> Experiment[Any]:
-    """The experiment of that name; an unknown name is refused with the known ones."""
+    """Return the experiment of that name. Raises `LabError`, with the nearest names, if it is unknown."""
     if name not in EXPERIMENTS:
         raise LabError(unknown_name("experiment", name, EXPERIMENTS), Remedy.EXPERIMENTS)
     found: Experiment[Any] = import_module(f".{EXPERIMENTS[name].folder}.{_file(name)}", __package__).EXPERIMENT
@@ -58,7 +58,7 @@ def experiment(name: str) -> Experiment[Any]:
 
 @cache
 def listing() -> list[dict[str, Any]]:
-    """Every experiment by name, page, title and presets, without importing any."""
+    """Return every experiment by name, page, title and presets, without importing any."""
     return [
         {"name": name, "page": page.name, "title": said["title"], "presets": list(said["presets"])}
         for name, page in EXPERIMENTS.items()
@@ -71,7 +71,7 @@ def _file(name: str) -> str:
 
 
 def _said(path: Path) -> dict[str, Any]:
-    """The title and the presets that a file gives to its `EXPERIMENT`, read as text: an import waits for NumPy."""
+    """Return the title and presets of a file's `EXPERIMENT`, parsed as text to avoid the import."""
     calls = (node.value for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.Assign))
     keywords = [word for call in calls if isinstance(call, ast.Call) for word in call.keywords]
     return {word.arg or "": ast.literal_eval(word.value) for word in keywords if word.arg in ("title", "presets")}

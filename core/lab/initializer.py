@@ -1,11 +1,11 @@
 """The initialization study of one Xavier matrix: three populations in common bins, and what they predict.
 
 The populations share one base draw: the Xavier matrix, the same weights doubled, and zeros that draw nothing.
-Statistics are measured on those finite weights; the propagation is an expectation under independence.
+Statistics are measured on these weights; the propagation is an expectation under independence.
 
-Why equal columns stay equal is worked out by hand on a one-hidden-layer SiLU unit: with
-y = sum_j v_j silu(sum_i x_i W_ij), dy / dW_ij = x_i silu'(z_j) v_j. Columns of W that are equal and treated equally
-downstream get equal gradient columns, so equal updates keep them equal; the gradient itself is not zero.
+Why equal columns stay equal is derived by hand on a one-hidden-layer SiLU unit: with y = sum_j v_j silu(sum_i x_i
+W_ij), dy / dW_ij = x_i silu'(z_j) v_j. Columns of W that are equal and treated equally downstream get equal gradient
+columns, so equal updates keep them equal; the gradient itself is not zero.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ OUTPUT_WEIGHTS = (1.0, 1.0)
 def init_document(
     fan_in: int, fan_out: int, seed: int, *, include_weights: bool = False, max_weights: int = MAX_WEIGHTS
 ) -> dict[str, Any]:
-    """The `init` document of a `[fan_in, fan_out]` matrix drawn from `seed`.
+    """Return the `init` document of a `[fan_in, fan_out]` matrix drawn from `seed`.
 
-    Raises `ConfigError`, the refusals of a Xavier matrix in their order, and `BudgetError` past `max_weights`.
+    Raises `ConfigError`, the errors of `xavier_scale` in their order, and `BudgetError` beyond `max_weights`.
     """
     generator = SplitMix64(seed)
     initial_state = generator.state
@@ -70,16 +70,16 @@ def init_document(
 
 
 def bin_edges(uniform_limit: float, bins: int = BINS) -> list[float]:
-    """`bins` + 1 edges in equal steps over [-m, m], m = ceil(20 * limit) / 10, which covers the doubled limit.
+    """Return `bins` + 1 edges in equal steps over [-m, m], m = ceil(20 * limit) / 10, which covers the doubled limit.
 
-    Each edge is one division of whole numbers, so the middle one is 0 and tenths are the nearest binary64 numbers.
+    Each edge is one division of integers, so the middle one is 0 and tenths are the nearest binary64 numbers.
     """
     tenths = math.ceil(20.0 * uniform_limit)
     return [tenths * (2 * step - bins) / (10 * bins) for step in range(bins + 1)]
 
 
 def populations(weights: FloatArray, edges: list[float]) -> dict[str, dict[str, Any]]:
-    """Summaries of the zero, oversized and Xavier populations of one flat base draw, in common bins."""
+    """Return summaries of the zero, oversized and Xavier populations of one flat base draw, in common bins."""
     return {
         "zero": population(np.zeros_like(weights), edges),
         "oversized": population(OVERSIZED_FACTOR * weights, edges),
@@ -88,10 +88,10 @@ def populations(weights: FloatArray, edges: list[float]) -> dict[str, dict[str, 
 
 
 def population(values: FloatArray, edges: list[float]) -> dict[str, Any]:
-    """Counts a bin, percent of all, mean and variance of flat finite `values`.
+    """Return counts per bin, percent of all, mean and variance of flat finite `values`.
 
-    Bins are closed left and open right, the last closed on both sides. The variance is the population's, in two passes:
-    the mean first, then the mean squared deviation from it.
+    Bins include their left edge and exclude their right one; the last includes both. The variance is the population
+    variance, in two passes: the mean first, then the mean squared deviation from it.
     """
     bins = len(edges) - 1
     # The outer edges bound every value; clipping closes the last bin on the right.
@@ -107,10 +107,10 @@ def population(values: FloatArray, edges: list[float]) -> dict[str, Any]:
 
 
 def expected_propagation(scale: XavierScale, layers: int = LAYERS, input_variance: float = 1.0) -> dict[str, Any]:
-    """Expected signal variance after 0..`layers` independent linear layers for each population; not a measurement.
+    """Return the expected signal variance after 0..`layers` independent linear layers per population.
 
-    Law: a layer that sums fan_in independent zero-mean features multiplies the variance by fan_in * Var(weight).
-    The oversized population has the squared factor in its weight variance. Raises `ConfigError`.
+    Not a measurement. Law: a layer that sums fan_in independent zero-mean features multiplies the variance by fan_in *
+    Var(weight). The oversized population has the squared factor in its weight variance. Raises `ConfigError`.
     """
     if isinstance(layers, bool) or not isinstance(layers, int) or not 0 <= layers <= MAX_LAYERS:
         raise ConfigError(f"layers is {shown(layers)}; it must be a whole number from 0 to {MAX_LAYERS}.")
@@ -142,8 +142,10 @@ def zero_symmetry(
     output_weights: Sequence[float] = OUTPUT_WEIGHTS,
     hidden_weights: npt.ArrayLike | None = None,
 ) -> dict[str, Any]:
-    """Output and hidden-weight gradient of the unit; `hidden_weights` is `[len(inputs), len(output_weights)]`, zeros
-    unless given. Raises `ConfigError` on a wrong shape or a number that is not finite.
+    """Return the output and the hidden-weight gradient of the unit.
+
+    `hidden_weights` is `[len(inputs), len(output_weights)]`, zeros unless given. Raises `ConfigError` for a wrong shape
+    or a number that is not finite.
     """
     x, v = _finite("inputs", inputs, 1), _finite("output_weights", output_weights, 1)
     hidden = np.zeros((x.size, v.size)) if hidden_weights is None else _finite("hidden_weights", hidden_weights, 2)

@@ -1,4 +1,4 @@
-"""What an experiment is written with, in one import: options, result, pictures, tables, published figures, words."""
+"""Everything that an experiment's file needs, in one import: options, result, pictures, tables, numbers, words."""
 
 from ..decoder.progress import Told, counted, silent
 from ..decoder.splitmix64 import FloatArray

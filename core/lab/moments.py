@@ -13,7 +13,7 @@ Floating = npt.NDArray[np.floating]
 
 
 def rms(values: Floating) -> float:
-    """Root mean square over all entries, safe from overflow and underflow of the squares; 0 for zeros."""
+    """Return the root mean square over all entries, safe from overflow and underflow of the squares; 0 for zeros."""
     wide = np.asarray(values, dtype=np.float64)
     peak = float(np.abs(wide).max())
     if peak == 0.0 or not np.isfinite(peak):
@@ -22,18 +22,18 @@ def rms(values: Floating) -> float:
 
 
 def covariance(first: FloatArray, second: FloatArray) -> float:
-    """Population covariance over all entries, in two passes: the means first."""
+    """Return the population covariance over all entries, in two passes: the means first."""
     return float(np.mean((first - first.mean()) * (second - second.mean())))
 
 
 def slope(x: npt.ArrayLike, y: npt.ArrayLike) -> float:
-    """Least-squares slope of log y against log x."""
+    """Return the least-squares slope of log y against log x."""
     fit = np.polynomial.polynomial.polyfit(np.log(np.asarray(x, dtype=np.float64)), np.log(y), 1)
     return float(fit[1])
 
 
 def ordered_product(factors: Sequence[FloatArray]) -> FloatArray:
-    """J_k ... J_2 J_1 for factors given first to last."""
+    """Return J_k ... J_2 J_1 for factors given first to last."""
     product = np.eye(len(factors[0]))
     for factor in factors:
         product = factor @ product
@@ -41,5 +41,5 @@ def ordered_product(factors: Sequence[FloatArray]) -> FloatArray:
 
 
 def spectral_norm(matrix: FloatArray) -> float:
-    """Largest singular value."""
+    """Return the largest singular value."""
     return float(np.linalg.norm(matrix, 2))

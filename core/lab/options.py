@@ -1,7 +1,7 @@
-"""Options of an experiment: frozen, valid by construction, the same for pages, the command line and Python.
+"""Options of an experiment: frozen, checked when created, the same for pages, the command line and Python.
 
-An experiment declares a subclass of `Options` whose fields are made by `whole`, `number`, `choice` and their kin. The
-declaration carries limits, label and help, so that a widget and a command-line option are read off it.
+An experiment declares a subclass of `Options` whose fields are made by `whole`, `number`, `choice` and the other
+functions here. The declaration holds limits, label and help, from which a widget and a command-line option are made.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ FLAGS = {"true": True, "false": False, "1": True, "0": False}
 
 @dataclass(frozen=True, kw_only=True)
 class Option:
-    """What one field takes: its kind, inclusive limits or choices, and one line of help; and how a page shows it.
+    """The values that one field takes: its kind, inclusive limits or choices, a line of help, and how a page shows it.
 
-    `label` stands above its widget. `widget`, where given, replaces the kind's own, and `step` is that of a number.
-    `when` names another option and the values of it for which this one counts; it is met where the experiment does not
-    have that option. `more` puts the widget into the fold below the others.
+    `label` is the text above its widget. `widget`, if given, replaces the default of its kind, and `step` is that of a
+    number. `when` names another option and the values of it for which this one has an effect; without that other option
+    it always has. `more` puts the widget into the expander below the others.
     """
 
     kind: Kind
@@ -50,7 +50,7 @@ class Option:
     more: bool = False
 
     def checked(self, name: str, value: object) -> Any:
-        """`value`, or the value that its text writes out; raises `LabError` naming the rule."""
+        """Return `value`, or the value written in its text. Raises `LabError` with the rule."""
         if value is None and self.optional:
             return None
         if isinstance(value, str) and len(value) > MAX_TEXT:
@@ -58,54 +58,57 @@ class Option:
         return _CHECKS[self.kind](self, name, value)
 
     def within(self, name: str, value: float, word: str) -> float:
-        """`value`, refused outside the limits."""
+        """Return `value`. Raises `LabError` if it is outside the limits."""
         if not self.low <= value <= self.high:
             raise LabError(f"{name} is {shown(value)}; it must be a {word} from {self.low:g} to {self.high:g}.")
         return value
 
 
 def whole(default: int | None, low: int, high: int, label: str, text: str, **shown: Any) -> Any:
-    """A whole number from `low` to `high`; a default of None makes it optional."""
+    """Declare an integer from `low` to `high`; a default of None makes it optional."""
     return _declared(default, kind="whole", label=label, help=text, low=low, high=high, **shown)
 
 
 def number(default: float, low: float, high: float, label: str, text: str, **shown: Any) -> Any:
-    """A finite number from `low` to `high`."""
+    """Declare a finite number from `low` to `high`."""
     return _declared(default, kind="number", label=label, help=text, low=low, high=high, **shown)
 
 
 def choice(default: str, choices: tuple[str, ...], label: str, text: str, **shown: Any) -> Any:
-    """One of `choices`."""
+    """Declare one of `choices`."""
     return _declared(default, kind="choice", label=label, help=text, choices=choices, **shown)
 
 
 def flag(default: bool, label: str, text: str) -> Any:
-    """True or false."""
+    """Declare True or False."""
     return _declared(default, kind="flag", label=label, help=text)
 
 
 def seed(default: int = 0, text: str = "Any unsigned 64-bit seed.", **shown: Any) -> Any:
-    """An unsigned 64-bit seed."""
+    """Declare an unsigned 64-bit seed."""
     return _declared(default, kind="seed", label="Seed", help=text, **shown)
 
 
 def words(default: str, label: str, text: str, **shown: Any) -> Any:
-    """Free text of at most `MAX_TEXT` characters."""
+    """Declare free text of at most `MAX_TEXT` characters."""
     return _declared(default, kind="text", label=label, help=text, **shown)
 
 
 def numbers(default: tuple[float, ...] | None, low: int, high: int, label: str, text: str, **shown: Any) -> Any:
-    """A vector of `low` to `high` finite numbers, in text separated by commas; None makes it optional."""
+    """Declare a vector of `low` to `high` finite numbers, separated by commas in text.
+
+    A default of None makes it optional.
+    """
     return _declared(default, kind="numbers", label=label, help=text, low=low, high=high, **shown)
 
 
 def rows(default: tuple[tuple[float, ...], ...], low: int, high: int, label: str, text: str, **shown: Any) -> Any:
-    """Equally long vectors of `low` to `high` finite numbers, in text separated by semicolons."""
+    """Declare equally long vectors of `low` to `high` finite numbers, separated by semicolons in text."""
     return _declared(default, kind="rows", label=label, help=text, low=low, high=high, **shown)
 
 
 def wholes(default: tuple[int, ...], low: int, high: int, most: int, label: str, text: str) -> Any:
-    """Up to `most` increasing whole numbers from `low` to `high`, in text separated by commas."""
+    """Declare up to `most` increasing integers from `low` to `high`, separated by commas in text."""
     return _declared(default, kind="wholes", label=label, help=text, low=low, high=high, most=most)
 
 
@@ -116,7 +119,7 @@ def _declared(default: object, **facts: Any) -> Any:
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Base of all experiments' options: a subclass is a frozen dataclass, and its objects are valid by construction.
+    """Base class of all experiments' options; a subclass is a frozen dataclass. Creating an object checks its values.
 
     Raises `LabError`.
     """
@@ -130,21 +133,24 @@ class Options:
         self.check()
 
     def check(self) -> None:
-        """Refuse what the fields do not allow together; nothing unless a subclass says so."""
+        """Raise `LabError` if the fields do not fit each other; the base class checks nothing."""
 
     @classmethod
     def declared(cls) -> dict[str, Option]:
-        """The options by name, in the order in which they are declared."""
+        """Return the options by name, in the order of declaration."""
         return {entry.name: entry.metadata["option"] for entry in dataclasses.fields(cls)}
 
     @classmethod
     def defaults(cls) -> dict[str, Any]:
-        """The default of every option."""
+        """Return the default of every option."""
         return {entry.name: entry.default for entry in dataclasses.fields(cls)}
 
     @classmethod
     def parse(cls, given: Mapping[str, object]) -> Self:
-        """Options from a mapping of values or their text; an unknown name is refused with the known ones."""
+        """Return options from a mapping of values or their text.
+
+        Raises `LabError`, with the known names, for an unknown one.
+        """
         known = cls.declared()
         for name in given:
             if name not in known:
@@ -152,19 +158,19 @@ class Options:
         return cls(**given)
 
     def document(self) -> dict[str, Any]:
-        """Every option for JSON; seeds are text, for they may pass 2^53."""
+        """Return every option for JSON; seeds are text, since they may exceed 2^53."""
         values = {name: getattr(self, name) for name in self.declared()}
         seeds = {name: str(values[name]) for name, option in self.declared().items() if option.kind == "seed"}
         return {name: _plain(value) for name, value in values.items()} | seeds
 
 
 def consecutive(first: int, count: int) -> list[int]:
-    """`count` seeds from `first` on; after 2^64 - 1 comes 0."""
+    """Return `count` seeds from `first` on; after 2^64 - 1 comes 0."""
     return [(first + index) % 2**64 for index in range(count)]
 
 
 def typed(value: object) -> str:
-    """A value as one would type it: commas between numbers, semicolons between rows, nothing for None."""
+    """Return a value as text that can be typed: commas between numbers, semicolons between rows, empty for None."""
     if not isinstance(value, tuple):
         return "" if value is None else str(value).removesuffix(".0")
     nested = any(isinstance(item, tuple) for item in value)
@@ -220,7 +226,7 @@ def _text(option: Option, name: str, value: object) -> str:
 
 
 def checked_vector(name: str, value: object, low: int, high: int) -> Vector:
-    """`value`, or the numbers its text lists, as `low` to `high` finite floats; raises `LabError`."""
+    """Return `value`, or the numbers listed in its text, as `low` to `high` finite floats; raises `LabError`."""
     cells: object = [cell.strip(SPACES) for cell in value.split(",")] if isinstance(value, str) else value
     if not isinstance(cells, Sequence) or isinstance(cells, str | bytes):
         raise LabError(f"{name} is {shown(value)}; give numbers separated by commas.")
@@ -231,7 +237,7 @@ def checked_vector(name: str, value: object, low: int, high: int) -> Vector:
 
 
 def checked_rows(name: str, value: object, low: int, high: int) -> tuple[Vector, ...]:
-    """Rows of equal length, each a `checked_vector`; text separates rows by semicolons. Raises `LabError`."""
+    """Return rows of equal length, each a `checked_vector`; text separates rows by semicolons. Raises `LabError`."""
     parts: object = value.split(";") if isinstance(value, str) else value
     if not isinstance(parts, Sequence) or isinstance(parts, str | bytes) or not parts:
         raise LabError(f"{name} is {shown(value)}; give rows of numbers, separated by semicolons.")

@@ -1,7 +1,7 @@
-"""A published figure of an experiment, as printed, and where it stands in a result.
+"""A published number of an experiment, as printed, and its place in a result.
 
-Source: the course text on keeping signals stable, and the exercise on one saturating unit. Exact figures must agree to
-the printed digits; the others have no published draw and a stated tolerance.
+Source: the course text on keeping signals stable, and the exercise on one saturating unit. Exact numbers must agree to
+the printed digits; the draws of the others are not published, and they have a stated tolerance.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ Finder = Callable[["Result"], float]
 
 @dataclass(frozen=True, kw_only=True)
 class Printed:
-    """One published figure: what it is, as printed, and where it stands in a result.
+    """One published number: what it is, the printed text, and its place in a result.
 
-    `between` has the least and the greatest accepted value, None asks for the printed digits. `under` names the
-    options, apart from the defaults, that the figure is published for; None is any options.
+    `between` is the smallest and the largest accepted value; None requires the printed digits. `under` names the
+    options, other than defaults, that the number is published for; None is any options.
     """
 
     what: str
@@ -35,30 +35,30 @@ class Printed:
     under: Mapping[str, Any] | None = field(default_factory=dict)
 
     def agrees(self, value: float) -> bool:
-        """Whether a computed value is the published one."""
+        """Return whether a computed value agrees with the published one."""
         if self.between is not None:
             return self.between[0] <= value <= self.between[1]
         printed = Decimal(self.printed)
         return Decimal(value).quantize(Decimal(1).scaleb(int(printed.as_tuple().exponent))) == printed
 
     def belongs(self, options: Options) -> bool:
-        """Whether the figure is published for these options."""
+        """Return whether the number is published for these options."""
         wanted = {} if self.under is None else {**options.defaults(), **self.under}
         return all(getattr(options, key) == value for key, value in wanted.items())
 
     @property
     def accepted(self) -> str:
-        """What is accepted, in words."""
+        """Return the accepted values as text."""
         return DIGITS if self.between is None else "{:.4g} to {:.4g}".format(*self.between)
 
 
 def near(law: float, relative: float) -> tuple[float, float]:
-    """Limits at a relative distance below and above `law`."""
+    """Return `law` * (1 - relative) and `law` * (1 + relative)."""
     return law * (1 - relative), law * (1 + relative)
 
 
 def cell(table: str, column: str, **where: Any) -> Finder:
-    """A cell of a table by the values of other columns."""
+    """Return a function that finds a cell of a result's table by the values of other columns."""
 
     def find(result: Result) -> float:
         rows = result.tables[table]
@@ -70,5 +70,5 @@ def cell(table: str, column: str, **where: Any) -> Finder:
 
 
 def scalar(name: str) -> Finder:
-    """A number of the summary."""
+    """Return a function that finds a number of a result's summary."""
     return lambda result: float(result.summary[name])

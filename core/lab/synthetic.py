@@ -1,4 +1,4 @@
-"""Supplied ratio arrays that show what the band decides; they observe no decoder."""
+"""Given arrays of ratios that show how the band classifies; no decoder is observed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SYNTHETIC_RATIOS: Mapping[str, tuple[float, ...]] = MappingProxyType(
 def synthetic_classifiers(
     ratios: Mapping[str, Sequence[float]] = SYNTHETIC_RATIOS, band: Band = DEFAULT_BAND
 ) -> dict[str, dict[str, list[Any]]]:
-    """Each named array with its verdicts, element by element; raises `ConfigError` at a ratio that is not finite."""
+    """Return each named array with its verdicts, element by element. Raises `ConfigError` if a ratio is not finite."""
     return {
         name: {"ratios": list(values), "bands": [classify(value, band) for value in values]}
         for name, values in ratios.items()

@@ -1,4 +1,4 @@
-"""Guided tours: walks over the pages, each step a setting and two sentences on what is to be seen there."""
+"""Guided tours over the pages; each step is a setting and two sentences on what to look at."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..errors import LabError, shown
 
 @dataclass(frozen=True)
 class Step:
-    """One stop: a page, what its controls are set to as text, and two sentences.
+    """One step: a page, the values of its controls as text, and two sentences.
 
     On the lab pages `experiment` names an entry of the registry and the other parameters are its options; elsewhere
     they are the page's own.
@@ -24,14 +24,14 @@ class Step:
 
 @dataclass(frozen=True)
 class Tour:
-    """A named walk; `next` and `back` are positions in `steps`."""
+    """A named tour; `next` and `back` are positions in `steps`."""
 
     name: str
     title: str
     steps: tuple[Step, ...]
 
     def step(self, position: int) -> Step:
-        """The step at `position`, counted from 0; refuses one that the walk does not have."""
+        """Return the step at `position`, counted from 0. Raises `LabError` if the tour does not have it."""
         if isinstance(position, bool) or not isinstance(position, int) or not 0 <= position < len(self.steps):
             raise LabError(f"Step {shown(position)} is not on this tour; its steps are 0 to {len(self.steps) - 1}.")
         return self.steps[position]
@@ -182,7 +182,7 @@ TOURS: Mapping[str, Tour] = MappingProxyType({tour.name: tour for tour in (ROOT_
 
 
 def tour(name: str) -> Tour:
-    """The tour of that name; an unknown name is refused with the known ones."""
+    """Return the tour of that name. Raises `LabError`, with the known names, if it is unknown."""
     if name not in TOURS:
         raise LabError(f"The tour {shown(name)} is unknown; choose one of {', '.join(TOURS)}.")
     return TOURS[name]

@@ -1,4 +1,4 @@
-"""How the tables of an experiment are read, and how its sentences say numbers."""
+"""How the tables of an experiment are shown, and how its sentences format numbers."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ HUGE = 1e15
 
 @dataclass(frozen=True, kw_only=True)
 class TableView:
-    """How a table is read: one sentence on it, and the titles of the columns shown; the files have all columns.
+    """How a table is shown: one sentence on it, and the titles of the columns shown; the files have all columns.
 
-    `shape`, where given, makes the table that is shown from the whole one.
+    `shape`, if given, makes the shown table from the whole one.
     """
 
     alt: str
@@ -30,23 +30,23 @@ class TableView:
     shape: Callable[[pd.DataFrame], pd.DataFrame] | None = None
 
     def of(self, table: pd.DataFrame) -> pd.DataFrame:
-        """The table as shown."""
+        """Return the table for display."""
         found = table if self.shape is None else self.shape(table)
         return readable(found[list(self.titles)].rename(columns=dict(self.titles)) if self.titles else found)
 
 
 def rounded(value: Any, digits: int = 4) -> str:
-    """A number of a summary in a sentence: four digits unless told, and a word where it is undefined."""
+    """Format a number of a summary for a sentence: `digits` significant digits, and a word if it is undefined."""
     return "undefined" if value is None or math.isnan(value) else f"{value:.{digits}g}"
 
 
 def closeness(error: float) -> str:
-    """How far an identity holds."""
+    """Return, as text, how accurately an identity holds."""
     return f"to {error:.1e}" if error else "exactly"
 
 
 def readable(table: pd.DataFrame) -> pd.DataFrame:
-    """The table with columns of numbers too large for a browser's table written out as text."""
+    """Return the table with numbers too large for a browser's table as text."""
     written = {
         name: [f"{value:.6g}" for value in table[name]]
         for name in table.columns
@@ -56,19 +56,19 @@ def readable(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def formats(table: pd.DataFrame) -> dict[str, str]:
-    """Six significant digits for every column of floats."""
+    """Return formats with six significant digits for every column of floats."""
     return {str(name): DIGITS for name in table.columns if pd.api.types.is_float_dtype(table[name])}
 
 
 def summary_table(result: Result) -> pd.DataFrame:
-    """Every number of a summary, a row each; what is undefined is missing."""
+    """Return every number of a summary, one row each; an undefined one is missing."""
     numbers = _numbers(result)
     values = [float("nan") if value is None else float(value) for value in numbers.values()]
     return pd.DataFrame({"quantity": list(numbers), "value": values})
 
 
 def summary_view(result: Result) -> pd.DataFrame:
-    """The summary as people read it: words, whole numbers in full, other numbers to six digits."""
+    """Return the summary for display: text, integers in full, other numbers to six digits."""
     numbers = _numbers(result)
     texts = [f"{value:,}" if isinstance(value, int) else rounded(value, 6) for value in numbers.values()]
     return pd.DataFrame({"quantity": [name.replace("_", " ") for name in numbers], "value": texts})

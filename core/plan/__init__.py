@@ -1,1 +1,1 @@
-"""What a run needs before a weight is drawn: parameters, bytes, known models and readers of a `config.json`."""
+"""What is known of a run before a weight is drawn: parameters, bytes, known models and readers of a `config.json`."""

@@ -1,6 +1,6 @@
-"""The symbolic plan: exact parameter counts, bytes and the depth factor of a decoder that is never built.
+"""The plan: exact parameter counts, bytes and the depth factor of a decoder that is never built.
 
-Everything here is integer arithmetic on the parameter layout; no model array exists, whatever the size.
+Everything here is integer arithmetic on the parameter layout; no array is made, whatever the size.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ BYTES_MEANING = {
 
 @dataclass(frozen=True)
 class RoleRow:
-    """All tensors of one name pattern: their number, the shape of each, and coordinates over all of them."""
+    """All tensors of one name pattern: how many, the shape of each, and the numbers stored in all of them."""
 
     spec: ParameterSpec
     tensors: int
 
     @property
     def coordinates(self) -> int:
-        """Stored numbers over all tensors of the pattern, exact."""
+        """The exact number of stored numbers in all tensors of the pattern."""
         return self.tensors * self.spec.coordinates
 
     def document(self) -> dict[str, Any]:
-        """The row for JSON; counts beyond 2^53 are text."""
+        """Return the row for JSON; counts beyond 2^53 are text."""
         return {
             "pattern": self.spec.name,
             "role": self.spec.role,
@@ -53,9 +53,9 @@ class RoleRow:
 
 
 def plan_document(subject: DecoderConfig | PlanRequest, context: int | None = None) -> dict[str, Any]:
-    """The `plan` document of a config, or of a request that carries more than a config.
+    """Return the `plan` document of a config, or of a request that holds more than a config.
 
-    `context` is the number of positions a row of the residual stream is counted for; the config's own unless given.
+    `context` is the number of positions for which a row of the residual stream is counted, by default the config's.
     Raises `ConfigError`.
     """
     request = subject
@@ -85,7 +85,7 @@ def plan_document(subject: DecoderConfig | PlanRequest, context: int | None = No
 
 
 def role_rows(request: PlanRequest) -> tuple[RoleRow, ...]:
-    """One row per name pattern, in draw order; the extra block parameters follow the block's own."""
+    """Return one row per name pattern, in draw order; the extra block parameters follow the block's own."""
     parts = layout(request.config)
     blocks = request.config.blocks
     return (
@@ -96,12 +96,12 @@ def role_rows(request: PlanRequest) -> tuple[RoleRow, ...]:
 
 
 def residual_coordinates(request: PlanRequest) -> int:
-    """Numbers in all residual states of one row: (2L + 1) x context x width."""
+    """Return the count of numbers in all residual states of one row: (2L + 1) x context x width."""
     return (request.config.additions + 1) * request.row_positions * request.config.width
 
 
 def byte_counts(parameters: int, residual: int) -> dict[str, dict[str, int | str]]:
-    """Bytes by dtype for `parameters` stored numbers and `residual` numbers of residual state."""
+    """Return the bytes by dtype for `parameters` stored numbers and `residual` numbers of residual state."""
     moments = ADAM_MOMENTS * DTYPE_BYTES["float32"] * parameters
     return {
         dtype: {
@@ -115,7 +115,7 @@ def byte_counts(parameters: int, residual: int) -> dict[str, dict[str, int | str
 
 
 def formula(rows: Iterable[RoleRow]) -> str:
-    """The parameter count written out with its numbers: outside + blocks × (one block) = total."""
+    """Return the parameter count written as a sum: outside + blocks × (one block) = total."""
     rows = tuple(rows)
     in_blocks = [row for row in rows if "{b}" in row.spec.name]
     first = rows.index(in_blocks[0])
@@ -126,6 +126,6 @@ def formula(rows: Iterable[RoleRow]) -> str:
 
 
 def _sum_of_products(rows: Iterable[RoleRow]) -> str:
-    """Equal shapes are written once with their number in front."""
+    """Return the sum of the rows' shapes as text; equal shapes are written once with their count in front."""
     shapes = Counter(row.spec.shape for row in rows)
     return " + ".join("×".join(map(str, (number, *shape) if number > 1 else shape)) for shape, number in shapes.items())

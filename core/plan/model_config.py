@@ -1,9 +1,9 @@
-"""A Hugging Face `config.json`, or settings of nanoGPT, read into a plan request.
+"""Read a Hugging Face `config.json`, or the settings of nanoGPT, into a plan request.
 
 Families: gpt2, llama, mistral, qwen2 and qwen3, as transformers builds them; a file without a model_type that has
-nanoGPT's keys is nanoGPT's. Width, depth, heads, vocabulary and the
-gated feed-forward width must be in the file; any other key left out has the value transformers gives it, and the
-request's `assumed` says so. Keys that change no parameter are not read.
+nanoGPT's keys is nanoGPT's. Width, depth, heads, vocabulary and the gated feed-forward width must be in the file; any
+other absent key has the default of transformers, and the request's `assumed` lists it. Keys that change no parameter
+are not read.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ NANOGPT_SIZES = ("n_layer", "n_head", "n_embd")
 
 
 def read_model_config(source: str | os.PathLike[str] | bytes) -> PlanRequest:
-    """The plan request of a file (path) or of its content (bytes).
+    """Return the plan request of a file (path) or of its content (bytes).
 
-    Raises `StorageError` where the file is no strict JSON of at most 1 MB, `ConfigError` where its content is no
-    decoder that the plan reads.
+    Raises `StorageError` if the file is not strict JSON of at most 1 MB, `ConfigError` if its content is not a decoder
+    of the families above.
     """
     document = parse_json(source, source="config.json") if isinstance(source, bytes) else read_json(source)
     return request_from_document(document)
 
 
 def request_from_document(document: JsonValue, name: str = "config.json") -> PlanRequest:
-    """The plan request of a parsed `config.json`; refusals call it `name`. Raises `ConfigError`."""
+    """Return the plan request of a parsed `config.json`; error messages call it `name`. Raises `ConfigError`."""
     if not isinstance(document, dict):
         raise ConfigError(f"{name} holds {shown(document)}; it must hold one object of settings.")
     family = family_of(document)
@@ -55,13 +55,13 @@ def request_from_document(document: JsonValue, name: str = "config.json") -> Pla
 
 
 def family_of(document: Mapping[str, JsonValue]) -> JsonValue:
-    """The model_type of a file, nanoGPT where it has none and nanoGPT's keys; None where it has neither."""
+    """Return the model_type of a file; nanoGPT if it has none but nanoGPT's keys; None if it has neither."""
     is_nanogpt = any(key in document for key in NANOGPT_SIZES) and "architectures" not in document
     return NANOGPT if document.get("model_type") is None and is_nanogpt else document.get("model_type")
 
 
 class _Keys:
-    """Typed look-ups in one file; `assumed` collects what the file left out."""
+    """Typed look-ups in one file; `assumed` collects the absent keys and the values used for them."""
 
     def __init__(self, document: Mapping[str, JsonValue], name: str) -> None:
         self._document, self.name = document, name
@@ -74,7 +74,10 @@ class _Keys:
         return self._document[key]
 
     def size(self, key: str, absent: int | None = None, null: int | None = None) -> int:
-        """A positive whole number. `absent` stands for a missing key, `null` for a null; without them: refused."""
+        """Return a positive integer. `absent` replaces a missing key, `null` a null.
+
+        If these are None, raises `ConfigError`.
+        """
         if absent is None and key not in self._document:
             raise ConfigError(f"{self.name} lacks {key}; add it, it is a size of the model.")
         value = self.value(key, absent)
@@ -102,7 +105,7 @@ class _Keys:
         return value
 
     def rope_base(self) -> float:
-        """`rope_theta`, in newer files inside `rope_parameters`."""
+        """Return `rope_theta`, which newer files have inside `rope_parameters`."""
         nested = self._document.get("rope_parameters")
         if nested is None:
             return self.positive("rope_theta", 10000.0)
@@ -137,7 +140,10 @@ def _gpt2(keys: _Keys) -> PlanRequest:
 
 
 def _nanogpt(keys: _Keys) -> PlanRequest:
-    """Values for keys left out are those of nanoGPT's train.py, which trains GPT-2 small without biases."""
+    """Return the request of nanoGPT's settings.
+
+    Defaults are those of its train.py, which trains GPT-2 small without biases.
+    """
     width = keys.size("n_embd", absent=768)
     config = DecoderConfig(
         blocks=keys.size("n_layer", absent=12),
@@ -158,7 +164,7 @@ def _nanogpt(keys: _Keys) -> PlanRequest:
 def _gated(
     keys: _Keys, *, positions: int, kv_heads: int | None = None, head_dim: int | None = None, bias: bool = False
 ) -> DecoderConfig:
-    """The config of a pre-RMSNorm SwiGLU decoder; the numbers are the family's values for keys left out."""
+    """Return the config of a pre-RMSNorm SwiGLU decoder; the arguments are the family's defaults for absent keys."""
     keys.word("hidden_act", "silu", SILU_NAMES)
     heads = keys.size("num_attention_heads")
     width = keys.size("hidden_size")
@@ -179,7 +185,10 @@ def _gated(
 
 
 def _head_dim(keys: _Keys, width: int, heads: int, family: int | None) -> int | None:
-    """`head_dim` of the file, of the family, or width / heads; None where the config shall refuse an uneven split."""
+    """Return `head_dim` of the file, of the family, or width / heads.
+
+    None if that is not an integer, which the config rejects.
+    """
     if family is not None:
         return keys.size("head_dim", absent=family)
     quotient = None if width % heads else width // heads

@@ -1,7 +1,7 @@
-"""nanoGPT's settings as pasted text: Python assignments, read and never executed.
+"""nanoGPT's settings as pasted text: Python assignments, parsed and never executed.
 
-What is read: `n_layer = 12`, `n_layer: int = 12` and `n_layer: 12` on lines of their own or in a class, keyword
-arguments such as `GPTConfig(n_layer=12)`, dictionaries, JSON, and options as on nanoGPT's command line.
+Accepted are `n_layer = 12`, `n_layer: int = 12` and `n_layer: 12` on separate lines or in a class, keyword arguments
+such as `GPTConfig(n_layer=12)`, dictionaries, JSON, and options as on nanoGPT's command line.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ EXAMPLE = "paste lines such as n_layer = 12, n_head = 12, n_embd = 768 and block
 
 
 def settings_from_text(text: str) -> dict[str, JsonValue]:
-    """The keys of nanoGPT's model in `text`, the last value of each, for `request_from_document`.
+    """Return the keys of nanoGPT's model in `text`, the last value of each, for `request_from_document`.
 
-    Other settings, such as those of the optimizer, are passed over. Raises `ConfigError` where the text is longer than
-    64 KiB, is no Python, names none of the model's sizes, or gives one of the keys something other than a literal.
+    Other settings, such as those of the optimizer, are ignored. Raises `ConfigError` if the text is longer than 64 KiB,
+    is not Python, has none of the model's sizes, or gives one of the keys something other than a literal.
     """
     if len(text) > MAX_CHARACTERS:
         raise ConfigError(f"The pasted settings have {len(text):,} characters; paste at most {MAX_CHARACTERS:,}.")
@@ -60,7 +60,7 @@ def _whole(text: str) -> ast.Module:
 
 
 def _pairs(node: ast.AST) -> Iterator[tuple[object, ast.expr]]:
-    """Names and values that one node of the syntax tree assigns."""
+    """Yield the names and values that one node of the syntax tree assigns."""
     if isinstance(node, ast.Assign):
         yield from ((target.id, node.value) for target in node.targets if isinstance(target, ast.Name))
     elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
@@ -77,7 +77,7 @@ def _pairs(node: ast.AST) -> Iterator[tuple[object, ast.expr]]:
 
 
 def _literal(name: str, value: ast.expr) -> JsonValue:
-    """The plain value of an expression; nothing is computed, not even a product."""
+    """Return the plain value of an expression; nothing is evaluated, not even a product."""
     try:
         found = ast.literal_eval(value)
         if found is None or isinstance(found, bool | int | float):

@@ -1,8 +1,8 @@
-"""A model's own configuration as a decoder that can be observed: sizes, spreads, graph, recipe; or a refusal by name.
+"""Turn a model's own configuration into a decoder that can be observed: sizes, standard deviations, graph, recipe.
 
 Families: gpt2, llama, mistral, qwen2 and qwen3 as transformers initializes them, and nanoGPT. Rotary features are
-paired as neighbours and GELU is the exact one, where the library pairs halves and GPT-2 has the tanh form: the same
-laws at initialization, other last digits.
+paired as neighbours and GELU is the exact one, while the library pairs halves and GPT-2 uses the tanh form: the laws at
+initialization are the same, the last digits differ.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class ObservedModel:
     """A model as its family's own code initializes it.
 
     `recipe` is what that code does to the base draw; `family` is None for a decoder of this project. `left_out` names
-    parameters that the family has and this decoder has not: biases that start at zero and gains that start at one,
-    which change no value at initialization. `assumed` says what a file left out and the value taken for it.
+    parameters that the family has and this decoder does not: biases that start at zero and gains that start at one,
+    which change no value at initialization. `assumed` lists the keys absent from the file and the values used for them.
     """
 
     config: DecoderConfig
@@ -56,7 +56,7 @@ class ObservedModel:
     assumed: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def document(self) -> dict[str, Any]:
-        """The `model` block of a document: where the initialization comes from."""
+        """Return the `model` block of a document: where the initialization comes from."""
         return {
             "family": self.family,
             "initialization": {"base": self.distribution.name, "recipe": self.recipe},
@@ -66,17 +66,17 @@ class ObservedModel:
 
 
 def read_observed_config(source: str | os.PathLike[str] | bytes, longest_row: int) -> ObservedModel:
-    """The decoder of a file (path) or of its content (bytes), for rows of at most `longest_row` positions.
+    """Return the decoder of a file (path) or of its content (bytes), for rows of at most `longest_row` positions.
 
     Every matrix and embedding is drawn from a normal of std `initializer_range`; what the family scales with depth is
-    in the recipe. Raises `StorageError` where the file is no strict JSON, `ConfigError` where it is no such decoder.
+    in the recipe. Raises `StorageError` if the file is not strict JSON, `ConfigError` if it is not such a decoder.
     """
     document = parse_json(source, source="config.json") if isinstance(source, bytes) else read_json(source)
     return observed_from_document(document, longest_row)
 
 
 def observed_from_document(document: JsonValue, longest_row: int, name: str = "config.json") -> ObservedModel:
-    """The decoder of a parsed `config.json`, which refusals call `name`; raises `ConfigError`."""
+    """Return the decoder of a parsed `config.json`, which error messages call `name`. Raises `ConfigError`."""
     family = family_of(document) if isinstance(document, dict) else None
     if family is not None and family not in FAMILIES:
         raise ConfigError(
@@ -90,12 +90,12 @@ def observed_from_document(document: JsonValue, longest_row: int, name: str = "c
 
 
 def observed_from_text(text: str, longest_row: int) -> ObservedModel:
-    """The decoder of nanoGPT's settings as pasted text; raises `ConfigError`."""
+    """Return the decoder of nanoGPT's settings as pasted text; raises `ConfigError`."""
     return observed_from_document(settings_from_text(text), longest_row, PASTED)
 
 
 def observed_preset(name: str) -> ObservedModel:
-    """A known model of `PRESETS` as its published configuration initializes it; raises `ConfigError`."""
+    """Return a known model of `PRESETS` as its published configuration initializes it; raises `ConfigError`."""
     if name not in PRESETS:
         raise ConfigError(f"{unknown_name('model', name, PRESETS)}.")
     preset = PRESETS[name]

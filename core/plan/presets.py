@@ -1,6 +1,6 @@
-"""Published decoders as data for the plan, under the names that links and menus use.
+"""Published decoders as data for the plan, with the names used in links and menus.
 
-Sources: the models' published configuration files. GPT-2 norms carry a bias and its block matrices one each; Qwen2
+Sources: the models' published configuration files. GPT-2 norms have a bias and so has each of its block matrices; Qwen2
 has biases on query, key and value alone; Qwen3 normalizes each head's query and key.
 """
 
@@ -16,7 +16,7 @@ from .request import PlanRequest, biases, query_key_gains
 
 @dataclass(frozen=True)
 class Preset:
-    """A named plan request, the title a menu shows for it, and the family whose code initializes it, if any does."""
+    """A named plan request, its title in menus, and the family whose code initializes it (None if there is none)."""
 
     title: str
     request: PlanRequest

@@ -1,4 +1,4 @@
-"""What a plan is asked for: a decoder, a context, and block parameters that the decoder's config has no word for."""
+"""The request for a plan: a decoder, a context, and block parameters that the decoder's config cannot express."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ..errors import ConfigError, shown
 
 @dataclass(frozen=True, kw_only=True)
 class PlanRequest:
-    """A decoder to be counted, never built.
+    """A decoder whose parameters are counted but never built.
 
-    `context` is the number of positions of one row of the residual stream; the config's positions unless given.
-    `extra` are parameters of every block beyond the config's own, as templates whose name holds `{b}`. `assumed`
-    names what a file left out and the value taken for it. Raises `ConfigError`.
+    `context` is the number of positions of one row of the residual stream, by default the config's positions. `extra`
+    are parameters of every block beyond the config's own, as templates whose name holds `{b}`. `assumed` lists what was
+    absent from a file and the value used for it. Raises `ConfigError`.
     """
 
     config: DecoderConfig
@@ -39,13 +39,13 @@ class PlanRequest:
 
     @property
     def row_positions(self) -> int:
-        """Positions of one row, never None after construction."""
+        """The number of positions of one row; never None."""
         assert self.context is not None
         return self.context
 
 
 def biases(config: DecoderConfig, roles: Collection[Role]) -> tuple[ParameterSpec, ...]:
-    """A zero bias `[fan_out]` for each block matrix of one of `roles`, in the order of the matrices."""
+    """Return a zero bias `[fan_out]` for each block matrix of one of `roles`, in the order of the matrices."""
     return tuple(
         ParameterSpec(name=spec.name.removesuffix("weight") + "bias", shape=spec.shape[1:], role="bias", fill="zeros")
         for spec in layout(config).block_template
@@ -54,7 +54,7 @@ def biases(config: DecoderConfig, roles: Collection[Role]) -> tuple[ParameterSpe
 
 
 def query_key_gains(config: DecoderConfig) -> tuple[ParameterSpec, ...]:
-    """Gains `[head_dim]` of norms on each head's query and key, shared by all heads of a block."""
+    """Return the gains `[head_dim]` of norms on each head's query and key, shared by all heads of a block."""
     return tuple(
         ParameterSpec(
             name=f"blocks.{{b}}.attention.{side}_norm.gain", shape=(config.head_width,), role="gain", fill="ones"

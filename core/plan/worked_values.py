@@ -1,6 +1,6 @@
 """Worked numbers of the depth factor: a vector, ideal distributions, two derivatives and a toy variance.
 
-Each number follows from the law L^(-1/2) on the selected matrices; nothing here is a table of results.
+Each number follows from the law L^(-1/2) on the selected matrices; there is no table of results here.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ def worked_values(
     scalar_input: float = SCALAR_INPUT,
     increment_variance: float = INCREMENT_VARIANCE,
 ) -> dict[str, Any]:
-    """The `worked_values` part of the trace; keys of the inner mappings are the depths as text.
+    """Return the `worked_values` part of the trace; keys of the inner mappings are the depths as text.
 
-    `base` is a selected weight vector and, unselected, its own twin at every depth. `fans` are those of the ideal
-    selected matrix, `scalar_input` the x of y = x * w, `increment_variance` sigma^2 of one toy increment.
+    `base` is a vector of weights, scaled as part of a selected matrix and, for comparison, left as it is. `fans` are
+    those of the ideal selected matrix, `scalar_input` is the x of y = x * w, `increment_variance` the sigma^2 of one
+    toy increment.
     """
     depths = [checked_depth(blocks) for blocks in depths]
     base = _finite("base", base)
@@ -52,7 +53,10 @@ def worked_values(
 
 
 def checked_depth(blocks: int) -> int:
-    """`blocks` as a positive number of complete blocks up to 2^53; raises `ConstructionError` or `ConfigError`."""
+    """Return `blocks` as a positive number of complete blocks up to 2^53.
+
+    Raises `ConstructionError` if it is not positive, `ConfigError` if it is not an integer or too large.
+    """
     if isinstance(blocks, bool) or not isinstance(blocks, int) or blocks > LARGEST_SIZE:
         raise ConfigError(f"blocks is {shown(blocks)}; it must be a whole number between 1 and 2^53.")
     depth_factor(blocks)
@@ -60,16 +64,16 @@ def checked_depth(blocks: int) -> int:
 
 
 def scaled_vector(base: Sequence[float], blocks: int) -> list[float]:
-    """Stored coefficients L^(-1/2) * base of a selected matrix, in the order of the base."""
+    """Return the stored coefficients L^(-1/2) * base of a selected matrix, in the order of the base."""
     factor = depth_factor(checked_depth(blocks))
     return [factor * value for value in base]
 
 
 def ideal_distribution(fan_in: int, fan_out: int, blocks: int) -> dict[str, float]:
-    """Half-bound (weight units) and variance (squared) of a selected Xavier matrix after the factor.
+    """Return half-bound (weight units) and variance (squared) of a selected Xavier matrix after the factor.
 
-    The law, not a sample: variance 2 / ((fan_in + fan_out) L), half-bound sqrt(6 / ((fan_in + fan_out) L)). The
-    quotient is formed in integers, so that each number is rounded as late as possible.
+    These are values of the law, not of a sample: variance 2 / ((fan_in + fan_out) L), half-bound sqrt(6 / ((fan_in +
+    fan_out) L)). The quotient is formed in integers, so that each number is rounded as late as possible.
     """
     scale = xavier_scale(fan_in, fan_out)
     connections = (scale.fan_in + scale.fan_out) * checked_depth(blocks)
@@ -77,17 +81,17 @@ def ideal_distribution(fan_in: int, fan_out: int, blocks: int) -> dict[str, floa
 
 
 def stored_derivative(scalar_input: float = SCALAR_INPUT) -> float:
-    """dy / dw_stored of y = x * w_stored: x itself, whatever the depth."""
+    """Return dy / dw_stored of y = x * w_stored: x itself, whatever the depth."""
     return _finite("scalar_input", [scalar_input])[0]
 
 
 def base_derivative(scalar_input: float, blocks: int) -> float:
-    """dy / dw_base of y = x * L^(-1/2) * w_base, the base coordinate kept in the graph."""
+    """Return dy / dw_base of y = x * L^(-1/2) * w_base, with the base coordinate kept in the graph."""
     return stored_derivative(scalar_input) * depth_factor(checked_depth(blocks))
 
 
 def toy_variance(blocks: int, increment_variance: float = INCREMENT_VARIANCE) -> float:
-    """Variance 2L * alpha^2 * sigma^2 of 2L independent increments, alpha^2 = 1/L, rounded once."""
+    """Return the variance 2L * alpha^2 * sigma^2 of 2L independent increments, alpha^2 = 1/L, rounded once."""
     variance = _finite("increment_variance", [increment_variance])[0]
     if not 0 <= variance <= sys.float_info.max / 2:
         raise ConfigError(f"increment_variance is {variance!r}; it must not be negative, nor its double infinite.")

@@ -1,8 +1,9 @@
-"""The catalogue: every depth recipe by name. A new recipe is one entry here and a plain definition in its oracle.
+"""The catalogue: every depth recipe by name.
 
-A law acts once, at construction, on the base draw; what a topology holds is part of the forward. Definitions are
-those of this project's fixed stream: `L` counts blocks, `l` is a block from 0, `d` the width, and *writers* are the
-attention output and the feed-forward down projection. Names joined by `+` combine one topology with writer laws.
+A law acts once, at construction, on the base draw; a topology is part of the forward. Definitions are those of this
+project's fixed stream: `L` is the number of blocks, `l` a block counted from 0, `d` the width, and *writers* are the
+attention output and the feed-forward down projection. Names joined by `+` combine one topology with writer laws. A new
+recipe is one entry here and a plain definition in its test oracle.
 """
 
 from __future__ import annotations
@@ -32,9 +33,10 @@ _ORDER = {known.name: index for index, known in enumerate(RECIPES)}
 
 @lru_cache(maxsize=256)
 def recipe(name: str) -> Recipe:
-    """The recipe of that name, or the combination of names joined by `+`; anything else is refused with the nearest.
+    """Return the recipe of that name, or the combination of names joined by `+`.
 
-    Parts stand in the order of `RECIPES` and the control adds nothing, so that equal combinations have one name.
+    Parts are put in the order of `RECIPES` and the control adds nothing, so that equal combinations have one name.
+    Raises `RecipeError`, with the nearest name, for anything else.
     """
     # A plus sign typed into a link's query arrives as a space.
     text = str(name).strip(SPACES)

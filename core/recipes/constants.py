@@ -1,4 +1,4 @@
-"""Published constants of depth recipes as functions of depth, those that no decoder-only stack uses included."""
+"""Published constants of depth recipes as functions of depth, including those for encoder-decoder models."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ GPT2_STD = 0.02
 
 
 def deepnorm_constants(blocks: int) -> dict[str, float]:
-    """DeepNorm's shortcut coefficient alpha and gain beta of a model with an encoder alone, or a decoder alone.
+    """Return DeepNorm's shortcut coefficient alpha and gain beta for an encoder-only or decoder-only model.
 
     Source: Wang et al. 2022: alpha (2N)^(1/4), beta (8N)^(-1/4) for N blocks.
     """
@@ -19,10 +19,9 @@ def deepnorm_constants(blocks: int) -> dict[str, float]:
 
 
 def deepnorm_encoder_decoder_constants(encoder_blocks: int, decoder_blocks: int) -> dict[str, float]:
-    """DeepNorm's constants of both sides of an encoder (N blocks) with a decoder (M blocks).
+    """Return DeepNorm's constants for both sides of an encoder (N blocks) with a decoder (M blocks).
 
-    Source: Wang et al. 2022: encoder 0.81 (N^4 M)^(1/16) and 0.87 (N^4 M)^(-1/16), decoder (3M)^(1/4) and
-    (12M)^(-1/4).
+    Source: Wang et al. 2022: encoder 0.81 (N^4 M)^(1/16) and 0.87 (N^4 M)^(-1/16), decoder (3M)^(1/4) and (12M)^(-1/4).
     """
     m = _count(decoder_blocks)
     mixed = _count(encoder_blocks) ** 4 * m
@@ -35,12 +34,12 @@ def deepnorm_encoder_decoder_constants(encoder_blocks: int, decoder_blocks: int)
 
 
 def gpt2_writer_std(blocks: int, base_std: float = GPT2_STD) -> float:
-    """Standard deviation base / sqrt(2L) of GPT-2's writers. Source: Radford et al. 2019, section 2.3."""
+    """Return the standard deviation base / sqrt(2L) of GPT-2's writers. Source: Radford et al. 2019, section 2.3."""
     return base_std / math.sqrt(2 * _count(blocks))
 
 
 def t_fixup_constants(blocks: int, width: int) -> dict[str, float]:
-    """Factors (9N)^(-1/4) and 0.67 N^(-1/4) for N blocks each side, and d^(-1/2). Source: Huang et al. 2020.
+    """Return the factors (9N)^(-1/4) and 0.67 N^(-1/4) for N blocks per side, and d^(-1/2). Source: Huang et al. 2020.
 
     The decoder's factor also acts on both input embeddings, whose standard deviation is d^(-1/2).
     """
@@ -53,7 +52,7 @@ def t_fixup_constants(blocks: int, width: int) -> dict[str, float]:
 
 
 def fixup_factor(branches: int, layers: int) -> float:
-    """L^(-1/(2m-2)) for L branches of m >= 2 layers each. Source: Zhang, Dauphin and Ma 2019."""
+    """Return L^(-1/(2m-2)) for L branches of m >= 2 layers each. Source: Zhang, Dauphin and Ma 2019."""
     return math.pow(_count(branches), -1 / (2 * _count(layers, least=2) - 2))
 
 

@@ -1,6 +1,6 @@
 """Laws of stored matrices: the coefficient that a recipe gives one matrix, from its place and the decoder's sizes.
 
-A law is written as an expression of symbols, `(2 * L) ** -HALF`; its printed formula and its value come from that one
+A law is written as an expression of symbols, `(2 * L) ** -HALF`; its printed formula and its value come from this one
 object.
 """
 
@@ -23,7 +23,7 @@ HALF, FOURTH = Fraction(1, 2), Fraction(1, 4)
 
 @dataclass(frozen=True)
 class Matrix:
-    """What a law may read: the matrix's block l (0 outside blocks), the depth L, its fans, the width and base std."""
+    """What a law may use: the matrix's block l (0 outside blocks), the depth L, its fans, the width, the base std."""
 
     block: int
     blocks: int
@@ -35,7 +35,7 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Expression:
-    """A formula: its text, and its value for one matrix."""
+    """A formula: its text, and a function that gives its value for one matrix."""
 
     text: str
     value: Callable[[Matrix], float]
@@ -68,7 +68,7 @@ class Expression:
 
 
 def _power(base: float, exponent: Fraction | int) -> float:
-    """base^exponent; roots and reciprocals are rounded as sqrt and division do, like the published factor."""
+    """Return base^exponent; roots and reciprocals are rounded as sqrt and division are, like the published factor."""
     if abs(exponent) == HALF:
         base, exponent = math.sqrt(base), int(2 * exponent)
     return 1.0 / base if exponent == -1 else float(base ** float(exponent))
@@ -81,12 +81,15 @@ fan_in = Expression("fan_in", lambda m: m.fan_in)
 
 
 def constant(value: float) -> Expression:
-    """The same number everywhere."""
+    """Return the expression that has this value for every matrix, whatever its block and sizes."""
     return Expression(f"{value:g}", lambda _: value)
 
 
 def stepwise(*steps: tuple[float, int], beyond: float) -> Expression:
-    """The value of the first step (value, last depth) whose depth is not exceeded, else `beyond`."""
+    """Return an expression of the depth L: the value of the first step (value, last depth) with L <= last depth.
+
+    Beyond all steps the value is `beyond`.
+    """
     (first, depth), *rest = steps
     told = [f"{_short(first)} to {depth} blocks", *(f"{_short(value)} to {depth}" for value, depth in rest)]
     return Expression(
@@ -102,14 +105,17 @@ def _short(value: float) -> str:
 
 @dataclass(frozen=True)
 class Law:
-    """`formula` says the coefficient in words; `normalize` sets every column or row to unit norm first."""
+    """A law on one matrix: `formula` is the coefficient as text.
+
+    `normalize` first sets columns or rows to unit norm.
+    """
 
     formula: str
     coefficient: Callable[[Matrix], float] = lambda _: 1.0
     normalize: Normalize | None = None
 
     def __mul__(self, other: Law) -> Law:
-        """Both laws on one matrix: unit norm first where either asks for it, then the product of the coefficients."""
+        """Return both laws on one matrix: unit norm first if either has it, then the product of the coefficients."""
         return Law(
             f"{self.formula} times {other.formula}",
             lambda matrix: self.coefficient(matrix) * other.coefficient(matrix),
@@ -122,22 +128,22 @@ UNIT_ROWS = Law("every row of unit norm", normalize="rows")
 
 
 def relative(factor: Expression) -> Law:
-    """The base draw times a factor."""
+    """Return the law that multiplies the base draw by a factor."""
     return Law(factor.text, factor.value)
 
 
 def absolute(std: Expression) -> Law:
-    """An absolute standard deviation: the base draw times std / its own standard deviation."""
+    """Return the law that sets an absolute standard deviation: it multiplies the base draw by std / its own std."""
     return Law(f"std {std.text}", lambda matrix: std.value(matrix) / matrix.base_std)
 
 
 def forward_factor(factor: Expression) -> DepthLaw:
-    """A coefficient of the forward; it may read the block and the depth alone."""
+    """Return a coefficient of the forward; it may use only the block and the depth."""
     return DepthLaw(factor.text, lambda block, blocks: factor.value(Matrix(block, blocks, 0, 0, 0, 0.0)))
 
 
 def depth_factor(blocks: int) -> float:
-    """L^(-1/2) for L > 0 complete blocks; refuses L = 0, where it is not defined."""
+    """Return L^(-1/2) for L > 0 complete blocks. Raises `ConstructionError` for L = 0, where it is not defined."""
     if isinstance(blocks, bool) or not isinstance(blocks, int) or blocks <= 0:
         raise ConstructionError(
             f"The depth factor L^(-1/2) is not defined at {blocks!r} blocks; use at least one block."

@@ -1,4 +1,4 @@
-"""A depth recipe: every fact of it, and the combination of several."""
+"""A depth recipe: all its properties, and the combination of several."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ PRE_NORM_STACK = "A pre-norm stack: each branch reads a normalized copy, so the 
 
 @dataclass(frozen=True)
 class Growth:
-    """Exponents of a ratio in the depth L, derived by arithmetic: the largest activation ratio, the input's adjoint."""
+    """Exponents of two ratios as powers of the depth L, derived by arithmetic.
+
+    The ratios are the largest activation ratio and the adjoint ratio of the input.
+    """
 
     activation: float
     reason: str
@@ -39,18 +42,17 @@ SILENT = Growth(0.0, "every addition is zero, so every ratio is exactly 1", adjo
 class Recipe:
     """A named depth recipe.
 
-    `evidence` says how its law is known, from the paper in `source` unless given. `counts` says what its depth law
-    counts, L blocks or 2L additions, where that makes a difference. `needs` are decoder options without which it has
-    no definition. `refusal` is the reason why it does not run on a decoder-only stack, if it does not. `parts` names
-    what a combination is made of.
+    `evidence` is how its law is known, by default from the paper in `source`. `counts` is what its depth law counts, L
+    blocks or 2L additions, if that makes a difference. `needs` are decoder options that its definition requires.
+    `refusal` is the reason why it cannot run on a decoder-only model, None if it can. `parts` names the recipes of a
+    combination.
 
     `assumes`, `state` (what the method stores or learns beyond the base decoder) and `traps` (in public code) are
     sentences for its card; `constants` are the published ones at (blocks, width). `growth` is None where no law is
-    derived. `look` is its place among the recipes with a colour each, which are compared unless others are chosen.
+    derived. `look` is its place among the recipes that have their own colour and are compared by default.
 
-    `auto_order` is its place among the rules that an audit looks for where none is declared, the most common first;
-    None where it is not looked for. `counted` says what the law on its writers counts, for a model that follows it
-    in place of another.
+    `auto_order` is its place among the rules that an audit tries if none is declared, the most common first; None if it
+    is not tried. `counted` is what the law on its writers counts, for a model that follows it in place of another.
     """
 
     name: str
@@ -75,7 +77,7 @@ class Recipe:
     counted: str | None = None
 
     def graph(self, config: DecoderConfig) -> Graph:
-        """The topology written out for `config`; refuses a recipe that does not apply to it."""
+        """Return the topology expanded for `config`. Raises `RecipeError` if the recipe does not apply to it."""
         if self.refusal is not None:
             raise RecipeError(f"The recipe {self.name} does not run here: {self.refusal}")
         if config.blocks < self.minimum_blocks:
@@ -91,7 +93,7 @@ class Recipe:
         return self.topology.build(config)
 
     def refused(self, config: DecoderConfig) -> str | None:
-        """Why it does not apply to `config`, None where it does."""
+        """Return why the recipe does not apply to `config`; None if it does."""
         try:
             self.graph(config)
         except RecipeError as error:
@@ -99,9 +101,9 @@ class Recipe:
         return None
 
     def coefficient(self, spec: ParameterSpec, block: int, config: DecoderConfig, base_std: float) -> float:
-        """The coefficient on one parameter; exactly 1 where no law applies. `base_std` is the draw's own.
+        """Return the coefficient on one parameter; exactly 1 if no law applies. `base_std` is that of the base draw.
 
-        A reduced twin has the coefficient of the decoder that it stands for.
+        A reduced twin has the coefficient of the wide decoder that it stands for.
         """
         law = self.laws.get(spec.role)
         if law is None:
@@ -112,19 +114,19 @@ class Recipe:
 
     @property
     def changes_graph(self) -> bool:
-        """Whether it is more than a law on stored weights."""
+        """Whether the recipe changes more than stored weights."""
         return self.topology != PRE_NORM or self.profile is not None or self.refusal is not None
 
 
 def on(roles: tuple[Role, ...], law: Law) -> dict[Role, Law]:
-    """One law on several roles."""
+    """Return one law for each of several roles."""
     return dict.fromkeys(roles, law)
 
 
 def combination(parts: Sequence[Recipe]) -> Recipe:
-    """One topology with writer laws, several recipes as one: every law acts, and coefficients on one matrix multiply.
+    """Combine one topology with writer laws into one recipe; coefficients on the same matrix multiply.
 
-    The recipe that changes the graph is named first. Refuses two of them, and a part named twice.
+    The recipe that changes the graph is named first. Raises `RecipeError` for two of them, and for a part named twice.
     """
     names = [part.name for part in parts]
     if len(set(names)) != len(names):

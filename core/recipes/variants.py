@@ -1,7 +1,7 @@
-"""What public code bases do under a recipe's name, as separate recipes, so that each is measured like any other.
+"""What public code does under a recipe's name, as separate recipes, so that each is measured like any other.
 
-Every entry was read in the named code or report; `recipe` is the name that the code gives, or that its readers expect.
-Laws are those of this project's stream: a relative factor acts on the base draw, an absolute one replaces its scale.
+Every entry was read in the named code or report; `recipe` is the name that the code uses, or that its users expect.
+Laws are those of this project's stream: a relative factor multiplies the base draw, an absolute one replaces its scale.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from .recipe import OUTSIDE, Recipe, on
 
 @dataclass(frozen=True, kw_only=True)
 class Variant:
-    """One code base under one name. `place` says where it stands, `does` what it does instead, `laws` as data.
+    """One code base under one recipe name: `place` is where it is, `does` what it does instead, `laws` that as data.
 
-    A law on the attention output stands for a factor in the forward too: the branch is linear in its writer.
+    A law on the attention output also represents a factor in the forward, since the branch is linear in its writer.
     """
 
     name: str
@@ -32,7 +32,7 @@ class Variant:
     laws: Mapping[Role, Law]
 
     def as_recipe(self) -> Recipe:
-        """The variant as a recipe on the declared recipe's graph, to be observed beside it."""
+        """Return the variant as a recipe on the graph of the declared recipe, to be observed beside it."""
         declared = recipe(self.recipe)
         return replace(
             declared,

@@ -1,4 +1,4 @@
-"""Sweeps: grids of depths, seeds, recipes, sizes, floating types and batches, observed, stored and summarised.
+"""Sweeps: grids of depths, seeds, recipes, sizes, dtypes and batches that are observed, stored and summarized.
 
     from core.sweep import Store, SweepGrid, SweepRun
 

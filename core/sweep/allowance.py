@@ -1,4 +1,4 @@
-"""What a page grants one visitor's sweep, refused with the sentence to show."""
+"""Limits on one visitor's sweep on a page; each error is a sentence that the page shows."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from .progress import clock
 
 @dataclass(frozen=True, kw_only=True)
 class Allowance:
-    """What one visitor's sweep may take of a server that others use too; `check` and `check_work` refuse more.
+    """How much of a shared server one visitor's sweep may use.
 
-    A pass is what cancelling waits for. `plans` bounds settings times recipes, each of which is planned by itself.
+    `check` and `check_work` raise `BudgetError` beyond that. A cancelled sweep still finishes its current pass, so the
+    length of a pass is limited too. `plans` limits settings times recipes, since each is planned separately.
     """
 
     cells: int = 2**15
@@ -24,7 +25,7 @@ class Allowance:
     pass_bytes: int = 2**31
 
     def check(self, grid: SweepGrid) -> None:
-        """Refuse a grid that is too large to plan and to draw, before anything is planned."""
+        """Raise `BudgetError` if the grid is too large to plan and to draw as figures; nothing is planned before."""
         plans = len(grid.settings) * len(grid.computed)
         for value, limit, what in ((plans, self.plans, "decoders"), (grid.cells, self.cells, "cells")):
             if value > limit:
@@ -34,7 +35,10 @@ class Allowance:
                 )
 
     def check_work(self, cost: SweepEstimate, longest: float) -> None:
-        """Refuse missing cells that would hold the server too long; `longest` is the longest pass, in seconds."""
+        """Raise `BudgetError` if the missing cells would take too long or too much memory.
+
+        `longest` is the longest pass, in seconds.
+        """
         for value, limit, sentence in (
             (cost.seconds, self.seconds, f"The missing cells take about {clock(cost.seconds)} and a page computes up "
              f"to {clock(self.seconds)}"),

@@ -1,4 +1,4 @@
-"""One text for one value, and what identifies the code that computes cells."""
+"""Canonical JSON, so that equal values have equal text, and the identity of the code that computes cells."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ LIBRARIES = ("torch", "numpy")
 
 
 def canonical_json(value: Any) -> str:
-    """JSON with sorted keys and no spaces; refuses what is not finite."""
+    """Return JSON with sorted keys and no spaces. Raises `ValueError` if a number is not finite."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 @lru_cache(maxsize=1)
 def engine_version() -> str:
-    """Identity of the engine: its number, and the versions of the libraries that compute for it."""
+    """Return the identity of the engine: its number, and the versions of the libraries that it computes with."""
     return "/".join([f"engine-{ENGINE}", *(f"{name}-{found}" for name, found in library_versions().items())])
 
 
 @lru_cache(maxsize=1)
 def library_versions() -> dict[str, str]:
-    """Versions of the numeric libraries, read without importing them."""
+    """Return the versions of the numeric libraries by name, without importing them."""
     found = {}
     for name in LIBRARIES:
         try:

@@ -1,7 +1,8 @@
-"""A cell: its identity, and its row in the store.
+"""A cell: one recipe on one seed in one setting, with its key and its row in the store.
 
-The key is SHA-256 of the canonical JSON of everything that decides the cell's numbers. The row of a finished cell has a
-digest of all its columns, and is trusted only where that fits.
+A cell is *observed*, with numbers, or *refused*, with the reason why its ratios are not finite or it cannot run. The
+key is the SHA-256 of the canonical JSON of everything that determines the cell's numbers. The row of a finished cell
+contains a digest of all its columns, and is used only if the digest matches.
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ NUMBER_BYTES = 8
 
 
 class Cell(NamedTuple):
-    """A finished cell. `numbers` packs the loss, then every site's activation and adjoint RMS; empty where refused."""
+    """A finished cell. `numbers` packs the loss, then every site's activation and adjoint RMS.
+
+    `numbers` is empty if the cell is refused.
+    """
 
     key: bytes
     recipe: str
@@ -38,23 +42,24 @@ class Cell(NamedTuple):
 
 
 class CellResult(NamedTuple):
-    """What the store says of a key: numbers, or the reason of a refusal."""
+    """The stored result of one key: numbers, or the reason why the cell is refused."""
 
     reason: str
     numbers: FloatArray
 
 
 def row_of(cell: Cell) -> tuple[Any, ...]:
-    """The cell's values of `COLUMNS`."""
+    """Return the values of the cell in the order of `COLUMNS`."""
     key, recipe, blocks, seed, reason, numbers = cell
     values = (key, recipe, blocks, str(seed), REFUSED if reason else OBSERVED, reason, numbers)
     return (*values, _digest(values))
 
 
 def cell_in(row: Sequence[Any], size: int | None = None) -> CellResult | None:
-    """What a row of `COLUMNS` says, its text as bytes; None where it is damaged.
+    """Return the result stored in one row of the database, in the order of `COLUMNS`; text columns come as bytes.
 
-    `size` is how many numbers, all finite, an observed cell must have; any count and value will do without it.
+    None if the row is damaged, that is, if its digest does not match. If `size` is given, a cell that was observed (not
+    refused) is damaged too unless it has exactly `size` numbers, all finite.
     """
     *values, digest = row
     reason, numbers = values[-2:]
@@ -67,14 +72,17 @@ def cell_in(row: Sequence[Any], size: int | None = None) -> CellResult | None:
 
 
 def packed(numbers: FloatArray) -> list[bytes]:
-    """Every row of `[n, k]` numbers as a cell holds them: little-endian binary64."""
+    """Return every row of the numbers `[n, k]` as bytes, in the format of the store: little-endian binary64."""
     data = np.ascontiguousarray(numbers, dtype="<f8").tobytes()
     size = NUMBER_BYTES * numbers.shape[1]
     return [data[start : start + size] for start in range(0, len(data), size)]
 
 
 def _digest(values: Sequence[Any]) -> bytes:
-    """SHA-256 of all other columns, each led by its length, so that nothing can move from one to the next."""
+    """Return the SHA-256 of all other columns.
+
+    Each is preceded by its length, so that no byte can move between columns.
+    """
     parts = [value if isinstance(value, bytes) else str(value).encode() for value in values]
     return hashlib.sha256(b"".join(len(part).to_bytes(8, "little") + part for part in parts)).digest()
 
@@ -83,9 +91,9 @@ _SEED_PLACE = '"seed":""'
 
 
 def cell_keys(grid: SweepGrid, setting: Setting, name: str, seeds: Iterable[int]) -> list[bytes]:
-    """Keys of the cells of one setting and recipe, in the order of `seeds`; 32 bytes each.
+    """Return the keys of the cells of one setting and recipe, in the order of `seeds`; 32 bytes each.
 
-    Raises `RecipeError` for a recipe that does not run there.
+    Raises `RecipeError` if the recipe cannot run in this setting.
     """
     text = canonical_json(
         {
@@ -113,7 +121,10 @@ def cell_keys(grid: SweepGrid, setting: Setting, name: str, seeds: Iterable[int]
 
 @lru_cache(maxsize=4096)
 def law_digest(name: str, config: DecoderConfig, distribution: Distribution) -> str:
-    """SHA-256 of what a recipe does at one size, so that a recipe changed under its name has other cells."""
+    """Return the SHA-256 of what a recipe does at one size.
+
+    A recipe that changes under the same name gets new cells.
+    """
     chosen, sizes = recipe(name), layout(config)
     state = hashlib.sha256(repr((chosen.graph(config), chosen.profile)).encode())
     for spec in sizes.stem + sizes.block_template + sizes.tail:

@@ -1,6 +1,6 @@
-"""A sweep on an existing Dask scheduler: the same chunks, computed by its workers, stored here.
+"""Run a sweep on an existing Dask scheduler: its workers compute the same chunks, and the results are stored here.
 
-Needs the optional packages dask and distributed, and on other machines workers that can import this package.
+Needs the optional packages dask and distributed. Workers on other machines must be able to import this package.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ WORKERLESS_SECONDS = 60.0
 
 
 def check_address(address: str) -> tuple[str, int]:
-    """Host and port of a scheduler's address; refuses, by its form alone, what cannot be one."""
+    """Return host and port of a scheduler's address. Raises `SweepError` if the text cannot be one.
+
+    Nothing is contacted.
+    """
     _distributed()
     try:
         parts = urlsplit(address if "://" in address else f"tcp://{address}")
@@ -51,7 +54,10 @@ def check_address(address: str) -> tuple[str, int]:
 
 
 def _greeted(address: str, place: tuple[str, int]) -> None:
-    """Wait for what a scheduler says first; Dask would ask a closed port again and again, and a silent one for ever."""
+    """Wait for the first message of a scheduler.
+
+    Dask itself would retry a closed port and wait forever for a silent one.
+    """
     with socket.create_connection(place, timeout=REACH_SECONDS) as probe:
         probe.settimeout(CONNECT_SECONDS)
         # Over tcp the scheduler speaks first; over tls and ws the client.
@@ -61,7 +67,7 @@ def _greeted(address: str, place: tuple[str, int]) -> None:
 
 @contextmanager
 def connected(address: str) -> Iterator[Any]:
-    """A client of the scheduler at `address`; refused within seconds where nobody answers."""
+    """Give a client of the scheduler at `address`. Raises `SweepError` within seconds if nothing answers there."""
     dask, place = _distributed(), check_address(address)
     try:
         _greeted(address, place)
@@ -75,10 +81,11 @@ def connected(address: str) -> Iterator[Any]:
 
 
 def run_on_client(run: SweepRun, client: Any) -> Iterator[int]:
-    """Finish `run` on the workers of a scheduler; yields the finished cells at the start and after every answer.
+    """Finish `run` on the workers of `client`'s scheduler.
 
-    A task is a list of chunks that share base draws and depends on nothing else, so a lost worker costs another try of
-    what it held. Raises `SweepError` where a task is lost again and again.
+    Yields the number of finished cells at the start and after every result. A task is a list of chunks that share base
+    draws. It depends on nothing else, so if a worker is lost, its tasks are tried again. Raises `SweepError` if a task
+    is lost repeatedly.
     """
     dask = _distributed()
     client.register_plugin(_project_finder(dask), name=FINDER)
@@ -99,7 +106,7 @@ def run_on_client(run: SweepRun, client: Any) -> Iterator[int]:
 
 
 def _distributed() -> Any:
-    """The optional package, with its own log silenced; without it, a refusal that says how to get it."""
+    """Import the optional package distributed with its log silenced. Raises `SweepError` if it is not installed."""
     try:
         dask = import_module("distributed")
     except ImportError as error:
@@ -116,7 +123,10 @@ def _distributed() -> Any:
 
 
 def _portable_compute() -> Callable[[bytes], bytes]:
-    """`compute` on bytes; local, so that it travels by value through a scheduler that has not got this project."""
+    """Return a version of `compute` on bytes.
+
+    A local function is sent by value, so the scheduler need not import this project.
+    """
 
     def work(parts: bytes) -> bytes:
         import pickle
@@ -129,7 +139,7 @@ def _portable_compute() -> Callable[[bytes], bytes]:
 
 
 def _project_finder(dask: Any) -> Any:
-    """A plugin that lets every worker, now and later, import this project from here or from where it was started."""
+    """Return a plugin that lets every worker, now and later, import this project from here or from its start folder."""
     folder = str(Path(__file__).parents[2])
 
     class ProjectFinder(dask.WorkerPlugin):  # type: ignore[misc]
@@ -144,7 +154,7 @@ def _project_finder(dask: Any) -> Any:
 
 
 def _answered(client: Any, completed: Any) -> Iterator[Any]:
-    """Futures as they are answered; refuses to wait for a scheduler whose workers are all gone."""
+    """Yield futures as they complete. Raises `SweepError` if the scheduler has had no worker for too long."""
     asked = alive = time.monotonic()
     while not completed.is_empty():
         if completed.has_ready():

@@ -1,4 +1,4 @@
-"""The engine of a sweep: chunks in, scalars out. Members of a chunk run in one batched pass and are then dropped."""
+"""The engine of a sweep: it computes the scalars of chunks. The members of a chunk run in one batched pass."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ from .plan import Chunk
 
 @dataclass(frozen=True)
 class ChunkResult:
-    """Scalars of a chunk, by recipe: `values` `[seeds, 1 + 2 S]`, loss, then every site's activation and adjoint RMS.
+    """The scalars of a chunk by recipe.
 
-    `reasons` gives the sentence of each seed (by position) whose member has no finite ratios; its values say nothing.
+    `values` is `[seeds, 1 + 2 S]`: the loss, then every site's activation RMS, then every site's adjoint RMS. `reasons`
+    maps the position of each seed without finite ratios to a sentence; the values of that seed mean nothing.
     """
 
     values: Mapping[str, FloatArray]
@@ -31,14 +32,14 @@ class ChunkResult:
 
 
 class Engine:
-    """Computes chunks one after another in this process, keeping the last base draw for the chunks that share it."""
+    """Computes chunks one after another in this process, and keeps the last base draw for chunks that share it."""
 
     def __init__(self) -> None:
         self._draw: BaseDraw | None = None
         self._drawn_for: Any = None
 
     def run(self, chunk: Chunk) -> ChunkResult:
-        """Observe every seed and recipe of `chunk`; raises `SweepError` where this process may not compute it."""
+        """Observe every seed and recipe of `chunk`. Raises `SweepError` if this process may not compute it."""
         _check_process(chunk)
         try:
             arms = observe_arms(

@@ -1,4 +1,4 @@
-"""The grid of a sweep as frozen data: what is observed, in which order, and what each cell is identified by."""
+"""The grid of a sweep as frozen data: what is observed, in which order, and what identifies each cell."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SIZE_TYPES = {
 
 @dataclass(frozen=True)
 class GridArm:
-    """One arm of the table: `arm` is `initialized` or `control`, `recipe` what made its weights."""
+    """One arm of the table: `arm` is `initialized` or `control`, `recipe` is the recipe that made its weights."""
 
     arm: str
     recipe: str
@@ -42,9 +42,10 @@ class GridArm:
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """What the cells of all seeds and recipes have in common: a decoder at one depth, a dtype and a batch.
+    """What the cells of all seeds and recipes share: a decoder at one depth, a dtype and a batch.
 
-    `columns` names it in tables, by the axes that vary over the grid beside the depth.
+    `columns` holds (name, value) pairs for tables: the sizes, dtype and batch that vary over the grid, without the
+    depth.
     """
 
     config: DecoderConfig
@@ -55,10 +56,10 @@ class Setting:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SweepGrid:
-    """Every combination of its axes, each recipe beside the unscaled control of the same base draw.
+    """Every combination of the axes, each recipe with the unscaled control of the same base draw.
 
-    `sizes` are decoders whose own depth is replaced by each of `blocks`. The band judges ratios and is no part of a
-    cell's identity. Raises `SweepError`, or the error of the axis that is at fault.
+    `sizes` are decoders whose depth is replaced by each of `blocks`. The band judges ratios and does not identify a
+    cell. Raises `SweepError`, or the error of the axis that is wrong.
     """
 
     blocks: tuple[int, ...] = DEPTHS
@@ -98,7 +99,10 @@ class SweepGrid:
             checked_names(dtype, self.device)
 
     def _check_size(self) -> None:
-        """Refuse too many cells by the lengths of the axes, before millions of seeds are listed."""
+        """Raise `SweepError` if there are too many cells.
+
+        They are counted from the lengths of the axes, before millions of seeds are listed.
+        """
         recipes = len({*self.recipes, CONTROL})
         cells = len(self.seeds) * recipes * math.prod(map(len, (self.blocks, self.sizes, self.dtypes, self.batches)))
         if cells > MAX_CELLS:
@@ -108,23 +112,23 @@ class SweepGrid:
 
     @cached_property
     def arms(self) -> tuple[GridArm, ...]:
-        """Arms of the table in order: every recipe, then the control."""
+        """The arms of the table in order: every recipe, then the control."""
         return (*(GridArm(INITIALIZED, name) for name in self.recipes), GridArm(SAME_BASE_CONTROL, CONTROL))
 
     @cached_property
     def computed(self) -> tuple[str, ...]:
-        """Recipes to compute; the control's is computed once even where it is also asked for by name."""
+        """The recipes to compute; the control's recipe is listed once, even if it is also requested by name."""
         return tuple(dict.fromkeys(arm.recipe for arm in self.arms))
 
     @property
     def cells(self) -> int:
-        """Distinct cells: settings times computed recipes times seeds."""
+        """The number of distinct cells: settings times computed recipes times seeds."""
         settings = len(self.blocks) * len(self.sizes) * len(self.dtypes) * len(self.batches)
         return settings * len(self.computed) * len(self.seeds)
 
     @cached_property
     def settings(self) -> tuple[Setting, ...]:
-        """All settings in the order of the tables: sizes, dtypes, batches, and the depth innermost."""
+        """All settings in the order of the tables: sizes, then dtypes, then batches, then depths (innermost)."""
         varying = [name for name in SIZE_TYPES if len({getattr(size, name) for size in self.sizes}) > 1]
         labels = self._batch_labels()
         found: list[Setting] = []
@@ -138,16 +142,16 @@ class SweepGrid:
 
     @property
     def extra_columns(self) -> tuple[str, ...]:
-        """Names of the columns beside the contract's, for axes that vary."""
+        """The names of the columns, beyond those of `SITE_TYPES`, for axes that vary."""
         return tuple(name for name, _ in self.settings[0].columns)
 
     @property
     def axis_types(self) -> dict[str, str]:
-        """The same with their types, as in `core.health.columns.SITE_TYPES`."""
+        """The extra columns with their types, in the form of `core.health.columns.SITE_TYPES`."""
         return {name: SIZE_TYPES.get(name, "str") for name in self.extra_columns}
 
     def _batch_labels(self) -> list[str]:
-        """`rows x positions` of every batch, counted where two have the same shape."""
+        """Return `rows x positions` for every batch, with a number where two have the same shape."""
         shapes = [f"{batch.inputs.shape[0]}x{batch.longest}" for batch in self.batches]
         return [
             shape if shapes.count(shape) == 1 else f"{shape}#{shapes[: index + 1].count(shape)}"
@@ -155,7 +159,7 @@ class SweepGrid:
         ]
 
     def document(self) -> dict[str, Any]:
-        """The grid as plain JSON; seeds are ranges in text, since they may exceed 2^53."""
+        """Return the grid as plain JSON; seeds are ranges in text, since they may exceed 2^53."""
         return {
             "blocks": list(self.blocks),
             "seeds": seed_text(self.seeds),
@@ -175,7 +179,7 @@ class SweepGrid:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the grid's canonical JSON."""
+        """The SHA-256 of the grid's canonical JSON."""
         return hashlib.sha256(canonical_json(self.document()).encode()).hexdigest()
 
 

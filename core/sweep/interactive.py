@@ -1,7 +1,7 @@
-"""A sweep behind a page: slices of time under an allowance, tables at any moment, threads that cannot meet.
+"""A sweep behind a page: it computes in slices of time within an allowance, and its tables can be read at any moment.
 
 A server runs a page's script in a new thread while the old one may still be computing, and serves several visitors at
-once. So a run is behind a lock, and `turns` bounds how many slices are computed on the server at the same time.
+once. So each run has a lock, and `turns` limits how many slices the server computes at the same time.
 """
 
 from __future__ import annotations
@@ -30,8 +30,11 @@ SLICE_SECONDS = 0.3
 
 @dataclass(frozen=True, kw_only=True)
 class Pace:
-    """How far a sweep is. `cells_per_second` counts what was finished since it was started, over the time that took,
-    drawing and waiting included; `seconds_left` is None until it is known."""
+    """The progress of a sweep.
+
+    `cells_per_second` counts the cells finished since the sweep was started, over that time. The time includes drawing
+    and waiting. `seconds_left` is None until it is known.
+    """
 
     done: int
     total: int
@@ -40,15 +43,15 @@ class Pace:
 
     @property
     def share(self) -> float:
-        """Finished cells, from 0 to 1."""
+        """The share of finished cells, from 0 to 1."""
         return self.done / self.total
 
 
 class InteractiveSweep:
-    """One grid against one store, for one visitor; every method may be called from any thread.
+    """One grid with one store, for one visitor; every method may be called from any thread.
 
-    `running` says that slices are wanted: whoever shows the sweep then calls `advance` again and again. `fault` is the
-    sentence why it stopped by itself, and None otherwise; finished cells are stored in any case.
+    `running` is True while slices are wanted; the page then calls `advance` repeatedly. `fault` is the sentence that
+    says why the sweep stopped with an error, else None; finished cells are stored in any case.
     """
 
     def __init__(self, grid: SweepGrid, store: Store, turns: Semaphore, allowance: Allowance | None = None) -> None:
@@ -65,22 +68,25 @@ class InteractiveSweep:
 
     @property
     def total(self) -> int:
-        """Distinct cells of the grid, refused ones included."""
+        """The number of distinct cells of the grid, including refused ones."""
         return self._run.total
 
     @property
     def done(self) -> int:
-        """Finished cells, refused ones included."""
+        """The number of finished cells, including refused ones."""
         return self._run.done
 
     @property
     def refused(self) -> int:
-        """Refused cells."""
+        """The number of refused cells: those without finite ratios, or that cannot run."""
         return self._run.refused
 
     @property
     def planned_refusals(self) -> int:
-        """Cells refused by arithmetic, before anything is drawn; they are finished from the beginning."""
+        """The number of cells known to be impossible before anything is drawn.
+
+        They count as finished from the beginning.
+        """
         return len(self._run.plan.refusals) * len(self.grid.seeds)
 
     @property
@@ -90,12 +96,12 @@ class InteractiveSweep:
 
     @property
     def estimate(self) -> SweepEstimate:
-        """What the cells that were missing after the last slice take."""
+        """The estimated cost of the cells that were missing after the last slice."""
         return self._cost
 
     @cached_property
     def rows(self) -> int:
-        """Rows of the long table once complete: one per site, and one for a cell that is refused beforehand."""
+        """The number of rows of the complete long table: one per site, and one per cell that cannot run."""
         refused, settings = self._run.plan.refusals, self.grid.settings
         return len(self.grid.seeds) * sum(
             1 if (index, arm.recipe) in refused else len(site_labels(arm.recipe, setting.config))
@@ -105,9 +111,10 @@ class InteractiveSweep:
 
     @property
     def refusal(self) -> str | None:
-        """Why a page does not compute what is missing; None where it does.
+        """The sentence why a page does not compute the missing cells; None if it does.
 
-        By arithmetic alone: a sweep that was granted may be gone on with on a machine that turned out busy.
+        It uses the estimate without corrections by measured times, so a sweep that was allowed can continue on a
+        machine that turns out to be busy.
         """
         try:
             self.allowance.check_work(replace(self._cost, seconds=self._left), self._longest)
@@ -117,7 +124,7 @@ class InteractiveSweep:
 
     @property
     def pace(self) -> Pace:
-        """How far the sweep is."""
+        """Return the progress of the sweep."""
         spent = (time.monotonic() if self.running else self._paused) - self._began if self._began else 0.0
         new, gone = self.done - self._before, self._work - self._left
         return Pace(
@@ -128,18 +135,18 @@ class InteractiveSweep:
         )
 
     def start(self) -> None:
-        """Ask for slices; nothing happens where nothing is missing or the allowance does not hold it."""
+        """Request slices; does nothing if no cell is missing or the allowance forbids the sweep."""
         if not self.complete and self.refusal is None:
             self._began, self._before, self._work = 0.0, self.done, self._left
             self.fault, self.running = None, True
 
     def cancel(self) -> None:
-        """Ask for no further slice; what the one under way finishes is stored."""
+        """Request no further slice; the slice that is running is still stored."""
         if self.running:
             self._paused, self.running = time.monotonic(), False
 
     def advance(self, seconds: float = SLICE_SECONDS) -> None:
-        """Compute one slice, at least one pass, where it is wanted and this sweep's turn comes within `seconds`."""
+        """Compute one slice, at least one pass, if slices are wanted and it is this sweep's turn within `seconds`."""
         with self._lock:
             if not self.running or not self._turns.acquire(timeout=seconds):
                 return
@@ -165,7 +172,7 @@ class InteractiveSweep:
                 self._finish()
 
     def table(self, name: str) -> pd.DataFrame:
-        """`cells`, `summary` or `growth` of the finished cells, made once for each state of the sweep."""
+        """Return `cells`, `summary` or `growth` of the finished cells; a table is built once per state of the sweep."""
         with self._lock:
             kept = self._tables.get(name)
             if kept is None or kept[0] != self.done:
@@ -173,14 +180,14 @@ class InteractiveSweep:
             return kept[1]
 
     def file(self, name: str) -> bytes:
-        """A table of the folder that the command line writes for this grid, the same bytes; complete sweeps only."""
+        """Return a table of a complete sweep as the bytes that the command line writes for this grid."""
         stream = io.BytesIO()
         with self._lock:
             write_table(stream, name, self._run.results)
         return stream.getvalue()
 
     def _finish(self) -> None:
-        """Stop, keep the store within its size, and let go of base draws by reading the run anew."""
+        """Stop, trim the store to its size limit, and free base draws by building the run again."""
         try:
             if self.complete:
                 self._store.trim(self._run.keys())
@@ -192,7 +199,7 @@ class InteractiveSweep:
             self.cancel()
 
     def _measure_work(self) -> None:
-        """Note what is missing, so that whoever draws the page need not wait for the pass under way."""
+        """Record what is missing, so that the page need not wait for a running pass to show it."""
         self._cost = self._run.estimate
         self._longest = max((chunk.seconds for chunk in self._run.pending), default=0.0)
         self._left = self._run.seconds_left

@@ -1,6 +1,6 @@
-"""The folder of a sweep: two tables and a manifest, each appearing under its name only when whole.
+"""The output folder of a sweep: two tables and a manifest; each file appears under its name only when it is complete.
 
-Nothing in them tells when, where or in how many pieces they were computed, so equal sweeps give equal bytes.
+The files do not contain when, where or in how many parts they were computed, so equal sweeps give equal bytes.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ MAX_MANIFEST_BYTES = 2**26
 
 
 class OutputFolder:
-    """A folder that holds one sweep and nothing else; every failure is a `StorageError`."""
+    """A folder that holds one sweep and nothing else; every failure raises `StorageError`."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
 
     def finished(self, grid: SweepGrid, *, parquet: bool = False) -> dict[str, Any] | None:
-        """The manifest where this very grid is complete here and its files are as it says; needs no torch.
+        """Return the manifest if exactly this grid is complete here and its files match the manifest, else None.
 
-        Refuses a folder with anything that no sweep wrote. Another sweep's files may be replaced, for their cells are
-        in the store.
+        Needs no torch. Raises `StorageError` if the folder holds anything that no sweep wrote. The files of another
+        sweep may be replaced, since its cells are in the store.
         """
         manifest = self._own_manifest()
         if manifest is None or manifest.get("state") != COMPLETE or manifest.get("grid_digest") != grid.digest:
@@ -64,9 +64,10 @@ class OutputFolder:
 
     @contextmanager
     def claimed(self) -> Iterator[None]:
-        """Make the folder and let no other sweep write to it meanwhile; one that stays empty is removed again.
+        """Make the folder and keep other sweeps from writing to it meanwhile.
 
-        Refuses a folder that another sweep is writing to, or that holds something else.
+        If it stays empty, it is removed at the end. Raises `StorageError` if another sweep is writing to the folder, or
+        if it holds something else.
         """
         with made_and_locked(self.path):
             self._own_manifest()
@@ -75,11 +76,11 @@ class OutputFolder:
             yield
 
     def begin(self, grid: SweepGrid) -> None:
-        """Mark the claimed folder as this grid's, so that an interrupted sweep is known as one."""
+        """Mark the claimed folder as this grid's, so that an interrupted sweep can be recognized."""
         self._write_manifest(_head(grid, UNFINISHED))
 
     def write(self, run: SweepRun, *, parquet: bool = False) -> dict[str, Any]:
-        """Write both tables, then the manifest with the digests of what was written, and return it."""
+        """Write both tables, then the manifest with their digests; returns the manifest."""
         digests = {
             name: self._write(name, partial(write_table, name=name, results=run.results)) for name in _names(parquet)
         }
@@ -96,7 +97,7 @@ class OutputFolder:
         return manifest
 
     def _own_manifest(self) -> dict[str, Any] | None:
-        """The manifest of the sweep that lies here; None in an empty or absent folder."""
+        """Return the manifest of the sweep in this folder; None if the folder is empty or absent."""
         try:
             names = set(os.listdir(self.path))
         except FileNotFoundError:
@@ -118,7 +119,7 @@ class OutputFolder:
         return dict(manifest)
 
     def _check_own(self, names: set[str]) -> None:
-        """Refuse a folder with anything that no sweep wrote, or with tables that no manifest vouches for."""
+        """Raise `StorageError` if the folder holds anything that no sweep wrote, or tables without their manifest."""
         own = {MANIFEST, *TABLES}
         foreign = sorted(name for name in names - own - {name + PARTIAL for name in own} if not is_room(name))
         if not foreign and MANIFEST not in names and (tables := sorted(names & own)):
@@ -140,7 +141,7 @@ class OutputFolder:
         self._write(MANIFEST, lambda stream: stream.write(text.encode()))
 
     def _write(self, name: str, fill: Callable[[IO[bytes]], object]) -> str:
-        """Fill a file aside and move it into place; the SHA-256 of what was written, whatever becomes of it there."""
+        """Fill a temporary file, move it into place, and return the SHA-256 of what was written."""
         try:
             with replacing(self.path / name) as (aside,):
                 with open(aside, "wb") as stream:
@@ -173,16 +174,16 @@ def _head(grid: SweepGrid, state: str) -> dict[str, Any]:
 
 
 def _digest_of(manifest: Mapping[str, Any]) -> str:
-    """SHA-256 of the rest of a manifest, so that an edited one is not believed."""
+    """Return the SHA-256 of the rest of a manifest, so that an edited one is detected."""
     rest = {name: value for name, value in manifest.items() if name != "manifest_digest"}
     return hashlib.sha256(canonical_json(rest).encode()).hexdigest()
 
 
 @contextmanager
 def made_and_locked(folder: Path) -> Iterator[None]:
-    """Make a folder where it is missing, and hold it alone; what was made and stays empty is removed at the end.
+    """Make a folder if it is missing, and hold its lock; a folder that was made and stays empty is removed at the end.
 
-    Raises `StorageError` where it cannot be made, or where another sweep holds it.
+    Raises `StorageError` if it cannot be made, or if another sweep holds it.
     """
     made = [place for place in (folder, *folder.parents) if not os.path.exists(place)]
     try:
@@ -216,7 +217,10 @@ def _held(folder: Path) -> Iterator[None]:
 
 
 def _locked(path: Path) -> int:
-    """Descriptor of the file at `path`, made where it is missing; raises `BlockingIOError` where another holds it."""
+    """Lock the file at `path`, made if missing, and return its descriptor.
+
+    Raises `BlockingIOError` if another holds it.
+    """
     import fcntl  # not on Windows, where pages need none of this
 
     while True:

@@ -1,6 +1,6 @@
-"""From a grid to passes of the engine: refusals found by arithmetic, canonical chunks, and what they cost.
+"""Turn a grid into passes of the engine: cells that cannot run, canonical chunks, and what they cost.
 
-Costs are by the formulas of `core.health.estimate`: seconds of one core, bytes at the peak.
+Costs follow the formulas of `core.health.estimate`: seconds on one core, peak bytes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .grid import Setting, SweepGrid
 
 @dataclass(frozen=True, kw_only=True)
 class SweepEstimate:
-    """What the missing cells will take: seconds of one core, bytes at the peak, and how many cells they are."""
+    """The cost of the missing cells: seconds on one core, peak bytes, and the number of cells."""
 
     cells: int
     seconds: float
@@ -33,7 +33,7 @@ class SweepEstimate:
 
 
 def pass_seconds(config: DecoderConfig, batch: Batch, dtype: str, members: int, pace: Pace = REFERENCE) -> float:
-    """Forward and reverse of `members` members in one pass, draws aside."""
+    """Return the seconds of forward and reverse for `members` members in one pass, without draws."""
     return call_seconds(config, pace) + members * member_seconds(config, batch, dtype, pace)
 
 
@@ -41,8 +41,8 @@ def pass_seconds(config: DecoderConfig, batch: Batch, dtype: str, members: int, 
 class Chunk:
     """One pass of the engine, complete in itself so that any process can compute it.
 
-    `setting` is an index into the grid's settings. All recipes share a topology. `deepest` is the largest depth whose
-    pass may follow on the same base draws. `engine` is the code that the results are keyed by.
+    `setting` is an index into the grid's settings. All recipes share a topology. `deepest` is the largest depth that
+    may use the same base draws later. `engine` identifies the code in the keys of the results.
     """
 
     setting: int
@@ -58,40 +58,40 @@ class Chunk:
 
     @property
     def seconds(self) -> float:
-        """Rough cost on one core."""
+        """The rough cost in seconds on one core."""
         members = len(self.seeds) * len(self.recipes)
         return pass_seconds(self.config, self.batch, self.dtype, members, machine_pace())
 
     @property
     def peak_bytes(self) -> int:
-        """Rough peak above the process's own size."""
+        """The rough peak in bytes, in addition to the size of the process before the run."""
         return pass_bytes(self.config, self.batch, self.dtype, len(self.seeds), len(self.recipes))
 
 
 @dataclass(frozen=True, eq=False)
 class ChunkGroup:
-    """Chunks that share base draws: one size, one run of seeds, every depth, recipe, dtype and batch."""
+    """Chunks that share base draws: one size, one run of seeds, and every depth, recipe, dtype and batch."""
 
     chunks: tuple[Chunk, ...]
 
     @property
     def draw_seconds(self) -> float:
-        """Rough cost of the base draws on one core."""
+        """The rough cost of the base draws, in seconds on one core."""
         first = self.chunks[0]
         deepest = replace(first.config, blocks=first.deepest)
         return draw_seconds(deepest, len(first.seeds), first.distribution, machine_pace())
 
     @property
     def seconds(self) -> float:
-        """Rough cost on one core, base draws included once."""
+        """The rough cost in seconds on one core, base draws counted once."""
         return self.draw_seconds + sum(chunk.seconds for chunk in self.chunks)
 
 
 class SweepPlan:
-    """The grid's refused cells, and its chunks: a pure function of the grid, whatever is already stored.
+    """The cells of the grid that cannot run, and its chunks; it depends on the grid alone, not on what is stored.
 
-    Refusals are decided before anything is drawn. A grid of which no cell can run is itself refused, with the reason of
-    its first cell, as a `SweepError`.
+    Cells that cannot run are found before anything is drawn. Raises `SweepError`, with the reason of the first cell, if
+    no cell can run.
     """
 
     def __init__(self, grid: SweepGrid) -> None:
@@ -109,12 +109,12 @@ class SweepPlan:
 
     @cached_property
     def groups(self) -> tuple[ChunkGroup, ...]:
-        """Every chunk, those that share base draws together, the deepest first."""
+        """All chunks, grouped by shared base draws, the deepest first."""
         return tuple(group for size in range(len(self.grid.sizes)) for group in self._of_size(size))
 
     @property
     def seconds(self) -> float:
-        """Rough cost of the whole grid on one core, whatever is already stored."""
+        """The rough cost of the whole grid in seconds on one core, whatever is stored already."""
         return sum(group.seconds for group in self.groups)
 
     def _of_size(self, size: int) -> Iterator[ChunkGroup]:
@@ -135,7 +135,7 @@ class SweepPlan:
         return seeds_per_chunk(setting.config, setting.batch, setting.dtype, arms)
 
     def _passes(self, index: int) -> list[tuple[str, ...]]:
-        """The recipes of every pass of a setting, of those that run."""
+        """Return the recipes of every pass of a setting, without those that cannot run."""
         names = [name for name in self.grid.computed if (index, name) not in self.refusals]
         return [tuple(names[place] for place in places) for places in passes([recipe(name) for name in names])]
 

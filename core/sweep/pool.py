@@ -1,6 +1,6 @@
-"""Compute what a sweep is missing: in this process, in several, or on a scheduler's workers.
+"""Compute the missing cells of a sweep: in this process, in several processes, or on a scheduler's workers.
 
-Worker processes on this machine have their own torch each; lost ones cost one more try of what they held.
+Each worker process on this machine runs its own torch; if workers are lost, their tasks are tried again.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ MAX_TRIES = 3
 
 
 def compute_missing(run: SweepRun, client: Any, workers: int | None, stream: TextIO) -> None:
-    """Finish `run` on the scheduler of `client`, or in `workers` processes, and tell on `stream` how far it is.
+    """Finish `run` on the scheduler of `client`, or in `workers` processes, and write progress to `stream`.
 
-    Without a client and a number of workers, there are as many as cores where that saves time.
+    If both are None, there are as many workers as cores, or one where more would save no time.
     """
     if not run.pending:
         return
@@ -48,7 +48,7 @@ def compute_missing(run: SweepRun, client: Any, workers: int | None, stream: Tex
 
 
 def _slices(run: SweepRun, client: Any, workers: int) -> Iterator[int]:
-    """Finished cells, first when computing begins."""
+    """Yield the number of finished cells, first when computing begins."""
     if client is not None:
         from .distributed import run_on_client
 
@@ -66,12 +66,11 @@ def _slices(run: SweepRun, client: Any, workers: int) -> Iterator[int]:
 
 
 def run_in_processes(run: SweepRun, workers: int) -> Iterator[int]:
-    """Finish `run` in `workers` processes; yields the number of finished cells when a worker has started and after
-    every task.
+    """Finish `run` in `workers` processes.
 
-    Results are stored by this process alone, as they arrive. A lost worker takes down the others, so the last try goes
-    one at a time from the other end: cells that end every worker are left alone with their task. Raises `SweepError`
-    where workers are lost again and again.
+    Yields the number of finished cells when a worker has started and after each task. Only this process stores results,
+    as they arrive. A lost worker ends the others too, so the last try runs one task at a time from the other end, and
+    the cells that kill every worker are left with their task alone. Raises `SweepError` if workers are lost repeatedly.
     """
     lost = 0
     while run.pending:
@@ -113,7 +112,7 @@ def _run_once(run: SweepRun, workers: int, *, backwards: bool) -> Iterator[int]:
 
 
 def _begin(pipe: Connection) -> None:
-    """Prepare a worker: it ends when the other end of the pipe is closed, by a parent that was killed too."""
+    """Prepare a worker to end when the other end of the pipe is closed, which also happens if its parent is killed."""
     # Ctrl-C reaches the whole group; only the program that stores results decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     Thread(target=_end_with, args=(pipe,), name="end with parent", daemon=True).start()

@@ -1,4 +1,4 @@
-"""A process that computes cells: what it sets at its start, what it does with chunks, and the signals that end it."""
+"""A process that computes cells: its settings at the start, the work on chunks, and the signals that end it."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ ASKED = tuple(signal.Signals[name] for name in ("SIGTERM", "SIGHUP") if name in 
 def use_one_thread() -> None:
     """Run torch on one thread, and let the allocator keep freed memory for the next pass.
 
-    One thread makes stored bits the same whatever the number of cores, and several processes do better than several
-    threads on small tensors. A page of memory touched for the first time costs as much as a dozen arithmetic passes
-    over it, so what one pass frees is kept for the next; the peak does not grow by it. Only glibc is asked to.
+    With one thread, stored bits do not depend on the number of cores, and several processes are faster than several
+    threads on small tensors. The first touch of a page of memory costs as much as a dozen arithmetic passes over it, so
+    memory that one pass frees is kept for the next; the peak does not grow. This is requested from glibc only.
 
-    MKL is asked for products whose bits do not depend on where a matrix lies in memory, and so not on the members
-    beside it; it reads that at its first product, and an environment that says otherwise is kept.
+    MKL is asked for products whose bits do not depend on the address of a matrix, and so not on the other members of
+    the pass. MKL reads this setting at its first product; a setting in the environment is kept.
     """
     os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
     import torch  # kept out of the module, so that plans and tables need no torch
@@ -49,14 +49,14 @@ def use_one_thread() -> None:
 
 
 def cores() -> int:
-    """Cores that this process may use."""
+    """Return the number of cores that this process may use."""
     if sys.platform == "linux":
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def compute(parts: Sequence[Chunk]) -> list[tuple[ChunkResult, float]]:
-    """What a worker runs: every chunk of a list, with the seconds it took."""
+    """Compute every chunk of a list in a worker; returns the results, each with the seconds it took."""
     from .engine import Engine
 
     use_one_thread()
@@ -68,7 +68,7 @@ def compute(parts: Sequence[Chunk]) -> list[tuple[ChunkResult, float]]:
 
 
 class Stopped(BaseException):
-    """A signal has asked this process to end; like `KeyboardInterrupt` no ordinary error."""
+    """Raised when a signal asks this process to end; like `KeyboardInterrupt`, it is not an `Exception`."""
 
     def __init__(self, asked: signal.Signals) -> None:
         super().__init__(asked.name)
@@ -77,7 +77,7 @@ class Stopped(BaseException):
 
 @contextmanager
 def stoppable() -> Iterator[None]:
-    """Raise `Stopped` at SIGTERM and SIGHUP; one that the caller ignores, as nohup has it, stays ignored."""
+    """Raise `Stopped` on SIGTERM and SIGHUP; a signal that the caller ignores, as under nohup, stays ignored."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

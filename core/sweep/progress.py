@@ -1,4 +1,4 @@
-"""How far a sweep is, for a terminal or a log."""
+"""Show the progress of a sweep in a terminal or a log."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ START_SECONDS = 2.0
 
 
 class Progress:
-    """Cells done, cells a second and time left; one rewritten line on a terminal, one line a second elsewhere.
+    """Prints cells done, cells per second and time left, once per second; a terminal shows one rewritten line.
 
-    The first `show` says that computing begins; what came before it, such as starting workers, counts as no work.
+    The first `show` marks the start of computing; time before it, such as starting workers, is not counted.
     """
 
     def __init__(self, run: SweepRun, stream: TextIO) -> None:
@@ -33,7 +33,7 @@ class Progress:
         )
 
     def show(self, *, last: bool = False) -> None:
-        """Tell how far the sweep is, at most once a second but for the last time."""
+        """Show the progress, at most once per second except for the last time."""
         now, run = time.monotonic(), self._run
         if self._since is None:
             self._since = (now, run.done, run.seconds_left)
@@ -55,7 +55,7 @@ class Progress:
 
 
 def clock(seconds: float) -> str:
-    """Seconds, minutes or hours, as people say them."""
+    """Format a time in seconds, minutes or hours."""
     if seconds < 120:
         return f"{seconds:.0f} s"
     minutes, rest = divmod(round(seconds), 60)

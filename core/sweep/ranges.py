@@ -1,4 +1,4 @@
-"""Ranges as people type them: seeds, depths and lists of sizes."""
+"""Parse ranges from text: seeds, depths and lists of sizes."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ DEFAULT_LIMIT = 2**32
 
 
 def parse_seeds(text: str, limit: int = MAX_SEEDS) -> tuple[int, ...]:
-    """At most `limit` seeds from `0:32`, `7` or several of these joined by commas; a range leaves its end out."""
+    """Parse at most `limit` seeds from `0:32`, `7` or several of these joined by commas.
+
+    The end of a range is excluded.
+    """
     return tuple(seeds_or_range(text, limit))
 
 
 def seeds_or_range(text: str, limit: int = MAX_SEEDS) -> Sequence[int]:
-    """The same seeds, a single range not yet listed, so that a grid may refuse it by its length."""
+    """Parse seeds as `parse_seeds` does, but return a single range as a `range`: its length is known at once."""
     ranges: list[range] = []
     for part in parse_names("seeds", text):
         first, colon, last = part.partition(":")
@@ -41,7 +44,7 @@ def seeds_or_range(text: str, limit: int = MAX_SEEDS) -> Sequence[int]:
 
 
 def parse_sizes(label: str, text: str) -> tuple[int, ...]:
-    """Whole numbers joined by commas, such as `1,2,4`."""
+    """Parse integers joined by commas, such as `1,2,4`."""
     sizes = []
     for part in parse_names(label, text):
         size = whole_number(part)
@@ -52,7 +55,7 @@ def parse_sizes(label: str, text: str) -> tuple[int, ...]:
 
 
 def seed_text(seeds: Sequence[int]) -> str:
-    """Seeds in their order as text that `parse_seeds` reads, consecutive ones as ranges."""
+    """Return seeds, in their order, as text that `parse_seeds` reads; consecutive seeds become ranges."""
     parts: list[str] = []
     start = 0
     for index in range(1, len(seeds) + 1):
@@ -64,7 +67,7 @@ def seed_text(seeds: Sequence[int]) -> str:
 
 
 def parse_names(label: str, text: str) -> tuple[str, ...]:
-    """Names joined by commas."""
+    """Parse names joined by commas."""
     parts = [part.strip(SPACES) for part in text.split(",")]
     if "" in parts:
         raise SweepError(f"{label} is {text[:60]!r}, with an empty place between commas; leave no place empty.")

@@ -1,6 +1,6 @@
-"""What a sweep found, read from its written folder, so that it needs no store: in words for a terminal, and the gate.
+"""Report what a sweep found, read from its output folder without the store: text for a terminal, and the gate.
 
-The gate says which cells leave the band or are refused, and which is worst.
+The gate lists the cells that leave the band or are refused (no finite ratios, or cannot run), and the worst of them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .tables import ROWS, SUMMARY
 
 
 def readable(folder: OutputFolder, manifest: Mapping[str, Any]) -> str:
-    """What was found, for a terminal: medians and shares by depth, then the exponents."""
+    """Return the result as text for a terminal: medians and shares by depth, then the exponents."""
     cells = manifest["cells"]
     lines = [
         f"{cells['total']:,} cells, {cells['observed']:,} observed, {cells['refused']:,} refused",
@@ -37,7 +37,7 @@ def readable(folder: OutputFolder, manifest: Mapping[str, Any]) -> str:
 
 
 def _summary_lines(folder: OutputFolder) -> list[str]:
-    """The largest ratios of a written summary as a table for a terminal, one line per arm and setting."""
+    """Return the largest ratios of a written summary as lines of a table, one per arm and setting."""
     rows = _summary(folder)
     extra = list(rows[0])[len(SUMMARY_COLUMNS) :] if rows else []
     found: dict[tuple[str, ...], dict[str, dict[str, str]]] = {}
@@ -56,7 +56,7 @@ def _summary_lines(folder: OutputFolder) -> list[str]:
 
 
 def refused_recipes(folder: OutputFolder) -> list[str]:
-    """Recipes of a written summary of which no cell was observed."""
+    """Return the recipes of a written summary that have no observed cell."""
     observed: dict[str, int] = {}
     for row in _summary(folder):
         observed[row["recipe"]] = observed.get(row["recipe"], 0) + int(row["seeds"])
@@ -70,7 +70,7 @@ def _summary(folder: OutputFolder) -> list[dict[str, str]]:
 
 @dataclass(frozen=True, kw_only=True)
 class Failure:
-    """A cell outside the band at `site`, by the ratio of one `kind`; or a refused one, with its reason alone."""
+    """A failing cell: its ratio of one `kind` is outside the band at `site`, or it is refused and has only a reason."""
 
     recipe: str
     seed: str
@@ -84,7 +84,7 @@ class Failure:
 
     @property
     def factor(self) -> float:
-        """How far the ratio is beyond the limit, as a logarithm; 0 for a refused cell."""
+        """How far the ratio lies beyond the limit, as a logarithm; 0 for a refused cell."""
         if self.ratio is None or self.limit is None:
             return 0.0
         return abs(math.log(self.ratio / self.limit)) if self.ratio > 0 else math.inf
@@ -100,7 +100,7 @@ class Failure:
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """Cells of the initialized arm that fail: counts, the first ratio of the table, the worst of all."""
+    """The cells of the initialized arm that fail: counts, the first failure in the table, and the worst."""
 
     cells: int
     outside: int
@@ -110,11 +110,11 @@ class Verdict:
 
     @property
     def passes(self) -> bool:
-        """Whether every cell was observed and lies in the band."""
+        """Whether every cell was observed and lies within the band."""
         return self.first is None
 
     def document(self) -> dict[str, Any]:
-        """The verdict as plain JSON."""
+        """Return the verdict as plain JSON."""
         return {"pass": self.passes, **asdict(self)}
 
     def __str__(self) -> str:
@@ -124,7 +124,7 @@ class Verdict:
 
 
 def judge(folder: OutputFolder, band: Band) -> Verdict:
-    """Judge the table of a finished sweep."""
+    """Return the verdict on the table of a finished sweep."""
     cells, counts = 0, Counter[bool]()
     first: Failure | None = None
     worst: Failure | None = None
@@ -144,7 +144,7 @@ def judge(folder: OutputFolder, band: Band) -> Verdict:
 
 
 def _failures(row: Mapping[str, str], extra: Sequence[str], band: Band) -> Iterator[Failure]:
-    """What is wrong with one row of the table, the activation before the adjoint."""
+    """Yield the failures of one row of the table, the activation before the adjoint."""
     cell = partial(
         Failure,
         recipe=row["recipe"],

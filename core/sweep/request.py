@@ -1,4 +1,4 @@
-"""A sweep as people type it, in a form or on the command line: every axis as text."""
+"""A sweep as text from a form or the command line, one text per axis."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from .ranges import DEPTHS, MAX_SEEDS, parse_names, parse_sizes, seeds_or_range
 
 
 def uniform_batch(rows: int, positions: int, vocabulary: int, seed: int = 0) -> Batch:
-    """`rows` rows of `positions` tokens with the next tokens as targets, uniform on the vocabulary.
+    """Return a batch of `rows` rows of `positions` random tokens, uniform over the vocabulary.
 
-    Token k of row r is the high 32 bits of draw r * (positions + 1) + k of the seed's SplitMix64 stream, scaled to the
-    vocabulary, so a row of one length never begins like a row of another. Raises `BatchError`.
+    Targets are the next tokens. Token k of row r is the high 32 bits of draw r * (positions + 1) + k of the seed's
+    SplitMix64 stream, scaled to the vocabulary, so rows of different lengths begin differently. Raises `BatchError`.
     """
     for label, value in (("rows", rows), ("positions", positions), ("vocabulary", vocabulary)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
@@ -50,11 +50,11 @@ LABELS = {
 
 @dataclass(frozen=True, kw_only=True)
 class SweepRequest:
-    """Every axis as text, entries joined by commas; a seed range leaves its end out. The defaults are the verb's.
+    """Every axis as text, entries joined by commas; a seed range excludes its end. The defaults are those of `sweep`.
 
-    Size lists of several entries go side by side. Empty `kv_heads` are as many as query heads, empty `head_dim` shares
-    the width among them, empty `positions` hold the longest row. `lengths`, `rows` and `token_seed` shape random
-    tokens, and `text` is used where the input is text.
+    Lists of sizes with several entries are combined entry by entry. Empty `kv_heads` means as many as query heads,
+    empty `head_dim` divides the width among them, empty `positions` fits the longest row. `lengths`, `rows` and
+    `token_seed` describe random tokens; `text` is used if the input is text.
     """
 
     blocks: str = ",".join(map(str, DEPTHS))
@@ -85,10 +85,11 @@ class SweepRequest:
         batches: Sequence[Batch] = (),
         **axes: Any,
     ) -> SweepGrid:
-        """The grid that the texts describe, of at most `most_seeds` seeds; raises the error of the text at fault.
+        """Return the grid that the texts describe, with at most `most_seeds` seeds.
 
-        `label` says what refusals call a list. `like` has what the decoders share beside their sizes, `batches` stand
-        in place of the typed input, and `axes` are further fields of the grid.
+        Raises the error of the text that is wrong. `label` gives the name of a list in error messages. `like` gives
+        what all decoders share beside their sizes, `batches` replaces the typed input, and `axes` are further fields of
+        the grid.
         """
         batches = batches or self._batches(label)
         return SweepGrid(
@@ -127,7 +128,7 @@ class SweepRequest:
 
 
 def side_by_side(lists: Mapping[str, Sequence[int]], label: Callable[[str], str] = str) -> Iterator[dict[str, Any]]:
-    """Size lists of one length side by side; a single entry goes with every entry of the others."""
+    """Combine lists of sizes of one length entry by entry; a list with one entry repeats it for all."""
     count = max(len(values) for values in lists.values())
     for name, values in lists.items():
         if len(values) not in (1, count):

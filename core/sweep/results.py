@@ -1,6 +1,7 @@
-"""What is known of every cell of a grid: its state and its few scalars, from which every summary is made.
+"""The state and the few scalars of every cell of a grid; every summary is made from them.
 
-The numbers of the sites stay in the store.
+A cell is observed, refused (its ratios are not finite, or it cannot run) or not finished. The numbers per site stay in
+the store.
 """
 
 from __future__ import annotations
@@ -29,19 +30,19 @@ EXTREMES = [QUANTITIES.index(name) for name in RATIOS if name.startswith(("large
 
 
 def split_numbers(numbers: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Loss `[n]`, activation RMS `[n, S]` and adjoint RMS `[n, S]` of stored rows `[n, 1 + 2 S]`."""
+    """Split stored rows `[n, 1 + 2 S]` into loss `[n]`, activation RMS `[n, S]` and adjoint RMS `[n, S]`."""
     sites = (numbers.shape[1] - 1) // 2
     return numbers[:, 0], numbers[:, 1 : 1 + sites], numbers[:, 1 + sites :]
 
 
 def ratios(numbers: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Activation ratio to the input and adjoint ratio to the last site of stored rows, `[n, S]` each."""
+    """Return the ratios A_s / A_0 and G_s / G_last of stored rows, `[n, S]` each."""
     _, activation, adjoint = split_numbers(numbers)
     return site_ratios(activation, adjoint)
 
 
 def quantities(numbers: FloatArray) -> FloatArray:
-    """The scalars of `QUANTITIES` of every stored row, `[n, len(QUANTITIES)]`."""
+    """Return the scalars `QUANTITIES` of every stored row, `[n, len(QUANTITIES)]`."""
     activation, adjoint = ratios(numbers)
     columns = [
         activation.max(axis=1), activation.min(axis=1), activation[:, -1],
@@ -55,8 +56,8 @@ class Results:
     """State and scalars by (setting, recipe, seed), each an index into the grid's settings, recipes and seeds.
 
     `observed` and `refused` are `[settings, recipes, seeds]`; a cell that is neither has not finished. `values` is the
-    same with `QUANTITIES` last, NaN where nothing was observed. `refusals` are the cells refused beforehand, by setting
-    and recipe, with the reason.
+    same with `QUANTITIES` as last axis, NaN where nothing was observed. `refusals` maps (setting, recipe) to the reason
+    if its cells cannot run.
     """
 
     def __init__(self, grid: SweepGrid, refusals: Mapping[tuple[int, str], str], store: Store) -> None:
@@ -72,28 +73,28 @@ class Results:
 
     @property
     def finished(self) -> int:
-        """Cells observed or refused."""
+        """The number of cells observed or refused."""
         return int(np.count_nonzero(self.observed | self.refused))
 
     def recipe(self, name: str) -> int:
-        """Index of a computed recipe."""
+        """Return the index of a computed recipe."""
         return self._recipes[name]
 
     def missing(self, setting: int, recipe: str, seeds: Sequence[int]) -> list[int]:
-        """Those of `seeds` whose cell has not finished."""
+        """Return those of `seeds` whose cell has not finished."""
         row, places = self._recipes[recipe], [self._seeds[seed] for seed in seeds]
         finished = (self.observed[setting, row, places] | self.refused[setting, row, places]).tolist()
         return [seed for seed, known in zip(seeds, finished, strict=True) if not known]
 
     def reason(self, setting: int, recipe: str, seed: int) -> str:
-        """Why the cell of a seed was refused; empty where it was not."""
+        """Return why the cell of a seed is refused; an empty string if it is not."""
         planned = self._refusals.get((setting, recipe))
         return planned or self._reasons.get((setting, self._recipes[recipe], self._seeds[seed]), "")
 
     def record(
         self, setting: int, recipe: str, seeds: Sequence[int], numbers: FloatArray, reasons: Mapping[int, str]
     ) -> None:
-        """Enter finished cells: stored rows `[len(seeds), 1 + 2 S]`, and the reason of those (by position) refused."""
+        """Record finished cells: stored rows `[len(seeds), 1 + 2 S]`, and the reasons of refused ones by position."""
         row = self._recipes[recipe]
         places = np.array([self._seeds[seed] for seed in seeds])
         sound = np.ones(len(seeds), dtype=bool)
@@ -105,7 +106,7 @@ class Results:
             self._reasons[setting, row, int(places[position])] = reason
 
     def read(self, setting: int, recipe: str, seeds: Sequence[int]) -> None:
-        """Record what the store has of `seeds`."""
+        """Record the cells of `seeds` that are in the store."""
         pairs = self._stored(setting, recipe, seeds)
         if pairs:
             cells = [cell for _, cell in pairs]
@@ -113,9 +114,9 @@ class Results:
             self.record(setting, recipe, [seed for seed, _ in pairs], _stacked(cells), reasons)
 
     def numbers(self, setting: int, recipe: str, seeds: Sequence[int]) -> FloatArray:
-        """Stored rows `[len(seeds), 1 + 2 S]` of observed cells: loss, then every site's activation and adjoint RMS.
+        """Return the stored rows `[len(seeds), 1 + 2 S]` of observed cells: loss, activation RMS and adjoint RMS.
 
-        Raises `StorageError` where another process trimmed them away meanwhile.
+        Raises `StorageError` if another process has trimmed them from the store.
         """
         cells = [cell for _, cell in self._stored(setting, recipe, seeds)]
         if len(cells) < len(seeds):
@@ -136,12 +137,12 @@ class Results:
 
 @lru_cache(maxsize=4096)
 def site_labels(name: str, config: DecoderConfig) -> tuple[str, ...]:
-    """The labels of a recipe's residual sites in one decoder."""
+    """Return the labels of a recipe's residual sites in one decoder."""
     return tuple(recipe(name).graph(config).site_labels())
 
 
 def _stacked(cells: Sequence[CellResult]) -> FloatArray:
-    """Numbers `[n, 1 + 2 S]` of stored cells of one setting, NaN where refused."""
+    """Return the numbers `[n, 1 + 2 S]` of stored cells of one setting, NaN for refused cells."""
     numbers = np.full((len(cells), max((len(cell.numbers) for cell in cells), default=1)), np.nan)
     for position, cell in enumerate(cells):
         if not cell.reason:

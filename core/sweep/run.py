@@ -1,4 +1,4 @@
-"""A sweep in progress: what is finished, what is missing, and how to go on, a slice of time at a time."""
+"""A sweep in progress: its finished and missing cells, and how to continue, one slice of time at a time."""
 
 from __future__ import annotations
 
@@ -27,30 +27,31 @@ if TYPE_CHECKING:
 
 
 class SweepRun:
-    """One grid against one store, worked off in slices; every table may be read at any time between them.
+    """One grid with one store, computed in slices of time; every table may be read between slices.
 
-    Building a run plans the grid and reads what the store already has; it imports no torch and draws nothing. Then
+    Creating a run plans the grid and reads the cells that are in the store; it imports no torch and draws nothing. Then
 
         while run.pending:
             run.step(0.3)
             show(run.done, run.total, run.summary())
 
     A slice ends after the chunk that exceeds its budget, so it may take one chunk longer: a fraction of a second at
-    small sizes. Everything a slice finished is stored when it returns, so stopping
-    is simply not calling again; another run of the same grid, or of one that overlaps it, goes on from there, in this
-    process or in another one at the same time. A run is used by one thread at a time.
+    small sizes. Everything a slice finished is stored when it returns, so to stop, do not call `step` again. Another
+    run of the same grid, or of one that overlaps it, continues from there, in this process or in another one at the
+    same time. A run is used by one thread at a time.
 
     The process must run torch on one thread before the first slice (`core.sweep.process.use_one_thread`, once, at the
-    start of the program); `SweepError` says so otherwise. `StorageError` is raised where the store cannot be read or
-    written, and what was stored before is kept. A cell without finite ratios, or a recipe or size that cannot run, is
-    no error but a refused cell: it counts as done, stands in every table with its reason, and stops nothing.
+    start of the program); `step` raises `SweepError` otherwise. `StorageError` is raised if the store cannot be read or
+    written, and what was stored before is kept. A cell without finite ratios, or whose recipe or size cannot run,
+    raises nothing: it is a refused cell, counts as done, and appears in every table with its reason.
 
-    Tables are pandas frames, and pandas is imported when one is asked for: `rows` has one row per site, `cells` one
-    row per cell, `summary` one row per arm, depth and quantity, `growth` one row per exponent. Cells that have not
-    finished are absent from all of them.
+    Tables are pandas frames, and pandas is imported when one is requested: `rows` has one row per site, `cells` one row
+    per cell, `summary` one row per arm, depth and quantity, `growth` one row per exponent. Cells that have not finished
+    are absent from all of them.
 
-    `start` in [0, 1) is the share of the pending chunks to begin after, in a circle: processes that work on one grid at
-    once begin apart, and find what another one finished when they get there. The numbers do not depend on it.
+    `start` in [0, 1) is the share of pending chunks to skip at first; they are computed at the end. Processes that work
+    on one grid at once begin at different places, and reuse what another one has finished. The numbers do not depend on
+    it.
     """
 
     def __init__(self, grid: SweepGrid, store: Store, *, start: float = 0.0) -> None:
@@ -70,28 +71,30 @@ class SweepRun:
 
     @property
     def total(self) -> int:
-        """Distinct cells of the grid, refused ones included."""
+        """The number of distinct cells of the grid, including refused ones."""
         return self.grid.cells
 
     @property
     def done(self) -> int:
-        """Cells that have finished: stored before, computed now, or refused."""
+        """The number of finished cells: stored before, computed now, or refused."""
         return self.results.finished
 
     @property
     def refused(self) -> int:
-        """Cells refused, before anything was drawn or because a ratio was not finite."""
+        """The number of cells refused, before anything was drawn or because a ratio is not finite."""
         return int(np.count_nonzero(self.results.refused))
 
     @property
     def pending(self) -> tuple[Chunk, ...]:
-        """Chunks with missing cells, in the order in which they are computed; empty when the sweep is complete."""
+        """The chunks with missing cells, in the order of computing; empty if the sweep is complete."""
         return tuple(self._pending)
 
     @property
     def estimate(self) -> SweepEstimate:
-        """What the missing cells will take on one core of this machine, by arithmetic; after the first slice the
-        seconds are corrected by what the finished chunks took."""
+        """The estimated cost of the missing cells on one core of this machine.
+
+        After the first slice, the seconds are corrected by the time that the finished chunks took.
+        """
         pace = self._worked / self._expected if self._expected else 1.0
         return SweepEstimate(
             cells=self.total - self.done,
@@ -101,11 +104,14 @@ class SweepRun:
 
     @property
     def seconds_left(self) -> float:
-        """Seconds of the missing cells by arithmetic alone: a measure of the work that is left."""
+        """The estimated seconds of the missing cells without that correction: a measure of the remaining work."""
         return sum(group.seconds for group in self.pending_groups())
 
     def step(self, budget_seconds: float = 0.3) -> int:
-        """Compute and store chunks for about `budget_seconds`, at least one; returns the cells that finished."""
+        """Compute and store at least one chunk, and further ones until `budget_seconds` have passed.
+
+        Returns the number of cells that finished.
+        """
         from .engine import Engine
 
         started, before = time.perf_counter(), self.done
@@ -122,8 +128,10 @@ class SweepRun:
         return self.done - before
 
     def missing_parts(self, chunk: Chunk) -> Iterator[Chunk]:
-        """What is still to compute of a chunk, after another look at the store: all of it, or what overlaps no finished
-        cell, which another sweep or process may have stored meanwhile."""
+        """Yield what is still to compute of a chunk, after another look at the store.
+
+        This is the whole chunk, or the parts without the cells that another sweep or process has stored meanwhile.
+        """
         wanted: dict[tuple[int, ...], list[str]] = {}
         version = self.store.version()
         known, self._read_at[chunk] = self._read_at.get(chunk, self._opened_at), version
@@ -137,7 +145,7 @@ class SweepRun:
             yield replace(chunk, seeds=seeds, recipes=tuple(names))
 
     def pending_groups(self) -> list[ChunkGroup]:
-        """The pending chunks, those that share base draws together."""
+        """Return the pending chunks, grouped by shared base draws."""
         groups: dict[tuple[object, ...], list[Chunk]] = {}
         for chunk in self._pending:
             key = (chunk.setting // (len(self.grid.settings) // len(self.grid.sizes)), chunk.seeds)
@@ -145,10 +153,10 @@ class SweepRun:
         return [ChunkGroup(tuple(chunks)) for chunks in groups.values()]
 
     def missing_work(self) -> Iterator[list[Chunk]]:
-        """What is still to compute, as tasks of chunks that share base draws; each is looked up when it is asked for.
+        """Yield what is still to compute, as tasks: lists of chunks that share base draws.
 
-        What a task finished is stored at its end. So one ends after `TASK_SECONDS`, or later where the base draws,
-        which the next one makes again, would be a large part of it.
+        Each is built when it is requested. The results of a task are stored at its end. So a task ends after
+        `TASK_SECONDS`, or later if the base draws, which the next task repeats, would be a large part of it.
         """
         for group in self.pending_groups():
             task: list[Chunk] = []
@@ -162,28 +170,28 @@ class SweepRun:
                 yield task
 
     def accept(self, part: Chunk, result: ChunkResult, seconds: float) -> None:
-        """Store what a worker computed of a chunk that `missing_parts` gave; `seconds` is the worker's time."""
+        """Store what a worker computed for a part that `missing_parts` gave; `seconds` is the worker's time."""
         self._record(part, result, seconds)
         self._pending = [chunk for chunk in self._pending if chunk.setting != part.setting or self._is_open(chunk)]
 
     def rows(self, recipe: str | None = None, blocks: int | None = None) -> pd.DataFrame:
-        """The long table of the contract, one row per site, of one recipe or depth where given."""
+        """Return the long table, one row per site; `recipe` and `blocks` select one recipe or depth if given."""
         return frame(row_parts(self.results, recipe, blocks), row_types(self.grid))
 
     def cells(self) -> pd.DataFrame:
-        """One row per finished cell: its extreme ratios, loss, `within_band`, `status` and `reason`."""
+        """Return one row per finished cell: its extreme ratios, loss, `within_band`, `status` and `reason`."""
         return cell_frame(self.results)
 
     def summary(self) -> pd.DataFrame:
-        """The contract's summary over seeds, one row per arm, depth and quantity."""
+        """Return the summary over seeds, one row per arm, depth and quantity."""
         return frame([list(summary_rows(self.results))], {**SUMMARY_TYPES, **self.grid.axis_types})
 
     def growth(self) -> pd.DataFrame:
-        """Growth exponents against blocks: fits with their intervals, and derived laws."""
+        """Return growth exponents against blocks: fits with their intervals, and derived laws."""
         return frame([list(growth_rows(self.results))], {**GROWTH_TYPES, **self.grid.axis_types})
 
     def keys(self) -> set[bytes]:
-        """Keys of every cell of the grid that runs, which a store must not trim away."""
+        """Return the keys of all cells of the grid that can run, which a store must not trim."""
         grid = self.grid
         return {
             key
@@ -192,7 +200,7 @@ class SweepRun:
         }
 
     def _runnable(self) -> list[tuple[int, str]]:
-        """Setting and recipe of the cells that are not refused beforehand."""
+        """Return setting and recipe of the cells that can run."""
         pairs = product(range(len(self.grid.settings)), self.grid.computed)
         return [pair for pair in pairs if pair not in self.plan.refusals]
 

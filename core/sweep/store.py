@@ -1,9 +1,9 @@
 """The store of finished cells: one SQLite file behind a small interface.
 
-SQLite and not DuckDB, because a page, a command line and a second process write at once: SQLite serialises writers of
-several processes on one file, DuckDB allows one. It also rolls a killed writer's half commit back by itself, needs no
-server and comes with Python. A rollback journal, not a write-ahead log, leaves one file that can be copied and that is
-readable where nothing may be written.
+SQLite and not DuckDB, because a page, a command line and a second process may write at once: SQLite serializes the
+writers of several processes on one file, DuckDB allows one. It also rolls back the unfinished commit of a killed
+writer, needs no server and comes with Python. A rollback journal, unlike a write-ahead log, leaves one file that can be
+copied and that can be read from a read-only folder.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ CREATE TABLE IF NOT EXISTS cells (
 
 
 class Store:
-    """Finished cells by key; a cell is written once and never changed. Every failure is a `StorageError`.
+    """Finished cells by key; a cell is written once and never changed. Every failure raises `StorageError`.
 
-    Several processes may use one file at once. A batch of cells appears whole or not at all. A cell that does not fit
-    its digest has not finished: `lookup` counts it in `damaged` and leaves it out, and `put` replaces it. `say` is told
-    in a sentence when another program keeps the store waiting.
+    Several processes may use one file at once. A batch of cells appears completely or not at all. A cell whose digest
+    does not match is damaged and counts as not finished: `lookup` leaves it out and counts it in `damaged`, and `put`
+    replaces it. `say(sentence)` is called when another program keeps the store waiting.
     """
 
     def __init__(
@@ -60,7 +60,10 @@ class Store:
         limit_bytes: int = DEFAULT_LIMIT,
         say: Callable[[str], None] = lambda sentence: None,
     ) -> Store:
-        """Open or create the store at `path`; a file that is something else is refused and left as it is."""
+        """Open or create the store at `path`.
+
+        Raises `StorageError` if the file is something else, and leaves it as it is.
+        """
         place = Path(path)
         check_kind(place)
         try:
@@ -90,18 +93,18 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Give the file up."""
+        """Close the file."""
         self._connection.close()
 
     @property
     def damaged(self) -> int:
-        """Damaged cells that were met and have not been replaced."""
+        """The number of damaged cells that were found and have not been replaced."""
         return len(self._damaged)
 
     def lookup(self, keys: Sequence[bytes], size: int | None = None) -> dict[bytes, CellResult]:
-        """What is known of `keys`; a key that is absent has not finished.
+        """Return the stored results of `keys`; a key that is absent from the result has not finished.
 
-        An observed cell without exactly `size` finite numbers, where that is given, is damaged too.
+        If `size` is given, an observed cell without exactly `size` finite numbers counts as damaged too.
         """
         known: dict[bytes, CellResult] = {}
         with sentences(self.path, "read"):
@@ -118,7 +121,7 @@ class Store:
         return known
 
     def put(self, cells: Iterable[Cell]) -> int:
-        """Store cells in one transaction; the number of those that nobody had stored before."""
+        """Store cells in one transaction; returns the number of cells that were not stored before."""
         with self._transaction():
             self._delete_damaged()
             before = self._connection.total_changes
@@ -129,25 +132,25 @@ class Store:
         return added
 
     def version(self) -> int:
-        """A number that changes when another process or connection has written, and not when this one has."""
+        """Return a number that changes when another process or connection has written, but not when this one has."""
         with sentences(self.path, "read"):
             return self._number("PRAGMA data_version")
 
     def count(self) -> int:
-        """Number of finished cells of all sweeps."""
+        """Return the number of finished cells of all sweeps."""
         with sentences(self.path, "read"):
             return self._number("SELECT COUNT(*) FROM cells")
 
     def used_bytes(self) -> int:
-        """Bytes of the file that hold cells and their index."""
+        """Return the bytes of the file that hold cells and their index."""
         with sentences(self.path, "read"):
             pages, free, size = (self._pragma(name) for name in ("page_count", "freelist_count", "page_size"))
             return (pages - free) * size
 
     def trim(self, keep: Container[bytes] = ()) -> int:
-        """Delete the oldest cells beyond the size limit, none of `keep`; the number deleted.
+        """Delete the oldest cells beyond the size limit, except those in `keep`; returns the number deleted.
 
-        Only rows of the store's own table go, and the file shrinks by them; no file is ever deleted.
+        Only rows of the store's own table are deleted, and the file shrinks; no file is ever deleted.
         """
         deleted = 0
         while (excess := self.used_bytes() - self._limit) > 0:
@@ -162,7 +165,7 @@ class Store:
         return deleted
 
     def _delete_damaged(self) -> None:
-        """Delete the damaged cells that were met, but none that another process has replaced by a whole one."""
+        """Delete the damaged cells that were found, except those that another process has replaced."""
         for row, size in self._damaged.items():
             query = f"SELECT {', '.join(COLUMNS)} FROM cells WHERE rowid = ?"
             values = self._connection.execute(query, (row,)).fetchone()
@@ -170,7 +173,7 @@ class Store:
                 self._connection.execute("DELETE FROM cells WHERE rowid = ?", (row,))
 
     def _delete_oldest(self, excess: int, keep: Container[bytes]) -> int:
-        """Delete about `excess` bytes of cells."""
+        """Delete about `excess` bytes of the oldest cells, none of `keep`; returns the number deleted."""
         share = self.used_bytes() / max(1, self.count())
         doomed: list[tuple[int]] = []
         with self._transaction():
@@ -195,7 +198,7 @@ class Store:
                 raise
 
     def _patiently(self, statement: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
-        """Execute a statement that may have to wait for another program, and say so once it does."""
+        """Execute a statement; if it has to wait for another program, call `say` once and keep waiting."""
         self._connection.execute(f"PRAGMA busy_timeout = {int(1000 * NOTICE_SECONDS)}")
         try:
             return self._connection.execute(statement, values)
@@ -214,7 +217,7 @@ class Store:
         return self._number(f"PRAGMA {name}")
 
     def _prepare(self) -> None:
-        """Make the table in a new file; refuse a file that is no whole store of this version."""
+        """Create the table in a new file. Raises `StorageError` if the file is not a complete store of this version."""
         if self._pragma("application_id") != APPLICATION_ID and self._is_empty():
             self._connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
             with self._transaction():
@@ -242,7 +245,7 @@ class Store:
         return not self._number("SELECT COUNT(*) FROM sqlite_schema")
 
     def _check_length(self) -> None:
-        """Refuse a file that lost its end, which SQLite reads as zeros where less than a page is missing."""
+        """Raise `StorageError` if the file lost its end; SQLite reads less than a missing page as zeros."""
         # Inside a transaction, so that nobody writes in between; a store in memory has no file.
         self._connection.execute("BEGIN")
         expected = self._pragma("page_count") * self._pragma("page_size")
@@ -253,9 +256,9 @@ class Store:
 
 
 def default_store(environment: Mapping[str, str]) -> Path:
-    """The user's own store: where DEPTHSCOPE_STORE says, else where the platform keeps what can be computed again.
+    """Return the path of the user's store: DEPTHSCOPE_STORE if set, else the platform's cache folder.
 
-    The pages use it too, so that what either has computed is there for the other.
+    The pages use it too, so cells computed by the command line are available there, and the reverse.
     """
     cache = environment.get("XDG_CACHE_HOME") or environment.get("LOCALAPPDATA") or "~/.cache"
     place = environment.get("DEPTHSCOPE_STORE") or os.path.join(cache, "depthscope", "cells.sqlite")

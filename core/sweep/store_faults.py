@@ -1,4 +1,4 @@
-"""What is wrong with a store, and the way out, in one sentence."""
+"""Describe what is wrong with a store, and what to do about it, in one sentence."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FAULTS = {
 
 @contextmanager
 def sentences(path: Path, done: str) -> Iterator[None]:
-    """Turn SQLite's errors into one sentence."""
+    """Turn SQLite's errors inside the block into a `StorageError` of one sentence."""
     try:
         yield
     except UnicodeDecodeError as error:
@@ -40,7 +40,10 @@ def sentences(path: Path, done: str) -> Iterator[None]:
 
 
 def refusal(path: Path, done: str, error: str) -> StorageError:
-    """What to say of a store that cannot be opened, read or written; `error` is SQLite's name, or empty for damage."""
+    """Return the error for a store that cannot be opened, read or written.
+
+    `error` is SQLite's name of the error, empty for a damaged file.
+    """
     reason, way = next(fault for name, fault in FAULTS.items() if error.startswith(name))
     return StorageError(
         f"The store {path} cannot be {done}: {reason}; what it holds is kept, so {way} or give another path for the "

@@ -1,9 +1,9 @@
 """Summaries over seeds: quantiles, share within the band, differences paired by seed, and growth with depth.
 
-Growth exponents are fitted with their intervals, or derived from a recipe's law. A fit is the slope of log ratio
-against log blocks by least squares over all seeds and depths; its 95% interval comes from a bootstrap that draws whole
-seeds, for the depths of one seed share their draws. A derived law is arithmetic: it assumes branch outputs that are
-independent and of equal variance, and says nothing of this grid.
+A growth exponent is fitted with its interval, or derived from a recipe's law. A fit is the slope of log ratio against
+log blocks by least squares over all seeds and depths. Its 95% interval comes from a bootstrap that resamples whole
+seeds, because the depths of one seed share their draws. A derived law assumes branch outputs that are independent and
+of equal variance, and uses no measurement of this grid.
 """
 
 from __future__ import annotations
@@ -43,11 +43,10 @@ Row = dict[str, Any]
 
 
 def summary_rows(results: Results) -> Iterator[Row]:
-    """One row per arm, setting and quantity, over the seeds that were observed; None where undefined.
+    """Yield one row per arm, setting and quantity, over the seeds that were observed; undefined values are None.
 
-    `all_ratios` has only `share_within`: the share of seeds whose every ratio lies within the band. A quantity that
-    ends in `_minus_control` is a recipe's value minus the control's of the same seed, over seeds where both were
-    observed.
+    `all_ratios` has only `share_within`: the share of seeds whose ratios all lie within the band. A quantity that ends
+    in `_minus_control` is a recipe's value minus the control's of the same seed, over seeds where both were observed.
     """
     for arm in results.grid.arms:
         for index, setting in enumerate(results.grid.settings):
@@ -90,7 +89,7 @@ def _row(arm: GridArm, setting: Setting, quantity: str, values: FloatArray, shar
 
 
 def growth_rows(results: Results) -> Iterator[Row]:
-    """One row per arm, size, dtype, batch, quantity and kind; a fit needs two depths and is None without them."""
+    """Yield one row per arm, size, dtype, batch, quantity and kind; a fit with fewer than two depths is None."""
     grid = results.grid
     depths = len(grid.blocks)
     for arm in grid.arms:
@@ -105,7 +104,7 @@ def growth_rows(results: Results) -> Iterator[Row]:
 
 
 def _fit(results: Results, arm: GridArm, start: int, quantity: str) -> Row:
-    """Settings `start ..` are the depths of one size, dtype and batch."""
+    """Return the fit over the settings from `start` on that are the depths of one size, dtype and batch."""
     depths = slice(start, start + len(results.grid.blocks))
     row = results.recipe(arm.recipe)
     values = results.values[depths, row, :, QUANTITIES.index(quantity)]
@@ -121,7 +120,7 @@ def _fit(results: Results, arm: GridArm, start: int, quantity: str) -> Row:
 
 
 def _sums(x: FloatArray, values: FloatArray, usable: Any) -> FloatArray:
-    """What least squares needs of every seed, `[5, seeds]`: count and sums of x, y, x^2 and x y over usable depths."""
+    """Return the sums that least squares needs per seed, `[5, seeds]`: count, x, y, x^2 and x y over usable depths."""
     y = np.log(np.where(usable, values, 1.0))
     column = np.where(usable, x[:, None], 0.0)
     return np.stack([usable.sum(axis=0), column.sum(axis=0), y.sum(axis=0), (column**2).sum(axis=0),
@@ -135,7 +134,7 @@ def _slope(sums: FloatArray) -> FloatArray:
 
 
 def _interval(sums: FloatArray) -> tuple[float | None, float | None]:
-    """The middle 95% of slopes over resampled seeds; None where there is one seed only."""
+    """Return the middle 95% of slopes over resampled seeds; (None, None) if there is only one seed."""
     seeds = sums.shape[1]
     if seeds < 2:
         return None, None

@@ -1,4 +1,7 @@
-"""The tables of a sweep: files, written without pandas and without ever holding a whole long table, and frames."""
+"""The tables of a sweep, as pandas frames and as files; files are written without pandas and in pieces.
+
+A refused cell, whose ratios are not finite or which cannot run, has a reason in place of numbers.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +28,15 @@ CELL_TYPES = {
 
 
 def row_types(grid: SweepGrid) -> dict[str, str]:
-    """The contract's columns with their types, then one for each further axis that varies over the grid."""
+    """Return the columns of the long table with their types, then one for each further axis that varies."""
     return {**SITE_TYPES, **grid.axis_types}
 
 
 def row_parts(results: Results, recipe: str | None = None, blocks: int | None = None) -> Iterator[Columns]:
-    """The long table of finished cells in pieces, one row per site, in the order arm, size, dtype, batch, depth, seed.
+    """Yield the long table of finished cells in pieces, in the order arm, size, dtype, batch, depth, seed, site.
 
-    A refused cell is one row without a site. `recipe` and `blocks` choose one of each. Memory stays flat.
+    There is one row per site; a refused cell is one row without a site. `recipe` and `blocks` select one of each.
+    Memory does not grow with the table.
     """
     for arm in results.grid.arms:
         for index, setting in enumerate(results.grid.settings):
@@ -42,7 +46,7 @@ def row_parts(results: Results, recipe: str | None = None, blocks: int | None = 
 
 
 def write_table(stream: IO[bytes], name: str, results: Results) -> None:
-    """Write one of the tables `ROWS`, `SUMMARY` and `PARQUET`; floats in full."""
+    """Write one of the tables `ROWS`, `SUMMARY` and `PARQUET`; floats keep all their digits."""
     if name == PARQUET:
         _write_parquet(stream, results)
     elif name == ROWS:
@@ -80,14 +84,14 @@ def _write_csv(stream: IO[bytes], names: Sequence[str], parts: Iterator[Columns]
 
 
 def _texts(name: str, values: Sequence[Any]) -> list[str]:
-    """A column as CSV writes it: nothing for None, and reasons, which are sentences, in quotation marks."""
+    """Return a column as CSV text: empty for None, and reasons, which are sentences, in quotation marks."""
     if name == "reason":
         return [value and '"' + value.replace('"', '""') + '"' for value in values]
     return ["" if value is None else str(value) for value in values]
 
 
 def _write_parquet(stream: IO[bytes], results: Results) -> None:
-    """Numbers of refused cells are null, their bands empty; seeds are text."""
+    """Write the long table as Parquet. Numbers of refused cells are null, their bands empty; seeds are text."""
     import pyarrow as pa  # slow to import, and asked for by few
     import pyarrow.parquet as pq
 
@@ -102,7 +106,7 @@ def _write_parquet(stream: IO[bytes], results: Results) -> None:
 
 
 def cell_frame(results: Results) -> pd.DataFrame:
-    """One row per finished cell, in the order of the long table; numbers of refused cells are NaN."""
+    """Return one row per finished cell, in the order of the long table; numbers of refused cells are NaN."""
     grid, seeds, parts = results.grid, [str(seed) for seed in results.grid.seeds], []
     for arm in grid.arms:
         row = results.recipe(arm.recipe)
@@ -124,7 +128,10 @@ def cell_frame(results: Results) -> pd.DataFrame:
 
 
 def frame(parts: Iterable[Any], types: Mapping[str, str]) -> pd.DataFrame:
-    """Tables by columns or by rows below each other, with the columns of `types`; undefined numbers are NaN."""
+    """Concatenate tables, given by columns or by rows, into a frame with the columns of `types`.
+
+    Undefined numbers are NaN.
+    """
     import pandas as pd  # the written tables need none
 
     tables = [pd.DataFrame(part, columns=list(types)).astype(types) for part in parts]

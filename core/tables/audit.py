@@ -1,4 +1,4 @@
-"""Tables of an audit document, long form; an undefined or infinite number is missing, and units are ratios or RMS."""
+"""Tables of an audit document in long form. An undefined or infinite number is missing; values are ratios or RMS."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ AUDIT_COLUMNS = {
 
 
 def finding_table(document: Document) -> pd.DataFrame:
-    """Every finding, worst first, with the names of its parameters; none where nothing was judged."""
+    """Return every finding, worst first, with the names of its parameters; no rows if nothing was judged."""
     rows = [
         {
             **finding,
@@ -83,7 +83,7 @@ def finding_table(document: Document) -> pd.DataFrame:
 
 
 def addition_table(document: Document) -> pd.DataFrame:
-    """Every addition of the stream in forward order, with what writes it and how much it gains."""
+    """Return every addition to the stream in forward order, with what writes it and how much it gains."""
     rows = [
         {
             **row,
@@ -98,7 +98,7 @@ def addition_table(document: Document) -> pd.DataFrame:
 
 
 def matrix_table(document: Document) -> pd.DataFrame:
-    """Every matrix that writes to the stream, then every one that reads it, each part of a tensor a row."""
+    """Return every matrix that writes to the stream, then every one that reads it; one row per part of a tensor."""
     factors = document.get("twin_factors") or {}
     rows = [
         {"side": side, **row, "twin_factor": factors.get(row["name"] + row.get("part", ""))}
@@ -109,10 +109,10 @@ def matrix_table(document: Document) -> pd.DataFrame:
 
 
 def profile_table(document: Document) -> pd.DataFrame:
-    """The ratio of every group of writers over the blocks; an infinite one is missing.
+    """Return the ratio of every group of writers in every block; an infinite one is missing.
 
-    `tolerance` is what sampling allows a ratio, relatively; `unscaled` the ratio of a writer left at the base, missing
-    where no rule is declared.
+    `tolerance` is the relative deviation that sampling allows; `unscaled` is the ratio of a writer left at the base,
+    missing if no rule is declared.
     """
     rows = [
         {
@@ -132,7 +132,7 @@ def profile_table(document: Document) -> pd.DataFrame:
 
 
 def depth_table(document: Document) -> pd.DataFrame:
-    """The pooled ratio of every group of writers at each depth that was built."""
+    """Return the pooled ratio of every group of writers at each depth that was built."""
     rows = [
         {"group": group, "blocks": depth["blocks"], "ratio": ratio, "base_std": depth["base_std"]}
         for depth in (document["conformance"] or {}).get("depths", ())
@@ -142,24 +142,24 @@ def depth_table(document: Document) -> pd.DataFrame:
 
 
 def intervention_table(document: Document) -> pd.DataFrame:
-    """Every intervention: what became of the states when an addition's writers were zeroed."""
+    """Return every intervention: how the states changed when an addition's writers were set to zero."""
     return frame(document["identity"]["trials"], TRIAL)
 
 
 def site_table(document: Document) -> pd.DataFrame:
-    """Every site of the model and, where there is one, of its repaired twin."""
+    """Return every site of the model and, if there is one, of its repaired twin."""
     return frame([{**head, **site} for head, arm in arms(document) for site in arm["sites"]], (*HEAD, *SITE))
 
 
 def arms(document: Document) -> Iterator[tuple[dict[str, Any], Mapping[str, Any]]]:
-    """The model's arm and its twin's, as far as they were observed, each with whose it is."""
+    """Yield the observed arms, the model's and its twin's, each with the columns that identify it."""
     for name, key in ((MODEL, "health"), (TWIN, "twin")):
         if document.get(key) is not None:
             yield {"arm": name, "blocks": document["model"]["blocks"]}, document[key]
 
 
 def audit_tables(document: Document) -> dict[str, pd.DataFrame]:
-    """Every table of an audit document, by the name of its file."""
+    """Return every table of an audit document by its file name."""
     return {
         "findings": finding_table(document),
         "profile": profile_table(document),
@@ -175,12 +175,12 @@ def audit_tables(document: Document) -> dict[str, pd.DataFrame]:
 
 
 def listed(names: Iterable[object]) -> str:
-    """Names as one cell."""
+    """Join names into the text of one cell."""
     return "; ".join(str(name) for name in names)
 
 
 def addition_view(additions: pd.DataFrame) -> pd.DataFrame:
-    """The additions as people read them; a shortcut and a norm are shown only where one is not plain."""
+    """Return the additions for display; shortcut and norm are shown only if some addition has one that is not plain."""
     plain = {"shortcut": (additions["shortcut"] == 1).all(), "norm_after": not additions["norm_after"].any()}
     additions = additions.assign(norm_after=_said(additions["norm_after"]))
     view = for_people(additions, [column for column in ADDITION if not plain.get(column.name, False)])
@@ -189,7 +189,7 @@ def addition_view(additions: pd.DataFrame) -> pd.DataFrame:
 
 
 def matrix_view(matrices: pd.DataFrame) -> pd.DataFrame:
-    """One side's matrices as people read them; columns that say nothing here are left out."""
+    """Return the matrices of one side for display; columns without information here are left out."""
     plain = {"part": (matrices["part"].fillna("") == "").all(), "forward": (matrices["forward"] == 1).all()}
     plain["effective_ratio"] = plain["forward"]
     told = [column for column in MATRIX if matrices[column.name].notna().any() and not plain.get(column.name, False)]
@@ -197,12 +197,15 @@ def matrix_view(matrices: pd.DataFrame) -> pd.DataFrame:
 
 
 def arm_view(table: pd.DataFrame) -> pd.DataFrame:
-    """The arms as people read them."""
+    """Return the arms for display."""
     return for_people(table.assign(within_band=_said(table["within_band"])), ARM)
 
 
 def intervention_view(table: pd.DataFrame) -> pd.DataFrame:
-    """The interventions as people read them; what was to be equal and differs is shown where there is any."""
+    """Return the interventions for display.
+
+    The column of states that should be equal and differ is shown if there are any.
+    """
     view = pd.DataFrame({
         "zeroed writers of": table["label"],
         "states before it": table["earlier_states_equal"].map({True: "unchanged", False: "changed"}),
@@ -212,5 +215,5 @@ def intervention_view(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _said(values: pd.Series) -> pd.Series:
-    """Truth values as words, for a table shows them as boxes to tick."""
+    """Return truth values as text, because a table would show them as check boxes."""
     return values.map({True: "yes", False: "no"})

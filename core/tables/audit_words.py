@@ -1,4 +1,4 @@
-"""An audit in words: what was audited, whether its stream is proved, how its initialization is judged, its health."""
+"""The sentences of an audit: the model, whether its stream is proved, how its initialization is judged, its health."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ IDENTITY_TITLES = {
 
 
 def model_sentence(document: Document) -> str:
-    """Class, size and depth, and what `weights_sentence` says."""
+    """Return the model's class, size and depth, then `weights_sentence`."""
     model, additions = document["model"], len(document["additions"])
     return (
         f"{model['class']} with {model['parameters']:,} parameters, {plural(model['blocks'], 'block')} and "
@@ -33,7 +33,7 @@ def model_sentence(document: Document) -> str:
 
 
 def weights_sentence(document: Document) -> str:
-    """Where the weights come from, what kind of stream it is, and whether widths were made small."""
+    """Return where the weights come from, the kind of stream, and whether widths were reduced."""
     model = document["model"]
     weights = {True: "Trained weights", False: "Fresh weights", None: "Weights of unknown origin"}[model["trained"]]
     stream = f"; {model['topology']}" if model["topology"] else ""
@@ -41,7 +41,7 @@ def weights_sentence(document: Document) -> str:
 
 
 def measured_words(finding: Mapping[str, Any]) -> str:
-    """A finding's number beside what was expected."""
+    """Return a finding's measured number and the expected one, as text; empty if nothing was measured."""
     if finding["measured"] is None:
         return ""
     expected = "" if finding["expected"] is None else f", expected {finding['expected']:.4g}"
@@ -49,7 +49,7 @@ def measured_words(finding: Mapping[str, Any]) -> str:
 
 
 def identity_sentence(document: Document) -> str:
-    """What was proved of the stream, by how much and by how many interventions; else the place where it was not."""
+    """Return what was proved of the stream, to which error and by how many interventions; or where the proof failed."""
     identity, additions = document["identity"], len(document["additions"])
     error = identity["worst_relative_error"]
     close = "" if error is None else f" to a relative error of {error:.2g} at worst"
@@ -65,19 +65,19 @@ def identity_sentence(document: Document) -> str:
 
 
 def conformance_title(document: Document) -> str:
-    """What the verdict means."""
+    """Return the meaning of the verdict."""
     return VERDICTS[document["conformance"]["verdict"]]
 
 
 def conformance_severity(document: Document) -> Severity:
-    """The severity of the verdict: its findings', who may be milder than their kind."""
+    """Return the severity of the verdict, taken from its findings, which can be milder than their kind."""
     verdict = document["conformance"]["verdict"]
     found: list[Severity] = [finding["severity"] for finding in findings_of(document) if finding["kind"] == verdict]
     return found[0] if found else severity(verdict)
 
 
 def conformance_sentence(document: Document) -> str:
-    """The worst finding's own sentence, or that there is nothing to judge, and how many others there are."""
+    """Return the sentence of the worst finding and the number of others, or that there is nothing to judge."""
     if document["model"]["trained"]:
         return TRAINED
     others = findings_of(document)
@@ -87,7 +87,7 @@ def conformance_sentence(document: Document) -> str:
 
 
 def base_sentence(document: Document) -> str:
-    """What writers were judged by: rule, base, and the depths that were built."""
+    """Return what writers were judged by: rule, base standard deviation, and the depths that were built."""
     conformance = document["conformance"]
     if conformance["base"] is None or nothing_judged(document):
         return "No scale was judged."
@@ -101,14 +101,14 @@ def base_sentence(document: Document) -> str:
 
 
 def health_title(document: Document) -> str:
-    """Whether every ratio lies within the band."""
+    """Return whether every ratio lies within the band, as a title."""
     limits = f"[{DEFAULT_BAND.lower:g}, {DEFAULT_BAND.upper:g}]"
     within = document["health"]["within_band"]
     return f"Every ratio lies within the band {limits}" if within else f"Ratios leave the band {limits}"
 
 
 def health_sentences(document: Document) -> list[str]:
-    """What is off and where, or the largest ratios; and how the repaired twin stands beside them."""
+    """Return what leaves the band and where, or the largest ratios; then how the repaired twin compares."""
     limits = (DEFAULT_BAND.lower, DEFAULT_BAND.upper)
     model = diagnose_arm(document["health"], "model", limits)
     sentences = list(model.sentences)
@@ -119,7 +119,7 @@ def health_sentences(document: Document) -> list[str]:
 
 
 def twin_sentence(document: Document) -> str:
-    """What the twin is, or why there is none."""
+    """Return what the repaired twin is, or why there is none."""
     if document["twin"] is not None:
         count = len(document["twin_factors"])
         return (
@@ -132,12 +132,12 @@ def twin_sentence(document: Document) -> str:
 
 
 def reduction_sentence(document: Document) -> str:
-    """What every absolute value depends on."""
+    """Return what all absolute values depend on: the loss reduction and the number of valid targets."""
     return loss_sentence(document["health"]["valid_positions"], document["health"]["loss_reduction"])
 
 
 def audit_paragraphs(document: Document) -> list[str]:
-    """The whole audit as paragraphs for a report."""
+    """Return the whole audit as paragraphs for a report."""
     found = [
         # A stream that was only measured has no answer.
         *([" ".join(document["headline"]["sentences"])] if "headline" in document else []),

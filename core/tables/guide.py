@@ -1,4 +1,4 @@
-"""The words of the page Method and limits as data: definitions, limits, glossary, practice links."""
+"""The text of the page Method and limits as data: definitions, limits, glossary, practice links."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .frame import frame
 
 @dataclass(frozen=True)
 class Definition:
-    """A paragraph with the formula it explains, in TeX."""
+    """A paragraph and the formula that it explains, in TeX."""
 
     title: str
     text: str
@@ -21,7 +21,7 @@ class Definition:
 
 @dataclass(frozen=True)
 class Question:
-    """A practice question and the link that sets a page for it."""
+    """A practice question and the link that opens a page with its setting."""
 
     text: str
     page: str
@@ -157,6 +157,6 @@ GLOSSARY: Mapping[str, str] = {
 
 
 def glossary_table(glossary: Mapping[str, str] = GLOSSARY) -> pd.DataFrame:
-    """The glossary, one row per word."""
+    """Return the glossary, one row per term."""
     rows: Sequence[Mapping[str, str]] = [{"word": word, "meaning": meaning} for word, meaning in glossary.items()]
     return frame(rows, ("word", "meaning"))

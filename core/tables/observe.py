@@ -1,7 +1,7 @@
-"""Long tables, one row per observation: what crosses every boundary between the core, figures, files and pages.
+"""Long tables of an observe document, one row per observation; core, figures, files and pages exchange these tables.
 
-`site_table` has exactly the columns of a sweep, so that one decoder and a grid of them are read by the same code.
-An undefined number is NaN here and empty in a CSV; units stand in the column names, ratios have none.
+`site_table` has exactly the columns of a sweep, so the same code reads one decoder or a grid of them. An undefined
+number is NaN here and empty in a CSV; column names contain units, ratios have none.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ VIEW_SUFFIXES = {INITIALIZED: "", SAME_BASE_CONTROL: f", {CONTROL}"}
 
 
 def site_table(document: Document) -> pd.DataFrame:
-    """Every site of both arms in forward order, the recipe's arm first; columns `SITE_COLUMNS`."""
+    """Return every site of both arms in forward order, the recipe's arm first; columns `SITE_COLUMNS`."""
     rows = []
     for head, arm in head_of_arms(document):
         tail = {"loss_nats": arm["loss_nats"], "status": OBSERVED, "reason": ""}
@@ -77,12 +77,12 @@ def site_table(document: Document) -> pd.DataFrame:
 
 
 def contribution_table(document: Document) -> pd.DataFrame:
-    """What every branch adds to the stream, both arms; `site` is the state after the addition."""
+    """Return what every branch adds to the stream, for both arms; `site` is the state after the addition."""
     return contributions_of(head_of_arms(document), HEAD)
 
 
 def contributions_of(arms: Arms, head: Sequence[Column]) -> pd.DataFrame:
-    """The contribution table of any arms, each with the columns `head` that say whose row it is."""
+    """Return the contribution table of any arms; the columns `head` identify the arm of each row."""
     rows = [
         {**own, "label": arm["sites"][row["site"]]["label"], **row} for own, arm in arms for row in arm["contributions"]
     ]
@@ -90,18 +90,24 @@ def contributions_of(arms: Arms, head: Sequence[Column]) -> pd.DataFrame:
 
 
 def contribution_view(contributions: pd.DataFrame) -> pd.DataFrame:
-    """The contribution table as people read it: without what the setting says, in words."""
+    """Return the contribution table for display, columns under readable titles.
+
+    Columns without a title (arm, seed, blocks, block) are left out.
+    """
     return for_people(contributions, (*HEAD, *CONTRIBUTION))
 
 
 def branch_table(document: Document) -> pd.DataFrame:
-    """RMS of each block's raw branch outputs, both arms."""
+    """Return the RMS of each block's raw branch outputs, for both arms."""
     rows = [{**head, **branch} for head, arm in head_of_arms(document) for branch in arm["branches"]]
     return frame(rows, (*HEAD, *BRANCH))
 
 
 def gain_table(document: Document) -> pd.DataFrame:
-    """Every norm gain, one row per feature; graphs without gains give no rows. `block` is -1 for the final norm."""
+    """Return every norm gain, one row per feature; no rows for graphs without gains.
+
+    `block` is -1 for the final norm.
+    """
     rows = []
     for head, arm in head_of_arms(document):
         gains = [
@@ -119,12 +125,12 @@ def gain_table(document: Document) -> pd.DataFrame:
 
 
 def arm_table(document: Document) -> pd.DataFrame:
-    """One row per arm: loss, normalizers and the range of both ratios over all sites."""
+    """Return one row per arm: loss, normalizers and the range of both ratios over all sites."""
     return arms_of(head_of_arms(document), (*HEAD, *ARM))
 
 
 def arms_of(arms: Arms, columns: Sequence[Column]) -> pd.DataFrame:
-    """A table of `columns` with one row for each of any arms."""
+    """Return a table of `columns` with one row per arm."""
     extremes = {"largest": max, "smallest": min}
     rows = [
         {**head, **arm, **{
@@ -137,9 +143,9 @@ def arms_of(arms: Arms, columns: Sequence[Column]) -> pd.DataFrame:
 
 
 def site_view(sites: pd.DataFrame, suffixes: Mapping[str, str] = VIEW_SUFFIXES) -> pd.DataFrame:
-    """The site table as people read it: one row per site, arms side by side; arms of other graphs leave gaps.
+    """Return the site table for display: one row per site, arms side by side; a site that an arm lacks is a gap.
 
-    `suffixes` has what is written behind each arm's titles.
+    `suffixes` maps each arm to the text that follows its titles.
     """
     keys = ["site", "label"]
     parts = [
@@ -150,17 +156,20 @@ def site_view(sites: pd.DataFrame, suffixes: Mapping[str, str] = VIEW_SUFFIXES) 
 
 
 def arm_view(arms: pd.DataFrame) -> pd.DataFrame:
-    """The arm table as people read it: titles with units, the largest ratios, without what the setting says."""
+    """Return the arm table for display: titles with units, the largest ratios.
+
+    Columns that repeat the setting are left out.
+    """
     return for_people(arms, (*HEAD, *ARM))
 
 
 def token_table(document: Document) -> pd.DataFrame:
-    """RMS of every site and the quantiles of its tokens' RMS, both arms, activations and adjoints."""
+    """Return the RMS of every site and the quantiles of its tokens' RMS, for both arms, activations and adjoints."""
     return tokens_of(head_of_arms(document), HEAD)
 
 
 def tokens_of(arms: Arms, head: Sequence[Column]) -> pd.DataFrame:
-    """The token table of any arms, each with the columns `head` that say whose row it is."""
+    """Return the token table of any arms; the columns `head` identify the arm of each row."""
     rows = [
         {
             **own, "site": site["site"], "label": site["label"], "quantity": quantity,
@@ -174,7 +183,7 @@ def tokens_of(arms: Arms, head: Sequence[Column]) -> pd.DataFrame:
 
 
 def token_view(tokens: pd.DataFrame) -> pd.DataFrame:
-    """The table as people read it: both quantities of a site side by side, the widest quantiles."""
+    """Return the token table for display: activation and adjoint of a site side by side, with the widest quantiles."""
     titles = {
         "rms": "RMS", "median": "median token", "q05": "5 %", "q95": "95 %", WITHOUT_LARGEST: "without largest",
     }  # fmt: skip
@@ -190,7 +199,7 @@ def token_view(tokens: pd.DataFrame) -> pd.DataFrame:
 
 
 def observe_tables(document: Document) -> dict[str, pd.DataFrame]:
-    """Every table of an observe document, by the name of its file."""
+    """Return every table of an observe document by its file name."""
     return {
         "arms": arm_table(document),
         "sites": site_table(document),
@@ -202,7 +211,7 @@ def observe_tables(document: Document) -> dict[str, pd.DataFrame]:
 
 
 def head_of_arms(document: Document) -> list[tuple[dict[str, Any], Mapping[str, Any]]]:
-    """Each arm with the columns that say whose row it is."""
+    """Return each arm with the columns that identify it."""
     recipes = {INITIALIZED: document["recipe"], SAME_BASE_CONTROL: CONTROL}
     common = {"seed": document["seed"], "blocks": document["config"]["blocks"]}
     return [({"arm": arm, "recipe": recipes[arm], **common}, document[key]) for arm, key in ARM_KEYS.items()]

@@ -1,4 +1,4 @@
-"""An observation in words: what was observed, the verdict, and what its absolute values depend on."""
+"""The sentences of an observation: what was observed, the verdict, and what its absolute values depend on."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def observed_headline(document: Mapping[str, Any]) -> str:
 
 
 def observe_paragraphs(document: Mapping[str, Any]) -> list[str]:
-    """What was observed, the verdict, the comparison with the control and the loss reduction, each a paragraph.
+    """Return paragraphs on what was observed, the verdict, the comparison with the control and the loss reduction.
 
-    Verdicts over seeds, where the document has them, come first.
+    Verdicts over seeds come first if the document has them.
     """
     verdict = diagnose(document)
     found = [Verdict.from_document(one) for one in document.get("verdicts", {}).values()]
@@ -40,7 +40,7 @@ def observe_paragraphs(document: Mapping[str, Any]) -> list[str]:
 
 
 def setting_sentence(document: Mapping[str, Any]) -> str:
-    """Sizes, seed, floating type, recipe and its factor, as one sentence."""
+    """Return one sentence with sizes, seed, dtype, recipe and its factor."""
     config, factor = document["config"], document["factor"]
     scale = "" if factor is None else f" (factor {factor:.6g} on {document['transformed_tensors']} tensors)"
     return (
@@ -52,12 +52,12 @@ def setting_sentence(document: Mapping[str, Any]) -> str:
 
 
 def reduction_sentence(document: Mapping[str, Any]) -> str:
-    """What every absolute value depends on: the loss's reduction and the number of valid targets."""
+    """Return what all absolute values depend on: the loss's reduction and the number of valid targets."""
     return loss_sentence(document["initialized"]["valid_positions"])
 
 
 def loss_sentence(count: int, reduction: str = "mean over valid targets") -> str:
-    """The same of any arm with that many valid targets."""
+    """Return the sentence of `reduction_sentence` for `count` valid targets."""
     if not reduction.startswith("mean"):
         return f"The loss is the model's own ({reduction}), in nats; another reduction scales every absolute adjoint."
     return (
@@ -67,7 +67,7 @@ def loss_sentence(count: int, reduction: str = "mean over valid targets") -> str
 
 
 def outsized_sentence(tokens: pd.DataFrame) -> str | None:
-    """Where one token alone makes a site's RMS, in one sentence; None where none does."""
+    """Return one sentence on the sites whose RMS a single token more than doubles; None if there is no such site."""
     states = tokens[tokens["quantity"] == "activation"]
     quotients = states["rms"] / states[WITHOUT_LARGEST]
     found = states[quotients > OUTSIZED]

@@ -1,4 +1,4 @@
-"""Several settings in one picture: their recipe arms as one table, and what differs per site."""
+"""Several settings in one figure: their recipe arms as one table, and the differences per site."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OVERLAY_COLUMNS = ("pin", *SITE_COLUMNS)
 
 
 def overlay_table(sites: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """The recipe arms of several site tables, each row led by its setting's name."""
+    """Concatenate the recipe arms of several site tables; the first column is the name of the setting."""
     parts = [table[table["arm"] == INITIALIZED].assign(pin=name) for name, table in sites.items()]
     if not parts:
         return frame([], OVERLAY_COLUMNS)
@@ -22,9 +22,9 @@ def overlay_table(sites: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def quotient_table(overlay: pd.DataFrame) -> pd.DataFrame:
-    """One row per site: every setting's ratios, and how many times larger each is than the first setting's.
+    """Return one row per site: every setting's ratios, and each ratio divided by that of the first setting.
 
-    Sites are matched by their index; a setting without that site leaves the cells missing.
+    Sites are matched by their index; values are missing where a setting does not have the site.
     """
     names = list(dict.fromkeys(overlay["pin"]))
     ratios = {

@@ -1,4 +1,4 @@
-"""A comparison and its cards in words: verdicts, settings, and a card's sentences under their headings."""
+"""The sentences of a comparison and its cards: verdicts, settings, and a card's sentences under headings."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ EVIDENCE_WORDS = {
 
 
 def overview_sentences(overview: pd.DataFrame, band: tuple[float, float]) -> tuple[str, ...]:
-    """What the overview of one depth says in words: who keeps every ratio of every seed in the band, and who does not.
+    """Return which recipes keep every ratio of every seed in the band at one depth, and which do not.
 
-    One sentence alone says that all do.
+    If all do, it is a single sentence.
     """
     seen = overview[overview["seeds"] > 0]
     if not len(seen):
@@ -42,7 +42,7 @@ def overview_sentences(overview: pd.DataFrame, band: tuple[float, float]) -> tup
 
 
 def twin_sentences(overview: pd.DataFrame) -> list[str]:
-    """Which recipes give the same numbers at this depth, to nine digits, so that their lines hide each other."""
+    """Return which recipes give the same numbers at this depth, to nine digits, so that their lines hide each other."""
     twins: dict[tuple[str, ...], list[str]] = {}
     columns = ("largest_activation_ratio", "largest_adjoint_ratio", "loss_nats")
     for row in overview[overview["seeds"] > 0].to_dict("records"):
@@ -56,7 +56,7 @@ def twin_sentences(overview: pd.DataFrame) -> list[str]:
 
 
 def derived_sentences(growth: pd.DataFrame) -> list[str]:
-    """Why each derived exponent holds and for whom, and that the others have no law without a free parameter."""
+    """Return why each derived exponent holds and for which recipes, and that no law is derived for the others."""
     laws = growth[growth["kind"] == "derived"]
     found = []
     for (note, exponent, quantity), rows in laws.groupby(["note", "exponent", "quantity"], sort=False):
@@ -68,7 +68,7 @@ def derived_sentences(growth: pd.DataFrame) -> list[str]:
 
 
 def comparison_sentence(request: ComparisonRequest) -> str:
-    """What a comparison observes: sizes, seeds, floating type and recipes."""
+    """Return what a comparison observes: sizes, seeds, dtype and recipes."""
     config = request.config
     return (
         f"{config.blocks} blocks, {size_words(config)}; seeds {seed_text(request.seeds)}, {request.dtype}; "
@@ -77,7 +77,7 @@ def comparison_sentence(request: ComparisonRequest) -> str:
 
 
 def size_words(config: DecoderConfig) -> str:
-    """The sizes of a decoder beside its depth."""
+    """Return the sizes of a decoder, without its depth, as text."""
     return (
         f"width {config.width}, {config.heads} query and {config.key_value_heads} key/value heads, feed-forward width "
         f"{config.ff_width}, vocabulary {config.vocabulary}"
@@ -85,7 +85,7 @@ def size_words(config: DecoderConfig) -> str:
 
 
 def card_sections(card: Card) -> dict[str, tuple[str, ...]]:
-    """A card's sentences by heading, empty sections left out."""
+    """Return a card's sentences by heading, without empty sections."""
     constants = tuple(f"{name}: {value:.6g}" for name, value in card.constants.items())
     counts = (f"Its law counts {card.counts}.",) if card.counts else ()
     profile = ("A profile step measures coefficients on a batch before the run.",) if card.profile else ()
@@ -104,7 +104,7 @@ def card_sections(card: Card) -> dict[str, tuple[str, ...]]:
 
 
 def file_name(recipe: str) -> str:
-    """A recipe's name inside a file's name."""
+    """Return a recipe's name in the form used inside file names."""
     return recipe.replace(JOINT, "-with-")
 
 

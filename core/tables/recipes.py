@@ -1,6 +1,6 @@
-"""Tables of a comparison of recipes as figures and people read them: quantiles over seeds, cards, differences, drift.
+"""Tables of a comparison of recipes for figures and display: quantiles over seeds, cards, differences, drift.
 
-Everything is read off the long tables of `core.recipes` and `core.sweep` and off cards; nothing is observed here.
+All are computed from the long tables of `core.compare` and `core.sweep` and from cards; nothing is observed here.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ LAW_COLUMNS = ("acts", "on", "formula", "tensors", "first", "last", "first_std",
 
 
 def profile_summary(rows: pd.DataFrame, shares: pd.DataFrame) -> pd.DataFrame:
-    """Ratios of every site over the seeds of a long table (`PROFILE_SUMMARY_COLUMNS`), with the share within the band.
+    """Return quantiles over seeds of the ratios at every site, with the share within the band.
 
-    `shares` is `core.compare.comparison_tables.share_table` of the same rows.
+    Columns are `PROFILE_SUMMARY_COLUMNS`; `rows` is a long table and `shares` is
+    `core.compare.comparison_tables.share_table` of it.
     """
     observed = rows[rows["status"] == OBSERVED]
     if not len(observed):
@@ -45,7 +46,7 @@ def profile_summary(rows: pd.DataFrame, shares: pd.DataFrame) -> pd.DataFrame:
 
 
 def profile_view(summary: pd.DataFrame) -> pd.DataFrame:
-    """The quantiles of every site as people read them."""
+    """Return the quantiles of every site for display."""
     return titled(summary, {
         "recipe": "recipe", "site": "site", "label": "label", "quantity": "ratio", **LEVEL_TITLES,
         "share_within": SHARE_TITLE,
@@ -53,7 +54,10 @@ def profile_view(summary: pd.DataFrame) -> pd.DataFrame:
 
 
 def contribution_summary(contributions: pd.DataFrame) -> pd.DataFrame:
-    """What every branch adds, over seeds (`CONTRIBUTION_SUMMARY_COLUMNS`); `seeds` counts those where it is defined."""
+    """Return what every branch adds, over seeds (`CONTRIBUTION_SUMMARY_COLUMNS`).
+
+    `seeds` counts seeds where it is defined.
+    """
     keys = (*SITE, "block", "branch")
     parts = []
     for name in CONTRIBUTION_MEASURES:
@@ -64,21 +68,22 @@ def contribution_summary(contributions: pd.DataFrame) -> pd.DataFrame:
 
 
 def branch_view(summary: pd.DataFrame, measure: str) -> pd.DataFrame:
-    """One measure as people read it."""
+    """Return one measure of the contribution summary for display."""
     rows = summary.loc[summary["measure"] == measure, ["recipe", "block", "branch", *LEVELS, "seeds"]]
     return rows.assign(branch=rows["branch"].str.replace("_", "-")).rename(columns=LEVEL_TITLES)
 
 
 def cosine_view(tokens: pd.DataFrame) -> pd.DataFrame:
-    """Quantiles over the tokens of one recipe as people read them."""
+    """Return the quantiles over the tokens of one recipe for display."""
     rows = tokens[["block", "branch", *LEVELS, "tokens", "undefined"]]
     return rows.assign(branch=rows["branch"].str.replace("_", "-")).rename(columns=LEVEL_TITLES)
 
 
 def overlay_summary(overlay: pd.DataFrame) -> pd.DataFrame:
-    """Medians over seeds of measured and predicted values, quantiles of the relative error; one row per law and place.
+    """Return medians over seeds of measured and predicted values, and quantiles of the relative error.
 
-    Works on the tables by site and by depth; the columns before `OVERLAY_SUMMARY_COLUMNS` are the table's own keys.
+    There is one row per law and place. It takes the table by site or the one by depth; the columns before
+    `OVERLAY_SUMMARY_COLUMNS` are that table's keys.
     """
     keys = [name for name in (*SITE, "law") if name in overlay.columns]
     if not len(overlay):
@@ -90,7 +95,7 @@ def overlay_summary(overlay: pd.DataFrame) -> pd.DataFrame:
 
 
 def error_view(errors: pd.DataFrame) -> pd.DataFrame:
-    """How far each law is off, as people read it."""
+    """Return the error of each law for display."""
     return titled(errors, {
         "recipe": "recipe", "law": "law", "median_error": "median error", "largest_error": "largest error",
         "evidence": "evidence",
@@ -98,17 +103,17 @@ def error_view(errors: pd.DataFrame) -> pd.DataFrame:
 
 
 def depth_theory_view(summary: pd.DataFrame) -> pd.DataFrame:
-    """Measured and derived values at every depth, and the quantiles of the error, as people read them."""
+    """Return measured and derived values at every depth, and the quantiles of the error, for display."""
     errors = {name: "error, median" if name == "median" else f"error, {LEVEL_TITLES[name]}" for name in LEVELS}
     titles = {"blocks": "L, blocks", "law": "law", "measured": "measured", "predicted": "derived", **errors}
     return summary[[*titles]].rename(columns=titles)
 
 
 def overview_table(rows: pd.DataFrame, largest: pd.DataFrame, laws: Mapping[str, str]) -> pd.DataFrame:
-    """One row per recipe and depth (`OVERVIEW_COLUMNS`): medians over seeds, and the share of seeds wholly in the band.
+    """Return one row per recipe and depth: medians over seeds, and the share of seeds with all ratios in the band.
 
-    `largest` is `core.compare.comparison_tables.largest_table` of the same rows; `laws` says each recipe's law. A
-    recipe of which no seed was observed keeps its row, with the reason.
+    Columns are `OVERVIEW_COLUMNS`. `largest` is `core.compare.comparison_tables.largest_table` of the same rows; `laws`
+    maps each recipe to the text of its law. A recipe without an observed seed keeps its row, with the reason.
     """
     found = []
     for (name, blocks), cells in rows.groupby(["recipe", "blocks"], sort=False):
@@ -135,7 +140,7 @@ def overview_table(rows: pd.DataFrame, largest: pd.DataFrame, laws: Mapping[str,
 
 
 def overview_view(overview: pd.DataFrame) -> pd.DataFrame:
-    """The overview as people read it."""
+    """Return the overview for display."""
     return titled(overview, {
         "recipe": "recipe", "largest_activation_ratio": "largest A ratio, median",
         "largest_adjoint_ratio": "largest G ratio, median", "share_within": "seeds within the band",
@@ -144,7 +149,10 @@ def overview_view(overview: pd.DataFrame) -> pd.DataFrame:
 
 
 def depth_view(summary: pd.DataFrame, quantity: str) -> pd.DataFrame:
-    """Medians of one quantity, shares for `all_ratios`: one row per recipe and one column per depth."""
+    """Return one row per recipe and one column per depth: the median over seeds of `quantity`.
+
+    For the quantity `all_ratios`, which has no median, it is the share of seeds whose ratios all lie within the band.
+    """
     rows = summary[summary["quantity"] == quantity]
     value = "share_within" if quantity == "all_ratios" else "median"
     wide = rows.pivot_table(index="recipe", columns="blocks", values=value, sort=False, dropna=False)
@@ -153,7 +161,7 @@ def depth_view(summary: pd.DataFrame, quantity: str) -> pd.DataFrame:
 
 
 def growth_view(growth: pd.DataFrame) -> pd.DataFrame:
-    """Fitted exponents beside derived ones, one row per recipe and quantity; see `derived_sentences`."""
+    """Return fitted exponents beside derived ones, one row per recipe and quantity; see `derived_sentences`."""
     keys = ["recipe", "quantity"]
     fits = growth[growth["kind"] == "fit"].set_index(keys)[["exponent", "lower95", "upper95", "depths", "seeds"]]
     laws = growth[growth["kind"] == "derived"].set_index(keys)[["exponent"]]
@@ -164,10 +172,10 @@ def growth_view(growth: pd.DataFrame) -> pd.DataFrame:
 
 
 def law_table(card: Card) -> pd.DataFrame:
-    """Every law of a card with its numbers in the first and last block (`LAW_COLUMNS`), stored weights first.
+    """Return every law of a card with its numbers in the first and last block (`LAW_COLUMNS`), stored weights first.
 
-    A law on stored weights multiplies the base draw; `*_std` is what it leaves. A law of the forward has no tensors,
-    and NaN where its coefficient is measured on a batch.
+    A law on stored weights multiplies the base draw; `*_std` is the resulting standard deviation. A law of the forward
+    has no tensors, and NaN where its coefficient is measured on a batch.
     """
     stored = [{"acts": "stored, once", "on": law.pattern, **asdict(law)} for law in card.stored]
     forward = [{"acts": "forward", "on": law.what, **asdict(law)} for law in card.forward]
@@ -176,7 +184,7 @@ def law_table(card: Card) -> pd.DataFrame:
 
 
 def law_view(laws: pd.DataFrame) -> pd.DataFrame:
-    """The laws as people read them; columns that say nothing here are left out."""
+    """Return the laws for display; columns without information here are left out."""
     titles = {
         "on": "acts on", "formula": "law", "first": "factor, first block", "last": "factor, last block",
         "first_std": "std, first block", "last_std": "std, last block", "tensors": "tensors", "acts": "when",
@@ -185,12 +193,12 @@ def law_view(laws: pd.DataFrame) -> pd.DataFrame:
 
 
 def difference_view(difference: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
-    """The difference of two recipes with their names over the columns."""
+    """Return the difference of two recipes for display, with the recipes' names as column titles."""
     return difference.rename(columns={"first": first, "second": second})
 
 
 def drift_view(drift: pd.DataFrame) -> pd.DataFrame:
-    """The drift explorer's numbers as people read them."""
+    """Return the table of drift (code bases against the declared recipe) for display."""
     return titled(drift, {
         "recipe": "under the name", "code_base": "code base", "largest_change": "largest relative change",
         "output_last": "attention writer / declared", "down_last": "feed-forward writer / declared",
@@ -201,6 +209,6 @@ def drift_view(drift: pd.DataFrame) -> pd.DataFrame:
 
 
 def _levels(table: pd.DataFrame, keys: Sequence[str], column: str) -> pd.DataFrame:
-    """Quantiles of a column by keys, in order of appearance; NaN is left out."""
+    """Return quantiles of a column by keys, in order of appearance; NaN is left out."""
     grouped = table.groupby(list(keys), sort=False)[column]
     return pd.DataFrame({name: grouped.quantile(level) for name, level in LEVELS.items()}).reset_index()

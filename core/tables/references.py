@@ -18,7 +18,7 @@ REFERENCE_COLUMNS = (
 
 
 def reference_table(document: Mapping[str, Any], reference: Reference) -> pd.DataFrame:
-    """Both arms' RMS over that at the reference site, dimensionless; undefined values are missing."""
+    """Return both arms' RMS divided by that at the reference site, dimensionless; undefined values are missing."""
     parts = [
         frame(arm["sites"], ("site", "label")).assign(
             **head,
@@ -32,7 +32,7 @@ def reference_table(document: Mapping[str, Any], reference: Reference) -> pd.Dat
 
 
 def reference_view(table: pd.DataFrame, sites: pd.DataFrame) -> pd.DataFrame:
-    """The recipe arm's reference ratios beside the ratios of the definition, one row per site."""
+    """Return the ratios to the reference site beside A_s / A_0 and G_s / G_last: one row per site, the recipe's arm."""
     ours = table[table["arm"] == INITIALIZED].reset_index(drop=True)
     defined = sites[sites["arm"] == INITIALIZED].reset_index(drop=True)
     view = defined[["site", "label", "activation_ratio", "adjoint_ratio"]].assign(

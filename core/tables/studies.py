@@ -1,4 +1,4 @@
-"""Tables of the studies beside the observed decoders: initialization, plan and bands."""
+"""Tables of the pages other than decoders and sweeps: initialization, plan and band."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ FILLS = {"ones": "ones", "zeros": "zeros"}
 
 
 def histogram_table(document: Mapping[str, Any]) -> pd.DataFrame:
-    """Counts and percent of every population and bin of an init document; bins are closed left, the last on both."""
+    """Return counts and percent of every population and bin of an init document.
+
+    Bins include their left edge; the last bin includes both edges.
+    """
     bins = {"from": document["edges"][:-1], "to": document["edges"][1:]}
     return stacked("population", {
         name: {**bins, "count": document["populations"][name]["counts"],
@@ -33,7 +36,7 @@ def histogram_table(document: Mapping[str, Any]) -> pd.DataFrame:
 
 
 def moment_table(document: Mapping[str, Any]) -> pd.DataFrame:
-    """Measured mean and variance of every population beside the target variance of the Xavier law."""
+    """Return the measured mean and variance of every population beside the target variance of the Xavier law."""
     target = document["target_variance"]
     rows = [
         {
@@ -49,7 +52,10 @@ def moment_table(document: Mapping[str, Any]) -> pd.DataFrame:
 
 
 def propagation_table(document: Mapping[str, Any]) -> pd.DataFrame:
-    """Expected signal variance after each layer, one row per population and layer; expected, not measured."""
+    """Return the expected signal variance after each layer, one row per population and layer.
+
+    Expected, not measured.
+    """
     found = document["expected_propagation"]
     return stacked(
         "population", {name: {"layer": found["layers"], "expected_variance": found[name]} for name in POPULATIONS}
@@ -57,7 +63,7 @@ def propagation_table(document: Mapping[str, Any]) -> pd.DataFrame:
 
 
 def ideal_table(worked: Mapping[str, Any]) -> pd.DataFrame:
-    """Half-bound, variance, derivatives and toy variance at every depth of worked values."""
+    """Return half-bound, variance, derivatives and toy variance at every depth of worked values."""
     stored = worked["derivatives"]["stored"]
     rows = [
         {
@@ -74,7 +80,7 @@ def ideal_table(worked: Mapping[str, Any]) -> pd.DataFrame:
 
 
 def vector_table(worked: Mapping[str, Any]) -> pd.DataFrame:
-    """The worked vector at every depth, beside its unselected twin, one row per coordinate."""
+    """Return the worked vector at every depth, beside its unselected (unscaled) copy, one row per coordinate."""
     base, twin = worked["base"], worked["unselected"]
     return stacked("blocks", {
         int(depth): {"coordinate": range(len(base)), "base": base, "selected": vector, "unselected": twin}
@@ -83,7 +89,7 @@ def vector_table(worked: Mapping[str, Any]) -> pd.DataFrame:
 
 
 def symmetry_table(document: Mapping[str, Any]) -> pd.DataFrame:
-    """The zero-symmetry example: every hidden weight with its gradient."""
+    """Return the zero-symmetry example: every hidden weight with its gradient."""
     found = document["zero_symmetry"]
     columns = len(found["output_weights"])
     rows = [
@@ -100,7 +106,10 @@ def symmetry_table(document: Mapping[str, Any]) -> pd.DataFrame:
 
 
 def initializer_table(config: DecoderConfig, recipe_name: str, distribution: Distribution = XAVIER) -> pd.DataFrame:
-    """Which tensor of a decoder gets which initializer and factor, one row per name pattern, block 0 for the blocks."""
+    """Return the initializer and factor of every tensor of a decoder, one row per name pattern.
+
+    Blocks appear as block 0.
+    """
     chosen, parts = recipe(recipe_name), layout(config)
     rows = []
     for spec in (*parts.stem, *parts.block_template, *parts.tail):
@@ -121,7 +130,7 @@ def initializer_table(config: DecoderConfig, recipe_name: str, distribution: Dis
 
 
 def role_table(document: Mapping[str, Any]) -> pd.DataFrame:
-    """Parameters by name pattern of a plan document, with each one's share of all."""
+    """Return the parameters of a plan document by name pattern, with each one's share of the total."""
     total = int(document["parameters"])
     rows = [
         {
@@ -138,7 +147,7 @@ def role_table(document: Mapping[str, Any]) -> pd.DataFrame:
 
 
 def byte_table(document: Mapping[str, Any]) -> pd.DataFrame:
-    """Bytes of weights, gradients, Adam moments and one row's residual stream, one row per floating type."""
+    """Return the bytes of weights, gradients, Adam moments and one row's residual stream, one row per dtype."""
     parts = list(document["bytes_meaning"])
     rows = [
         {"dtype": dtype, **{f"{part}_bytes": int(found[part]) for part in parts}}
@@ -148,7 +157,7 @@ def byte_table(document: Mapping[str, Any]) -> pd.DataFrame:
 
 
 def classifier_table(arrays: Mapping[str, Mapping[str, Sequence[Any]]]) -> pd.DataFrame:
-    """Supplied ratios with their verdicts, one row per value."""
+    """Return the ratios of each named array with their verdicts, one row per value."""
     return stacked("array", {
         name: {"site": range(len(found["ratios"])), "ratio": found["ratios"], "band": found["bands"]}
         for name, found in arrays.items()
@@ -156,13 +165,13 @@ def classifier_table(arrays: Mapping[str, Mapping[str, Sequence[Any]]]) -> pd.Da
 
 
 def judged_table(ratios: Sequence[float], band: Band = DEFAULT_BAND) -> pd.DataFrame:
-    """One's own ratios with their verdicts; raises `ConfigError` at one that is not finite."""
+    """Return the given ratios with their verdicts. Raises `ConfigError` if one is not finite."""
     rows = [{"site": index, "ratio": ratio, "band": classify(ratio, band)} for index, ratio in enumerate(ratios)]
     return pd.DataFrame(rows)
 
 
 def parsed_ratios(text: str) -> list[float]:
-    """Ratios from text, separated by commas, semicolons or white space; raises `ConfigError`."""
+    """Parse ratios separated by commas, semicolons or white space; raises `ConfigError`."""
     cells = re.split(rf"[,;{SPACES}]+", text)
     if len(cells) > MAX_RATIOS:
         raise ConfigError(f"The text holds {len(cells):,} ratios; give at most {MAX_RATIOS:,}.")

@@ -1,4 +1,4 @@
-"""Tables of the survey: the whole of it as its file has it, as people read it, and what is counted."""
+"""Tables of the survey: complete as in its file, for display, and counts."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ ORDERS = {
 
 
 def survey_table(rows: Sequence[Row]) -> pd.DataFrame:
-    """Every row and column of a survey; `built` is true or false as text, a number that is not there is missing."""
+    """Return every row and column of a survey; `built` is true or false as text, an absent number is missing."""
     built = [{**row, "built": "true" if row["built"] else "false"} for row in rows]
     return frame(built, COLUMNS).astype(dict.fromkeys(NUMBERS, float)).astype(dict.fromkeys(WHOLE, "Int64"))
 
 
 def survey_view(rows: Sequence[Row]) -> pd.DataFrame:
-    """The survey as people read it: titles for columns, the state in place of two columns."""
+    """Return the survey for display: readable titles, and the state in place of two columns."""
     table = survey_table(rows).assign(state=[survey_state(row) for row in rows])
     table["rule"] = [row["rule"] or "" for row in rows]
     table["kind"] = [kind_of(row) for row in rows]
@@ -68,7 +68,7 @@ def survey_view(rows: Sequence[Row]) -> pd.DataFrame:
 
 
 def column_table() -> pd.DataFrame:
-    """What the columns of the view mean, and their names in the file."""
+    """Return the meaning of each column of the view, and its name in the file."""
     rows = [{"column": title, "in the file": name, "meaning": meaning} for name, (title, meaning) in TITLES.items()]
     table = pd.DataFrame(rows)
     table.loc[table["column"] == "state", "in the file"] = "built, identity"
@@ -76,12 +76,12 @@ def column_table() -> pd.DataFrame:
 
 
 def kind_of(row: Row) -> str:
-    """The kind of the worst finding of a row, or that it was not judged."""
+    """Return the kind of a row's worst finding, or that it was not judged."""
     return str(row["kind"] or NOT_JUDGED)
 
 
 def chosen(rows: Sequence[Row], *, text: str = "", state: str = EVERY, kind: str = EVERY) -> list[Row]:
-    """The rows in a state and of a kind whose family, class, rule or reason holds `text`, whatever its case."""
+    """Return the rows in `state` and of `kind` whose family, class, rule or reason contains `text`, ignoring case."""
     wanted = text.strip().casefold()
     return [
         row
@@ -93,7 +93,10 @@ def chosen(rows: Sequence[Row], *, text: str = "", state: str = EVERY, kind: str
 
 
 def ordered(rows: Sequence[Row], order: str) -> list[Row]:
-    """The rows in one of `ORDERS`; rows without the value come last, equal ones in the order of families."""
+    """Return the rows in one of `ORDERS`.
+
+    Rows without the value come last, equal ones stay in the order of families.
+    """
     name, falling = ORDERS[order]
     with_value = sorted((row for row in rows if row[name] is not None), key=lambda row: str(row["family"]))
     with_value.sort(key=lambda row: row[name], reverse=falling)
@@ -101,7 +104,7 @@ def ordered(rows: Sequence[Row], order: str) -> list[Row]:
 
 
 def state_table(rows: Sequence[Row]) -> pd.DataFrame:
-    """Families per state, with what the state means."""
+    """Return the number of families per state, with the meaning of the state."""
     counts = state_counts(rows)
     return pd.DataFrame(
         [
@@ -112,7 +115,10 @@ def state_table(rows: Sequence[Row]) -> pd.DataFrame:
 
 
 def kind_table(rows: Sequence[Row]) -> pd.DataFrame:
-    """Families per kind of worst finding, with its severity and meaning; families that were not judged stand last."""
+    """Return the number of families per kind of worst finding, with severity and meaning.
+
+    Families not judged come last.
+    """
     found = [kind for kind in (*VERDICTS, NOT_JUDGED) if any(kind_of(row) == kind for row in rows)]
     return pd.DataFrame(
         [
@@ -129,7 +135,7 @@ def kind_table(rows: Sequence[Row]) -> pd.DataFrame:
 
 
 def unproved_table(rows: Sequence[Row]) -> pd.DataFrame:
-    """Families that are not proved, the furthest from it first, with their reasons."""
+    """Return the families that are not proved, with their reasons; those furthest from a proof come first."""
     order = list(STATES)
     found = sorted(
         (row for row in rows if survey_state(row) != "proved"), key=lambda row: -order.index(survey_state(row))
@@ -139,12 +145,12 @@ def unproved_table(rows: Sequence[Row]) -> pd.DataFrame:
 
 
 def reason_lines(unproved: pd.DataFrame) -> list[str]:
-    """The rows of `unproved_table`, a line each."""
+    """Return the rows of `unproved_table` as lines."""
     return [f"{family}, {state}: {reason}" for family, state, reason in unproved.itertuples(index=False)]
 
 
 def rule_view(rows: Sequence[Row]) -> pd.DataFrame:
-    """Families whose initialization says more than that no rule is declared."""
+    """Return the families whose initialization was judged as more than "no rule is declared"."""
     found = [row for row in rows if row["kind"] not in (None, NOTHING, "no-rule-declared")]
     return survey_view(found)[
         ["family", "rule", "kind", "blocks", "writer / reader", "blocks, deep", "writer / reader, deep"]
@@ -152,7 +158,7 @@ def rule_view(rows: Sequence[Row]) -> pd.DataFrame:
 
 
 def headline(rows: Sequence[Row], manifest: Mapping[str, Any]) -> dict[str, str]:
-    """The survey in a handful of labelled values."""
+    """Return a summary of the survey as a few labelled values."""
     counts = survey_counts(rows)
     share = {name: counts[name] / max(1, counts["families"]) for name in ("built", "proved")}
     return {
@@ -165,7 +171,7 @@ def headline(rows: Sequence[Row], manifest: Mapping[str, Any]) -> dict[str, str]
 
 
 def survey_sentence(manifest: Mapping[str, Any]) -> str:
-    """What the survey is of: library, versions, depths and date."""
+    """Return what was surveyed: library, versions, depths and date."""
     versions = ", ".join(f"{name} {version}" for name, version in manifest["versions"].items())
     depths = " and ".join(map(str, manifest["depths"]))
     return (
@@ -175,5 +181,5 @@ def survey_sentence(manifest: Mapping[str, Any]) -> str:
 
 
 def count_words(shown: Sequence[Row], rows: Sequence[Row]) -> str:
-    """How many families of all are shown."""
+    """Return how many of all families are shown."""
     return f"{len(shown)} of {len(rows)} families"

@@ -1,7 +1,8 @@
-"""Tables of a sweep as figures and people read them: series by name, heat maps, distributions, differences, refusals.
+"""Tables of a sweep for figures and display: named series, heat maps, distributions, differences, refused cells.
 
-Everything is read off the tables of `core.sweep`. A *series* is one arm of one size, floating type and batch; its name
-stands in the column `recipe`, which the figures of several series group by.
+All are computed from the tables of `core.sweep`. A *series* is one arm of one size, dtype and batch; its name is in the
+column `recipe`, by which figures group rows. A *cell* is one seed of a series at one depth; a *refused* cell has a
+reason in place of numbers.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ SHOWN_SEEDS = 8
 
 
 def axis_names(grid: SweepGrid) -> tuple[str, ...]:
-    """The fewest of the grid's further columns that distinguish the settings of one depth."""
+    """Return the smallest set of the grid's further columns that distinguishes the settings of one depth."""
     found = {setting.columns for setting in grid.settings}
     kept = list(range(len(grid.extra_columns)))
     for place in reversed(list(kept)):
@@ -47,7 +48,10 @@ def axis_names(grid: SweepGrid) -> tuple[str, ...]:
 
 
 def address_table(grid: SweepGrid) -> pd.DataFrame:
-    """Every arm and setting of a grid, computed or not: `setting` is its index, `made_by` the recipe of the weights."""
+    """Return one row per arm and setting of a grid, computed or not.
+
+    `setting` is its index, `made_by` the recipe of the weights.
+    """
     rows = [
         {"arm": arm.arm, "recipe": arm.recipe, "made_by": arm.recipe, "blocks": setting.config.blocks,
          "setting": index, **dict(setting.columns)}
@@ -58,9 +62,9 @@ def address_table(grid: SweepGrid) -> pd.DataFrame:
 
 
 def series_table(table: pd.DataFrame, axes: Sequence[str]) -> pd.DataFrame:
-    """A table of `core.sweep` with the series' name in the column `recipe`; the control is named as the recipe it is.
+    """Return a table of `core.sweep` with the series' name in the column `recipe`; the control is named by its recipe.
 
-    The unscaled recipe asked for by name is the control itself and is left out beside it.
+    If the unscaled recipe is also requested by name, it equals the control and is left out.
     """
     kept = table[(table["arm"] != INITIALIZED) | (table["recipe"] != CONTROL)]
     name = kept["recipe"].where(kept["arm"] == INITIALIZED, CONTROL).astype(str)
@@ -70,12 +74,12 @@ def series_table(table: pd.DataFrame, axes: Sequence[str]) -> pd.DataFrame:
 
 
 def series_names(table: pd.DataFrame) -> list[str]:
-    """The series of a table in the order in which they appear."""
+    """Return the series of a table in order of appearance."""
     return [str(name) for name in dict.fromkeys(table["recipe"])]
 
 
 def heat_table(cells: pd.DataFrame, quantity: str, band: Band) -> pd.DataFrame:
-    """One row per cell of a series table; the ratio of a refused cell is missing."""
+    """Return one row per cell of a series table; the ratio of a refused cell is missing."""
     ratio = cells[quantity].to_numpy(dtype=float)
     verdict = np.select(
         [np.isnan(ratio), ratio < band.lower, ratio > band.upper], [REFUSED, "below", "above"], "within"
@@ -84,10 +88,10 @@ def heat_table(cells: pd.DataFrame, quantity: str, band: Band) -> pd.DataFrame:
 
 
 def distribution_table(cells: pd.DataFrame, blocks: int, quantity: str) -> pd.DataFrame:
-    """Seeds by ratio at one depth (`DISTRIBUTION_COLUMNS`), in bins of equal width on a logarithmic axis.
+    """Return a histogram of seeds by ratio at one depth (`DISTRIBUTION_COLUMNS`), with equal bins on a log axis.
 
-    All series share the bins, about twice the root of the seeds in number. Ratios that are not positive and finite have
-    no bin. A lower edge belongs to its bin, the last bin holds its upper edge too.
+    All series share the bins; their number is about twice the square root of the number of seeds. Ratios that are not
+    positive and finite have no bin. A bin includes its lower edge, the last bin also its upper edge.
     """
     here = cells[(cells["blocks"] == blocks) & (cells["status"] == OBSERVED)]
     here = here[(here[quantity] > 0) & np.isfinite(here[quantity].astype(float))]
@@ -116,7 +120,7 @@ def _edges(values: FloatArray, wanted: int) -> FloatArray:
 
 
 def distribution_view(distribution: pd.DataFrame) -> pd.DataFrame:
-    """The bins that hold a seed as people read them."""
+    """Return the bins that contain a seed, for display."""
     titles = {
         "recipe": "series", "quantity": "ratio", "lower": "from", "upper": "to", "seeds": "seeds", "share": "share",
     }  # fmt: skip
@@ -125,14 +129,17 @@ def distribution_view(distribution: pd.DataFrame) -> pd.DataFrame:
 
 
 def difference_table(summary: pd.DataFrame) -> pd.DataFrame:
-    """The rows of a summary that pair a recipe with the control of the same seed, `quantity` without its ending."""
+    """Return the rows of a summary that pair a recipe with the control of the same seed.
+
+    `quantity` is written without the ending `_minus_control`.
+    """
     rows = summary[summary["quantity"].str.endswith(MINUS_CONTROL) & (summary["seeds"] > 0)]
     rows = rows[(rows["arm"] != INITIALIZED) | (rows["recipe"] != CONTROL)]
     return rows.assign(quantity=rows["quantity"].str.removesuffix(MINUS_CONTROL)).reset_index(drop=True)
 
 
 def refusal_table(cells: pd.DataFrame) -> pd.DataFrame:
-    """Refused cells by arm, recipe, depth and reason (`REFUSAL_COLUMNS`), with how many and the first seeds."""
+    """Return refused cells by arm, recipe, depth and reason (`REFUSAL_COLUMNS`), with their count and first seeds."""
     keys = ["arm", "recipe", "blocks", "reason"]
     groups = cells[cells["status"] == REFUSED].groupby(keys, sort=False)["seed"]
     return groups.agg(cells="size", seeds=_first_seeds).reset_index()[list(REFUSAL_COLUMNS)]
@@ -143,12 +150,12 @@ def _first_seeds(seeds: pd.Series[str]) -> str:
 
 
 def stem(quantity: str) -> str:
-    """A ratio's name inside the name of a file."""
+    """Return the name of a ratio in the form used inside file names."""
     return quantity.removesuffix("_ratio").replace("_", "-")
 
 
 def quantile_view(table: pd.DataFrame, quantities: Sequence[str]) -> pd.DataFrame:
-    """Quantiles of some quantities as people read them, one row per series and depth."""
+    """Return the quantiles of `quantities` for display, one row per series and depth."""
     titles = {
         "recipe": "series", "blocks": "L, blocks", "quantity": "quantity", **LEVEL_TITLES,
         "share_within": SHARE_TITLE, "seeds": "seeds",
@@ -160,7 +167,7 @@ def quantile_view(table: pd.DataFrame, quantities: Sequence[str]) -> pd.DataFram
 
 
 def share_view(summary: pd.DataFrame) -> pd.DataFrame:
-    """Share of seeds within the band, one row per series and depth: all ratios at once, then each extreme."""
+    """Return the share of seeds within the band for all ratios, then for each extreme; one row per series and depth."""
     kept = summary[summary["quantity"].isin((ALL_RATIOS, *RATIOS)) & (summary["seeds"] > 0)]
     wide = kept.pivot_table(
         index=["recipe", "blocks", "seeds"], columns="quantity", values="share_within", sort=False
@@ -172,7 +179,7 @@ def share_view(summary: pd.DataFrame) -> pd.DataFrame:
 
 
 def cell_view(cells: pd.DataFrame, most: int) -> pd.DataFrame:
-    """The first `most` cells as people read them."""
+    """Return the first `most` cells for display."""
     view = cells.head(most)
     return view.assign(within_band=yes_or_no(view["within_band"])).rename(
         columns=lambda name: str(name).replace("_", " ")

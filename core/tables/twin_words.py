@@ -1,4 +1,4 @@
-"""A reduced twin in words: both sizes and what was kept, and how far its ratios move."""
+"""The sentences of a reduced twin: both sizes and what was kept, and how much its ratios change."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FAR = 1.5
 
 
 def twin_sentence(twin: Mapping[str, Any]) -> str:
-    """Both sizes of an observation's `twin` block, and what the smaller keeps of the larger."""
+    """Return both sizes of an observation's `twin` block, and what the smaller decoder keeps of the larger."""
     true, own, kept = twin["true"], twin["twin"], twin["kept"]
     names = ["depth", "graph"]
     names += ["the grouping of heads"] * kept["grouping"] + ["the head size"] * kept["head_dim"] + ["multipliers"]
@@ -24,7 +24,7 @@ def twin_sentence(twin: Mapping[str, Any]) -> str:
 
 
 def drift_sentence(drift: TwinDrift) -> str:
-    """How far the end-to-end ratios move between twin widths and between row lengths, as one sentence."""
+    """Return one sentence on how much the end-to-end ratios change between twin widths and between row lengths."""
     widths = sorted({row.width for row in drift.rows})
     lengths = sorted({row.positions for row in drift.rows})
     parts = [

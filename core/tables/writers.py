@@ -1,4 +1,4 @@
-"""The matrices of one block that write into the stream."""
+"""The matrices of one block that write into the residual stream."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ WRITER_COLUMNS = ("block", "site", "label", "writer", "fan_in", "fan_out", "fact
 def writer_table(
     config: DecoderConfig, recipe_name: str, block: int, distribution: Distribution = XAVIER
 ) -> pd.DataFrame:
-    """The matrices of a block that write into the stream: fans, the factor on the base draw and both stds (of the law).
+    """Return the matrices of a block that write into the stream: fans, factor, and standard deviations.
 
-    `site` is the state after the addition that the writer feeds.
+    `factor` multiplies the base draw; `base_std` and `stored_std` are the law's standard deviations before and after
+    it. `site` is the state after the addition that the matrix feeds.
     """
     chosen = recipe(recipe_name)
     additions = chosen.graph(config).blocks[block]
@@ -46,7 +47,7 @@ def writer_table(
 
 
 def writer_view(writers: pd.DataFrame) -> pd.DataFrame:
-    """The writer table as people read it in half a page: short names, the fans together, both stds."""
+    """Return the writer table for display in half a page: short names, both fans in one column, both stds."""
     names = [str(name).split(".", 2)[2].removesuffix(".weight") for name in writers["writer"]]
     fans = [f"{rows} × {columns}" for rows, columns in zip(writers["fan_in"], writers["fan_out"], strict=True)]
     return pd.DataFrame(

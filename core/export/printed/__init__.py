@@ -1,5 +1,5 @@
-"""Finished figures on paper: PNG, SVG and PDF from the traces and layout that a browser draws, made by Matplotlib.
+"""Finished Plotly figures as PNG, SVG and PDF, drawn by Matplotlib from the same traces and layout.
 
-`drawing` is the entrance. Nothing here reads a clock, a setting of the machine or a font that Matplotlib does not
-bring.
+The entry point is `drawing`. Nothing here reads a clock, a setting of the machine, or a font that Matplotlib does not
+include.
 """

@@ -1,4 +1,4 @@
-"""An axis of a finished figure: where its values lie, its range, and its ticks as texts."""
+"""An axis of a finished figure: the places of its values, its range, and its ticks with their labels."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LARGE, SMALL = 1e5, 1e-4
 
 @dataclass(frozen=True)
 class Tick:
-    """A place on the axis, in its own numbers, and its text."""
+    """A place on the axis, in the axis's numbers, and its label."""
 
     at: float
     lines: tuple[Line, ...]
@@ -31,7 +31,7 @@ class Tick:
 
 @dataclass(frozen=True)
 class Axis:
-    """A horizontal or vertical axis; a category lies at its index among `names`."""
+    """A horizontal or vertical axis; the place of a category is its index in `names`."""
 
     settings: dict[str, Any]
     kind: Kind
@@ -46,11 +46,11 @@ class Axis:
 
     @property
     def title(self) -> list[Line]:
-        """The lines of its title."""
+        """The lines of the axis title."""
         return lines_of((self.settings.get("title") or {}).get("text"))
 
     def places(self, values: Iterable[Any]) -> Numbers:
-        """Values as numbers on the axis; NaN for one that has no place."""
+        """Return values as numbers on the axis; NaN for a value that has no place."""
         if self.kind == "category":
             known = {name: float(index) for index, name in enumerate(self.names)}
             return np.array([known.get(str(value), np.nan) if value is not None else np.nan for value in values])
@@ -58,14 +58,14 @@ class Axis:
         return np.where(found > 0, found, np.nan) if self.kind == "log" else found
 
     def part(self, value: float) -> float:
-        """How far along the axis a place lies, from 0 to 1."""
+        """Return how far along the axis a place is, from 0 to 1."""
         low, high = (math.log10(end) if self.kind == "log" else end for end in self.ends)
         at = math.log10(value) if self.kind == "log" else value
         return (at - low) / (high - low)
 
 
 def read_axis(settings: dict[str, Any], traces: Sequence[dict[str, Any]], letter: Literal["x", "y"]) -> Axis:
-    """The axis of a layout over the traces that lie on it."""
+    """Return the axis of a layout for the traces drawn on it."""
     kind: Kind = settings.get("type", "linear")
     assert kind in ("linear", "log", "category"), kind
     names = _names(settings, traces, letter) if kind == "category" else ()
@@ -93,7 +93,7 @@ def _ends(axis: Axis, traces: Sequence[dict[str, Any]], letter: Literal["x", "y"
 
 
 def _seen(axis: Axis, trace: dict[str, Any], letter: Literal["x", "y"]) -> list[float]:
-    """The numbers of a trace that its axis must show; bars and filled steps stand on 0."""
+    """Return the numbers of a trace that its axis must show; bars and filled steps include 0."""
     found = axis.places(trace.get(letter) or ())
     error = trace.get(f"error_{letter}")
     ends = [found] if error is None else [found - np.array(error["arrayminus"]), found + np.array(error["array"])]
@@ -154,7 +154,7 @@ def _number_lines(found: Sequence[float], settings: dict[str, Any]) -> list[Line
 
 
 def number_text(value: float, form: str) -> str:
-    """A number in one of the d3 formats that charts use: percent, a sign, significant digits, or none."""
+    """Format a number in one of the d3 formats that charts use: percent, a sign, significant digits, or none."""
     if form == "+.3~p":
         return f"{100 * value:+.3g}%"
     if form == ".0%":

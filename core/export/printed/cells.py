@@ -1,4 +1,4 @@
-"""Heat maps of a finished figure: coloured cells with their numbers, and the bar that says what a colour means."""
+"""Heat maps of a finished figure: coloured cells with their numbers, and the colour bar."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ STEPS = 256
 
 
 def colors_of(trace: dict[str, Any], values: Numbers) -> Numbers:
-    """Values as RGBA by the trace's colour scale, linear between its stops; NaN is transparent."""
+    """Return values as RGBA on the trace's colour scale, linear between its stops; NaN is transparent."""
     low, high = limits(trace)
     places = np.array([place for place, _ in trace["colorscale"]])
     stops = np.array([to_rgba(name) for _, name in trace["colorscale"]])
@@ -45,7 +45,7 @@ def colors_of(trace: dict[str, Any], values: Numbers) -> Numbers:
 
 
 def limits(trace: dict[str, Any]) -> tuple[float, float]:
-    """The values at both ends of the colour scale."""
+    """Return the values at both ends of the colour scale."""
     values = numbers(trace)
     seen = values[np.isfinite(values)]
     low, high = (float(seen.min()), float(seen.max())) if seen.size else (0.0, 1.0)
@@ -53,12 +53,12 @@ def limits(trace: dict[str, Any]) -> tuple[float, float]:
 
 
 def numbers(trace: dict[str, Any]) -> Numbers:
-    """The cells as an array; NaN where there is none."""
+    """Return the cells as an array; NaN where a cell has no number."""
     return np.array([[np.nan if cell is None else cell for cell in row] for row in trace["z"]], dtype=float)
 
 
 def draw_cells(axes: Axes, x: Axis, y: Axis, trace: dict[str, Any], paper: str, cell: tuple[float, float]) -> None:
-    """Draw a heat map; `cell` is the size of one in pixels, and a text that is wider is written smaller."""
+    """Draw a heat map; `cell` is the size of one cell in pixels, and text that is wider is drawn smaller."""
     columns, rows = x.places(trace["x"]), y.places(trace["y"])
     shades = colors_of(trace, numbers(trace))
     corners = (np.append(columns - 0.5, columns[-1] + 0.5), np.append(rows - 0.5, rows[-1] + 0.5))
@@ -83,14 +83,14 @@ def _fitting(texts: Sequence[Sequence[Line]], cell: tuple[float, float]) -> floa
 
 @dataclass(frozen=True)
 class Bar:
-    """The bar of a heat map's colours, below the axes or to their right."""
+    """The colour bar of a heat map, below the axes or to their right."""
 
     trace: dict[str, Any]
     ink: str
 
     @property
     def lying(self) -> bool:
-        """Whether it lies below the axes."""
+        """Whether the bar is below the axes."""
         return bool(self.trace["colorbar"].get("orientation") == "h")
 
     def across(self, length: float) -> float:
@@ -108,7 +108,7 @@ class Bar:
         return read_axis({**settings, "range": list(limits(self.trace))}, [], "x")
 
     def draw(self, figure: Figure, box: tuple[float, float, float, float]) -> None:
-        """Draw it into left, bottom, width and height of the bar alone, in parts of the figure."""
+        """Draw the bar into `box`: left, bottom, width and height of the bar alone, as fractions of the figure."""
         low, high = limits(self.trace)
         span = (high - low) or 1.0
         axes = figure.add_axes(box, gid="bar")
@@ -130,7 +130,7 @@ class Bar:
             label.set_fontproperties(font(LABEL, is_bold(line)))
 
     def _kept(self, length: float) -> list[tuple[float, Line]]:
-        """The numbers that stand clear of each other on a bar of this length, bold ones first."""
+        """Return the numbers that do not overlap on a bar of this length, bold ones first."""
         axis = self._axis
         ranked = sorted(((tick.at, tick.lines[0]) for tick in axis.ticks), key=lambda one: not is_bold(one[1]))
         kept: list[tuple[float, Line]] = []
@@ -146,5 +146,5 @@ class Bar:
         return 1.1 * width if self.lying else height
 
     def title_lines(self, width: float) -> list[Line]:
-        """Its title, broken to a width."""
+        """Return the title, wrapped to a width."""
         return wrapped(lines_of(self.trace["colorbar"].get("title", {}).get("text")), width, 12)

@@ -1,8 +1,8 @@
-"""A finished figure as PNG, SVG or PDF: everything measured first, then placed where nothing lies on anything else.
+"""A finished figure as PNG, SVG or PDF: everything is measured first, then placed so that nothing overlaps.
 
-From top to bottom stand title, subject, axes, ticks, the axis title, the bar of colours and the legend. The axes are as
-high as in the browser, the width is that of a page, and the height is what all of it takes. The same figure gives the
-same bytes: no date, no random identifier, no font and no setting of the machine.
+From top to bottom are title, subject, axes, ticks, the axis title, the colour bar and the legend. The axes are as high
+as in the browser, the width is that of a page, and the height is the sum of all parts. The same figure gives the same
+bytes: no date, no random identifier, no font and no setting of the machine.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _ONE_AT_A_TIME = threading.RLock()
 
 
 def drawing(figure: go.Figure, kind: str) -> bytes:
-    """The bytes of a figure as png, svg or pdf; any thread may call it."""
+    """Return the bytes of a figure as png, svg or pdf; may be called from any thread."""
     with settings():
         target = io.BytesIO()
         drawn(figure).savefig(target, format=kind, dpi=PNG_DPI, metadata=METADATA[kind])
@@ -72,7 +72,7 @@ def drawing(figure: go.Figure, kind: str) -> bytes:
 
 @contextmanager
 def settings() -> Iterator[None]:
-    """Matplotlib's own defaults and the ones above, whatever the machine's file says."""
+    """Use Matplotlib's defaults and the settings above inside the block, whatever the machine's file contains."""
     chosen: dict[Any, Any] = {**matplotlib.rcParamsDefault, **SETTINGS}
     chosen = {key: value for key, value in chosen.items() if not key.startswith("backend")}
     with _ONE_AT_A_TIME, matplotlib.rc_context(chosen):
@@ -80,7 +80,7 @@ def settings() -> Iterator[None]:
 
 
 def drawn(figure: go.Figure) -> Figure:
-    """The figure as Matplotlib's, to be saved or measured under `settings`."""
+    """Return the figure as a Matplotlib figure, to be saved or measured under `settings`."""
     spec = plain_figure(figure)
     page = Figure(figsize=(WIDTH / PIXELS_PER_INCH, 1), dpi=PIXELS_PER_INCH, facecolor=spec["layout"]["paper_bgcolor"])
     FigureCanvasAgg(page)
@@ -107,17 +107,17 @@ class _Sheet:
 
     @property
     def height(self) -> float:
-        """Of the axes."""
+        """The height of the axes in pixels."""
         margin = self.layout["margin"]
         return float(self.layout["height"] - margin["t"] - margin["b"])
 
     @property
     def pixels(self) -> Transform:
-        """From pixels, counted from the lower left, to the page."""
+        """The transform from pixels, counted from the lower left, to the page."""
         return Affine2D().scale(1 / PIXELS_PER_INCH) + self.page.dpi_scale_trans
 
     def compose(self) -> None:
-        """Measure, from below upwards, and then draw."""
+        """Measure all parts from the bottom to the top, then draw them."""
         heat = next((trace for trace in self.traces if trace["type"] == "heatmap"), None)
         bar = Bar(heat, self.ink) if heat is not None and heat.get("showscale", True) else None
         up = beside(self.y, self.height) if self.y.visible else Labels(())
@@ -149,13 +149,13 @@ class _Sheet:
             self._bar(bar, box, whole)
 
     def _beyond(self) -> float:
-        """Room to the right of the axes for what is written beside bars."""
+        """Return the room needed to the right of the axes for the numbers beside bars."""
         bars = [trace for trace in self.traces if trace["type"] == "bar" and "texttemplate" in trace]
         texts = [bar_text(value) for trace in bars for value in trace["x"]]
         return max((line_extent(lines_of(text)[0], LEGEND)[0] + BETWEEN for text in texts), default=0.0)
 
     def _fitted(self, left: float, right: float) -> tuple[Labels, float, float]:
-        """The texts below the axes, and margins that hold what of them reaches beyond."""
+        """Return the labels below the axes, and margins that hold the parts of them beyond the axes."""
         if not self.x.visible:
             return Labels(()), left, right
         labels = below(self.x, WIDTH - left - right)
@@ -163,7 +163,7 @@ class _Sheet:
         return below(self.x, WIDTH - left - right), left, right
 
     def _legend(self) -> float:
-        """Put the legend at the foot of the page, in as many columns as fit; its height."""
+        """Draw the legend at the bottom of the page, in as many columns as fit; returns its height."""
         found = entries(self.traces, self.layout.get("showlegend"))
         if not found:
             return 0.0
@@ -205,7 +205,7 @@ class _Sheet:
         axes.set_ylim(*self.y.ends)
 
     def _ticks(self, axes: Axes, down: Labels, up: Labels) -> None:
-        """Ticks with their texts, grid and the two lines of the axes; nothing of an axis that is hidden."""
+        """Draw ticks with their labels, grid and the two axis lines; nothing for a hidden axis."""
         for side, own, axis, labels in (("bottom", self.x, axes.xaxis, down), ("left", self.y, axes.yaxis, up)):
             axis.set_ticks([], minor=True)
             texts = ["\n".join(map(written, tick.lines)) for tick in labels.ticks]
@@ -221,7 +221,7 @@ class _Sheet:
             axes.spines[side].set_visible(False)
 
     def _bar(self, bar: Bar, box: tuple[float, float, float, float], whole: float) -> None:
-        """The bar of colours with its title, below the axis title or right of the axes."""
+        """Draw the colour bar with its title, below the axis title or to the right of the axes."""
         left, bottom, width, height = box
         if bar.lying:
             lines = bar.title_lines(width)
@@ -234,7 +234,7 @@ class _Sheet:
         self._write(lines, WIDTH - EDGE - extent(lines, LEGEND)[1], bottom + height / 2, LEGEND, "center", upright=True)
 
     def _write(self, lines: list[Line], x: float, y: float, size: float, align: str, *, upright: bool = False) -> None:
-        """Lines under each other above a place, or turned and side by side to its right."""
+        """Draw lines under each other above a place or, if `upright`, rotated and side by side to its right."""
         at = x if upright else y + extent(lines, size)[1]
         for line in lines:
             step = leading(line, size)

@@ -1,4 +1,4 @@
-"""Plotly's names of colours, dashes and markers as Matplotlib's."""
+"""Translate Plotly's colours, dashes and markers to Matplotlib's."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ HATCHES = {"": "", "/": "///", ".": "...", "x": "xxx", "\\": "\\\\\\", "-": "---
 
 
 def color(name: str) -> Color:
-    """`#RRGGBB` as it is, `rgba(...)` as numbers."""
+    """Return `#RRGGBB` unchanged and `rgba(...)` as numbers."""
     found = re.fullmatch(r"rgba\((\d+), (\d+), (\d+), ([\d.]+)\)", name)
     if found is None:
         return name
@@ -39,7 +39,7 @@ def color(name: str) -> Color:
 
 
 def stroke(line: dict[str, Any]) -> dict[str, Any]:
-    """The properties of a line; widths are pixels there and points here."""
+    """Return the Matplotlib properties of a line; widths are converted from pixels to points."""
     width = line.get("width", 2)
     lengths = DASHES.get(line.get("dash", "solid"), ())
     dashes = [part * max(width, 3) * POINTS for part in lengths]
@@ -48,7 +48,7 @@ def stroke(line: dict[str, Any]) -> dict[str, Any]:
 
 
 def marker(symbol: str, size: float, name: str, line: dict[str, Any]) -> dict[str, Any]:
-    """The properties of a marker of a size in pixels."""
+    """Return the Matplotlib properties of a marker; `size` is in pixels."""
     shape, times = MARKERS[symbol.removesuffix("-open")]
     hollow = symbol.endswith("-open")
     edge = line.get("color", name) if line and not hollow else name

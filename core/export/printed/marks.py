@@ -1,4 +1,4 @@
-"""The traces of a finished figure drawn on Matplotlib's axes: lines, markers, error bars, areas and bars."""
+"""Draw the traces of a finished figure on Matplotlib's axes: lines, markers, error bars, areas and bars."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ LEFT_BETWEEN_BARS = 0.2
 
 @dataclass(frozen=True)
 class Plot:
-    """Where traces are drawn: Matplotlib's axes, and the two axes of the figure."""
+    """Matplotlib's axes to draw traces on, with the two axes of the figure."""
 
     axes: Axes
     x: Axis
     y: Axis
 
     def draw(self, traces: Sequence[dict[str, Any]]) -> None:
-        """Draw scatter and bar traces in their order; artists carry the place of their trace as `gid`."""
+        """Draw scatter and bar traces in their order; the `gid` of an artist is the index of its trace."""
         bars = [index for index, trace in enumerate(traces) if trace["type"] == "bar"]
         thinned = 0
         for index, trace in enumerate(traces):
@@ -57,7 +57,10 @@ class Plot:
             self._markers(x, y, trace["marker"], before, name)
 
     def _steps(self, x: Numbers, y: Numbers) -> tuple[Numbers, Numbers]:
-        """A level per point; the steps stand midway on the axis, logarithmic or not."""
+        """Return the corners of a step line with one level per point.
+
+        Steps are midway on the axis, logarithmic or not.
+        """
         log = self.x.kind == "log"
         places = np.log(x) if log else x
         middles = (places[1:] + places[:-1]) / 2
@@ -88,7 +91,7 @@ class Plot:
                 self.axes.add_line(Line2D(x[rows], y[rows], gid=f"{name}-markers", zorder=4, **style))
 
     def _thinned(self, x: Numbers, y: Numbers, most: int, before: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """Which points keep their marker, as Plotly spreads `maxdisplayed` of them over those within the axes."""
+        """Return which points keep their marker: `most`, spread like Plotly's `maxdisplayed` within the axes."""
         if not most:
             return np.ones(len(x), dtype=bool)
         (left, right), (low, high) = sorted(self.x.ends), sorted(self.y.ends)
@@ -115,7 +118,7 @@ class Plot:
                     self._beside(length, at)
 
     def _beside(self, length: float, at: float) -> None:
-        """The bar's number to the right of its end."""
+        """Draw the bar's number to the right of its end."""
         self.axes.annotate(
             bar_text(length), (length, at), (4 * POINTS, 0), textcoords="offset points", va="center", ha="left",
             fontproperties=font(12), annotation_clip=False,
@@ -123,12 +126,15 @@ class Plot:
 
 
 def bar_text(value: float) -> str:
-    """A bar's number beside it."""
+    """Return the text of a bar's number."""
     return f"{value:,.10g}"
 
 
 def entries(traces: Sequence[dict[str, Any]], shown: bool | None) -> list[tuple[Artist, str]]:
-    """The legend's handles and names in their order; none where the layout, or Plotly's own rule, has no legend."""
+    """Return the legend's handles and names in their order.
+
+    Empty if the layout, or Plotly's default, shows no legend.
+    """
     able = [trace for trace in traces if trace["type"] != "heatmap"]
     if shown is False or (shown is None and len(able) < 2):
         return []
@@ -162,7 +168,7 @@ def _parts(points: Numbers) -> list[Numbers]:
 
 
 def _of(value: Any, row: int) -> Any:
-    """A property of one point, given for each or for all."""
+    """Return a property of one point; `value` is one for all points or a list with one per point."""
     return value[min(row, len(value) - 1)] if isinstance(value, list | tuple) else value
 
 
@@ -178,6 +184,6 @@ def _hatching(own: dict[str, Any]) -> dict[str, Any]:
 
 
 def _spacing(places: Numbers) -> float:
-    """The least distance of two places, as Plotly makes its bars wide."""
+    """Return the smallest distance of two places, which sets the width of bars as in Plotly."""
     apart = np.diff(np.unique(places[np.isfinite(places)]))
     return float(apart.min()) if len(apart) else 1.0

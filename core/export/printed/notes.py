@@ -1,4 +1,4 @@
-"""What a finished figure has beside its traces: lines and strips across the axes, and boxes of text at places."""
+"""Draw what a finished figure has beside its traces: lines and strips across the axes, and boxes of text."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SIDES: dict[str, Literal["left", "right"]] = {"left": "left", "right": "right"}
 
 
 def draw_shapes(axes: Axes, shapes: Sequence[dict[str, Any]]) -> None:
-    """Lines and strips, which span the axes in the direction in which they are placed in parts of the paper."""
+    """Draw lines and strips; they span the axes in a direction whose coordinates are relative to the paper."""
     for index, shape in enumerate(shapes):
         x, y = ((shape[f"{side}0"], shape[f"{side}1"]) for side in "xy")
         options: dict[str, Any] = {
@@ -39,7 +39,7 @@ def draw_shapes(axes: Axes, shapes: Sequence[dict[str, Any]]) -> None:
 
 
 def draw_annotations(axes: Axes, x: Axis, y: Axis, notes: Sequence[dict[str, Any]], default: dict[str, Any]) -> None:
-    """Boxes of text, each with its paper and border; `default` is the figure's font."""
+    """Draw boxes of text, each with its background and border; `default` is the figure's font."""
     for note in notes:
         own = {**default, **note.get("font", {})}
         side = ANCHORS[note.get("xanchor", "auto")]
@@ -79,6 +79,6 @@ def _place(axis: Axis, value: Any) -> float:
 
 
 def _transform(axes: Axes, one: dict[str, Any]) -> Transform:
-    """Data coordinates, but parts of the axes in the directions that are placed so."""
+    """Return the transform of data coordinates, or of fractions of the axes in directions relative to the paper."""
     across, up = (axes.transAxes if one.get(f"{side}ref") == "paper" else axes.transData for side in "xy")
     return blended_transform_factory(across, up)

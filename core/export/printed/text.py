@@ -1,6 +1,6 @@
-"""Texts of a figure as lines for Matplotlib: Plotly's markup read, broken to a width, and measured.
+"""Texts of a figure as lines for Matplotlib: Plotly's markup parsed, wrapped to a width, and measured.
 
-A text is a list of lines and a line a tuple of runs. Lengths are in pixels of 1/96 inch.
+A text is a list of lines and a line is a tuple of runs. Lengths are in pixels of 1/96 inch.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SIGNS = {"sub": "_", "sup": "^"}
 
 @dataclass(frozen=True)
 class Run:
-    """Letters of one kind; `size` in pixels where the markup gives one."""
+    """Consecutive characters of one kind; `size` is in pixels, None if the markup gives none."""
 
     text: str
     bold: bool = False
@@ -39,7 +39,7 @@ Line = tuple[Run, ...]
 
 
 class _Reader(HTMLParser):
-    """Reads `<b>`, `<sub>`, `<sup>`, `<br>` and `<span style='font-size:..px'>`."""
+    """Parses `<b>`, `<sub>`, `<sup>`, `<br>` and `<span style='font-size:..px'>`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ class _Reader(HTMLParser):
 
 
 def lines_of(markup: object) -> list[Line]:
-    """The lines of a text with markup; none of an empty one."""
+    """Return the lines of a text with markup; empty for an empty text."""
     if not markup:
         return []
     reader = _Reader()
@@ -79,13 +79,13 @@ def _known() -> frozenset[int]:
 
 
 def printable(text: str) -> str:
-    """The text with a sign in the place of each character that the font lacks, and a space for each that moves."""
+    """Return the text with a sign for each character that the font does not have, and spaces for control characters."""
     spaced = re.sub(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]", " ", text)
     return "".join(sign if ord(sign) in _known() else UNKNOWN for sign in spaced)
 
 
 def written(line: Line) -> str:
-    """The line as Matplotlib reads it: dollar signs mean themselves, raised and lowered runs are mathematics."""
+    """Return the line in Matplotlib's syntax: dollar signs are escaped, raised and lowered runs become mathematics."""
     parts = []
     for run in line:
         if run.level:
@@ -97,22 +97,22 @@ def written(line: Line) -> str:
 
 
 def is_bold(line: Line) -> bool:
-    """Whether every letter of the line is bold; a line has one weight."""
+    """Return whether every character of the line is bold; a line has one weight."""
     return bool(line) and all(run.bold for run in line)
 
 
 def size_of(line: Line, default: float) -> float:
-    """The line's size in pixels."""
+    """Return the line's font size in pixels."""
     return max((run.size or default for run in line), default=default)
 
 
 def font(size: float, bold: bool = False) -> FontProperties:
-    """The one font, at a size in pixels."""
+    """Return the font at a size in pixels."""
     return FontProperties(family=[FAMILY], size=size * POINTS, weight="bold" if bold else "normal")
 
 
 def line_extent(line: Line, size: float) -> tuple[float, float]:
-    """Width and height of a line in pixels."""
+    """Return the width and height of a line in pixels."""
     text = written(line)
     mathematics = any(run.level for run in line)
     plain = text if mathematics else text.replace(r"\$", "$")
@@ -129,17 +129,17 @@ def _renderer() -> RendererAgg:
 
 
 def extent(lines: Sequence[Line], size: float) -> tuple[float, float]:
-    """Width and height of lines under each other."""
+    """Return the width and height of lines under each other, in pixels."""
     return max((line_extent(line, size)[0] for line in lines), default=0.0), sum(leading(line, size) for line in lines)
 
 
 def leading(line: Line, size: float) -> float:
-    """From a line to the next in pixels; room for what is lowered below it."""
+    """Return the distance from a line to the next in pixels, with room for lowered runs."""
     return 1.35 * size_of(line, size)
 
 
 def wrapped(lines: Sequence[Line], width: float, size: float) -> list[Line]:
-    """The lines broken at spaces, and within a word where it alone is wider."""
+    """Wrap the lines at spaces, and within a word if it alone is wider than `width`."""
     return [part for line in lines for part in _broken(line, width, size)]
 
 
@@ -161,7 +161,7 @@ def _broken(line: Line, width: float, size: float) -> list[Line]:
 
 
 def _words(line: Line) -> list[Line]:
-    """Pieces that end in a space; a raised run stays with the word before it."""
+    """Split a line into pieces that end in a space; a raised run stays with the word before it."""
     found: list[Line] = [()]
     for run in line:
         pieces = re.findall(r"\S*\s+|\S+", run.text)
@@ -173,7 +173,7 @@ def _words(line: Line) -> list[Line]:
 
 
 def _cut(word: Line, width: float, size: float) -> tuple[Line, Line]:
-    """As many letters of a word as the width holds, at least one, and the rest."""
+    """Split a word into as many characters as the width holds, at least one, and the rest."""
     letters = [replace(run, text=letter) for run in word for letter in run.text]
     count = 1
     while count < len(letters) - 1 and line_extent(_joined(letters[: count + 1]), size)[0] <= width:

@@ -1,4 +1,4 @@
-"""Which ticks of an axis have room for their texts, turned or not, and how much room the texts take beside the axis."""
+"""Choose the ticks of an axis whose labels have room, rotated or not, and measure the room they need."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SLANT = 45.0
 
 @dataclass(frozen=True)
 class Labels:
-    """The ticks that are written, the angle of their texts, and pixels across the axis and beyond its two ends."""
+    """The ticks with a label, the angle of the labels, and the pixels they need across the axis and beyond its ends."""
 
     ticks: tuple[Tick, ...]
     angle: float = 0.0
@@ -29,7 +29,7 @@ class Labels:
 
 
 def beside(axis: Axis, length: float) -> Labels:
-    """The texts at the left of a vertical axis, one above the other."""
+    """Return the labels at the left of a vertical axis, one above the other."""
     ticks = [Tick(tick.at, tuple(wrapped(tick.lines, WIDEST, SIZE))) for tick in axis.ticks]
     sizes = {tick: extent(tick.lines, SIZE) for tick in ticks}
     kept = _few(axis, ticks)
@@ -39,7 +39,7 @@ def beside(axis: Axis, length: float) -> Labels:
 
 
 def below(axis: Axis, length: float) -> Labels:
-    """The texts under a horizontal axis: side by side, slanted where names would not stand clear, else fewer."""
+    """Return the labels under a horizontal axis: side by side; rotated if names would overlap; else fewer."""
     ticks = _few(axis, axis.ticks)
     if not ticks:
         return Labels(())
@@ -56,7 +56,7 @@ def below(axis: Axis, length: float) -> Labels:
 
 
 def _slanted(axis: Axis, ticks: Sequence[Tick], length: float) -> Labels:
-    """Texts that end at their tick, from lower left."""
+    """Return rotated labels that end at their tick, from the lower left."""
     short = [Tick(tick.at, tuple(wrapped(tick.lines, WIDEST_SLANTED, SIZE))) for tick in ticks]
     sizes = {tick: extent(tick.lines, SIZE) for tick in short}
     turned = math.sin(math.radians(SLANT))
@@ -67,7 +67,7 @@ def _slanted(axis: Axis, ticks: Sequence[Tick], length: float) -> Labels:
 
 
 def _few(axis: Axis, ticks: Sequence[Tick]) -> list[Tick]:
-    """At most as many ticks as the axis asks for, evenly."""
+    """Return at most as many ticks as the axis asks for, evenly spaced."""
     most = axis.settings.get("nticks")
     return list(ticks[:: math.ceil(len(ticks) / most)]) if most and ticks else list(ticks)
 
@@ -75,7 +75,7 @@ def _few(axis: Axis, ticks: Sequence[Tick]) -> list[Tick]:
 def _clear(
     axis: Axis, ticks: Sequence[Tick], sizes: dict[Tick, float], length: float, gap: float = APART
 ) -> list[Tick]:
-    """Ticks whose texts stand clear of each other: every second, every third, ... of names, else one after another."""
+    """Return ticks whose labels do not overlap: for names every second, third, ..., else one after another."""
     if axis.kind == "category":
         for step in range(1, len(ticks) + 1):
             chosen = list(ticks[::step])

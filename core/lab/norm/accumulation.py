@@ -1,7 +1,7 @@
-"""Experiment: a row's mean square added up number by number in the row's own type, or in float32.
+"""Experiment: a row's mean square summed number by number in the row's own dtype, or in float32.
 
-A sum stops growing where an addend is below half of its last place: in bfloat16, with 8 significant bits, a sum of
-unit squares stalls near 256. Squares past 65504 leave float16.
+A sum stops growing when an addend is below half of its last place: in bfloat16, with 8 significant bits, a sum of unit
+squares stalls near 256. Squares above 65504 overflow float16.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ COLUMNS = ["row_dtype", "accumulator", "elements", "sum", "exact_sum"]
 
 
 class AccumulationOptions(LongRowOptions):
-    """A row and a factor on it."""
+    """A row and a factor that multiplies it."""
 
     drawn_width: int = whole(
         2048,
@@ -43,7 +43,10 @@ class AccumulationOptions(LongRowOptions):
 
 
 def accumulation(options: AccumulationOptions) -> Result:
-    """Mean square by type of row and of accumulator. Tables: `partial_sums` at powers of two, `results` at the end."""
+    """Return the mean square by dtype of row and of accumulator.
+
+    Tables: `partial_sums` at powers of two, `results` at the end.
+    """
     import torch  # bfloat16 arithmetic
 
     row = torch.from_numpy(options.factor * options.row())
@@ -79,7 +82,7 @@ def accumulation(options: AccumulationOptions) -> Result:
 
 
 def _running(addends: torch.Tensor, marks: list[int]) -> list[float]:
-    """Partial sums after `marks` addends, each addition rounded to the addends' type."""
+    """Return the partial sums after `marks` addends, each addition rounded to the addends' dtype."""
     total, found, wanted = addends.new_zeros(()), [], set(marks)
     for count, addend in enumerate(addends.unbind(), start=1):
         total = total + addend
@@ -89,7 +92,7 @@ def _running(addends: torch.Tensor, marks: list[int]) -> list[float]:
 
 
 def _pictures(result: Result) -> Pictures:
-    """The running sum of squares by type and accumulator, beside the exact one."""
+    """Return the chart of the running sum of squares by dtype and accumulator, beside the exact one."""
     partial = result.tables["partial_sums"]
     groups = [
         (" in ".join(map(str, key)), rows) for key, rows in partial.groupby(["row_dtype", "accumulator"], sort=False)

@@ -1,4 +1,4 @@
-"""What the experiments on epsilon share: the share of full size against the size of a row."""
+"""What the experiments on epsilon share: the *share of full size*, the output relative to that without epsilon."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROOT_AXIS = "root of the row's moment, in the row's own unit"
 
 
 def scales(x: FloatArray, laws: Mapping[str, RowNorm]) -> pd.DataFrame:
-    """Share of full size of the scaled row, sqrt(moment) / denominator, one column per law."""
+    """Return the share of full size, sqrt(moment) / denominator, of the scaled row, one column per law."""
     factors = np.logspace(LOWEST, HIGHEST, STEPS)
     rows = factors[:, None] * x
     roots = np.sqrt(next(iter(laws.values())).moment(rows)[:, 0])

@@ -22,7 +22,7 @@ class EpsilonPlacementOptions(RowOptions):
 
 
 def epsilon_placement(options: EpsilonPlacementOptions) -> Result:
-    """Outputs with epsilon inside and outside the root. Tables: `scales`, `output`."""
+    """Return outputs with epsilon inside and outside the root. Tables: `scales`, `output`."""
     x = options.factor * options.row()
     places = {
         name: RowNorm(kind=norm_kind(options.norm), epsilon=options.epsilon, inside=name == "inside")
@@ -46,7 +46,7 @@ def epsilon_placement(options: EpsilonPlacementOptions) -> Result:
 
 
 def _pictures(result: Result) -> Pictures:
-    """Share of full size with epsilon in either place."""
+    """Return the chart of the share of full size with epsilon in either place."""
     scales = result.tables["scales"]
     return {"scales": Chart(
         title="Epsilon inside or outside the root", x_title=ROOT_AXIS, y_title=SHARE_AXIS, log_x=True,

@@ -1,9 +1,9 @@
 """Row norms as one law: y = gain * z / r(x) + bias, with exact Jacobian and gradient.
 
 z is x, or x minus its mean for LayerNorm. The moment s is z'z over a divisor: d (population) or d - 1 (sample) for
-LayerNorm, d for RMSNorm, m over the first m coordinates for pRMSNorm, 1 for ScaleNorm. The denominator r is
-sqrt(s + epsilon), or sqrt(s) + epsilon where epsilon stands outside the root. DyT, gain * tanh(alpha x) + bias, has no
-moment at all and is elementwise.
+LayerNorm, d for RMSNorm, m over the first m coordinates for pRMSNorm, 1 for ScaleNorm. The denominator r is sqrt(s +
+epsilon), or sqrt(s) + epsilon if epsilon is outside the root. DyT, gain * tanh(alpha x) + bias, has no moment at all
+and is elementwise.
 
 Sources: Ba et al. (2016); Zhang and Sennrich (2019); Nguyen and Salazar (2019); Zhu et al. (2025).
 """
@@ -26,10 +26,10 @@ STEP = 6.055454452393343e-06
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RowNorm:
-    """One norm over the last axis of rows `[..., d]`; `gain` and `bias` are `[d]` or None for ones and zeros.
+    """One norm over the last axis of rows `[..., d]`; `gain` and `bias` are `[d]`, or None for ones and zeros.
 
-    `share` is pRMSNorm's part of the coordinates, the first ceil(share * d); `alpha` is DyT's slope. Raises
-    `UndefinedNorm` where a row's denominator is 0.
+    pRMSNorm uses the first ceil(share * d) coordinates; `alpha` is DyT's slope. Raises `UndefinedNorm` if a row's
+    denominator is 0.
     """
 
     kind: NormKind = "rmsnorm"
@@ -47,15 +47,15 @@ class RowNorm:
         return self.kind != "dyt"
 
     def centered(self, x: FloatArray) -> FloatArray:
-        """z: the row, without its mean for LayerNorm."""
+        """Return z: the row, minus its mean for LayerNorm."""
         return x - x.mean(axis=-1, keepdims=True) if self.kind == "layernorm" else x
 
     def counted(self, d: int) -> int:
-        """How many leading coordinates enter the moment."""
+        """Return how many leading coordinates enter the moment."""
         return math.ceil(self.share * d) if self.kind == "prmsnorm" else d
 
     def divisor(self, d: int) -> int:
-        """What the sum of squares is divided by."""
+        """Return the divisor of the sum of squares."""
         if self.kind == "scalenorm":
             return 1
         if self.kind == "layernorm" and self.sample:
@@ -65,13 +65,13 @@ class RowNorm:
         return self.counted(d)
 
     def moment(self, x: FloatArray) -> FloatArray:
-        """s `[..., 1]`: variance, mean square or squared length."""
+        """Return s `[..., 1]`: variance, mean square or squared length."""
         d = x.shape[-1]
         z = self.centered(x)[..., : self.counted(d)]
         return np.asarray(np.square(z).sum(axis=-1, keepdims=True) / self.divisor(d))
 
     def denominator(self, x: FloatArray) -> FloatArray:
-        """r `[..., 1]`; refuses a row where it is 0."""
+        """Return r `[..., 1]`. Raises `UndefinedNorm` if it is 0 for a row."""
         s = self.moment(x)
         r = np.sqrt(s + self.epsilon) if self.inside else np.sqrt(s) + self.epsilon
         if not (r > 0).all():
@@ -82,17 +82,20 @@ class RowNorm:
         return r
 
     def normalized(self, x: FloatArray) -> FloatArray:
-        """The row before gain and bias."""
+        """Return the row before gain and bias."""
         return self.centered(x) / self.denominator(x) if self.moves else np.tanh(self.alpha * x)
 
     def __call__(self, x: FloatArray) -> FloatArray:
-        """The whole norm."""
+        """Return the norm with gain and bias."""
         y = self.normalized(x)
         y = y if self.gain is None else y * self.gain
         return y if self.bias is None else y + self.bias
 
     def moment_slope(self, x: FloatArray) -> FloatArray:
-        """dr / dx `[..., d]`; refuses the kink of a bare root at moment 0, unless z is 0 too and cancels it."""
+        """Return dr / dx `[..., d]`.
+
+        Raises `UndefinedNorm` for a root without epsilon at moment 0, unless z is 0 too.
+        """
         counted, whole = self.centered(x).copy(), self.centered(x)
         counted[..., self.counted(x.shape[-1]) :] = 0.0
         root = self.denominator(x) if self.inside else np.sqrt(self.moment(x))
@@ -103,7 +106,10 @@ class RowNorm:
         return np.asarray(counted / (self.divisor(x.shape[-1]) * np.where(root == 0, 1.0, root)))
 
     def jacobian(self, x: FloatArray) -> FloatArray:
-        """dy / dx `[d, d]` of one row `[d]`: gain * (C / r - z (dr/dx)' / r^2), C the centering projector or I."""
+        """Return dy / dx `[d, d]` of one row `[d]`: gain * (C / r - z (dr/dx)' / r^2).
+
+        C is the centering projector for LayerNorm, else I.
+        """
         d = x.shape[-1]
         if not self.moves:
             matrix = np.diag(self.alpha * (1.0 - np.square(np.tanh(self.alpha * x))))
@@ -114,10 +120,10 @@ class RowNorm:
         return matrix if self.gain is None else self.gain[:, None] * matrix
 
     def gradient_terms(self, x: FloatArray, upstream: FloatArray) -> dict[str, FloatArray]:
-        """Terms `[..., d]` whose sum is the gradient with respect to rows `x` of sum(upstream * y).
+        """Return terms `[..., d]` whose sum is the gradient of sum(upstream * y) with respect to rows `x`.
 
-        `incoming`: the upstream gradient after gain over r. `mean` takes out what moves the row's mean (LayerNorm).
-        `radial` takes out what moves the row's scale. DyT has one term, `incoming` times its slope.
+        `incoming` is the upstream gradient times gain over r. `mean` removes what moves the row's mean (LayerNorm).
+        `radial` removes what moves the row's scale. DyT has one term, `incoming` times its slope.
         """
         g = upstream if self.gain is None else upstream * self.gain
         if not self.moves:
@@ -130,16 +136,16 @@ class RowNorm:
         return terms
 
     def input_gradient(self, x: FloatArray, upstream: FloatArray) -> FloatArray:
-        """The gradient with respect to rows `x` of sum(upstream * y)."""
+        """Return the gradient of sum(upstream * y) with respect to rows `x`."""
         return np.asarray(sum(self.gradient_terms(x, upstream).values()))
 
     def affine_gradients(self, x: FloatArray, upstream: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Gradients `[d]` with respect to gain and bias, summed over all rows that share them."""
+        """Return the gradients `[d]` with respect to gain and bias, summed over all rows that share them."""
         flat = (-1, x.shape[-1])
         return (upstream * self.normalized(x)).reshape(flat).sum(axis=0), upstream.reshape(flat).sum(axis=0)
 
 
 def central_difference(law: RowNorm, x: FloatArray, step: float) -> FloatArray:
-    """dy / dx `[d, d]` of one row by central differences of width 2 `step`."""
+    """Return dy / dx `[d, d]` of one row by central differences of width 2 `step`."""
     moved = step * np.eye(len(x))
     return np.asarray((law(x + moved) - law(x - moved)).T / (2 * step))

@@ -1,6 +1,6 @@
-"""Experiment: where LayerNorm and RMSNorm part. Their denominators have the ratio
+"""Experiment: where LayerNorm and RMSNorm differ.
 
-sqrt(1 + mean^2 / (variance + epsilon)).
+Their denominators have the ratio sqrt(1 + mean^2 / (variance + epsilon)).
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ REACH = 4.0
 
 
 class NormDivergenceOptions(RowOptions):
-    """A row whose mean is moved."""
+    """A row whose mean is varied."""
 
     epsilon: float = number(1e-5, 1e-30, 1e6, "Epsilon", "Epsilon inside the root.", step=1e-05)
 
 
 def norm_divergence(options: NormDivergenceOptions) -> Result:
-    """Ratio of the denominators, measured and by the law. Tables: `means` (the mean swept), `output`."""
+    """Return the ratio of the denominators, measured and by the law. Tables: `means` (over varied means), `output`."""
     x = options.row()
     layer = RowNorm(kind="layernorm", epsilon=options.epsilon)
     root = RowNorm(kind="rmsnorm", epsilon=options.epsilon)
@@ -55,7 +55,7 @@ def norm_divergence(options: NormDivergenceOptions) -> Result:
 
 
 def _pictures(result: Result) -> Pictures:
-    """Ratio of the denominators and difference of the outputs while the row's mean moves."""
+    """Return charts of the denominators' ratio and of the outputs' difference against the row's mean."""
     means, axis = result.tables["means"], "mean of the row, in the row's own unit"
     return {
         "ratio": Chart(

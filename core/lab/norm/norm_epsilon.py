@@ -1,7 +1,7 @@
-"""Experiment: epsilon's two jobs.
+"""Experiment: the two purposes of epsilon.
 
-First job: no division of 0 by 0. Second job: a floor, for an output has the share sqrt(s / (s + epsilon)) of its full
-size, so inputs below sqrt(epsilon) are shrunk instead of blown up.
+First, it avoids a division of 0 by 0. Second, it is a floor: an output has the share sqrt(s / (s + epsilon)) of its
+full size, so inputs below sqrt(epsilon) are shrunk instead of amplified.
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ class NormEpsilonOptions(NormOptions):
 
 
 def norm_epsilon(options: NormEpsilonOptions) -> Result:
-    """The scaled row's output and share of full size; the constant row. Tables: `scales`, `output`, `constant_row`."""
+    """Return output and share of full size of the scaled row, and the output of a constant row.
+
+    Tables: `scales`, `output`, `constant_row`.
+    """
     x, law = options.row(), options.law()
     scaled = options.factor * x
     output = law(scaled)
@@ -71,7 +74,7 @@ PRINTED = {
 
 
 def _pictures(result: Result) -> Pictures:
-    """Share of full size against the row's size, with this row on the curve."""
+    """Return the chart of the share of full size against the row's size, with this row on the curve."""
     found, root = result.summary, math.sqrt(result.summary["moment"])
     return {"scales": Chart(
         title="Epsilon sets a floor", x_title=ROOT_AXIS, y_title=SHARE_AXIS, log_x=True,

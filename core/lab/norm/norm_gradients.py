@@ -11,7 +11,7 @@ from .row import MAX_WIDTH, NORM, OVER_FEATURES, ROW, NormOptions, norm_subject
 
 
 class NormGradientsOptions(NormOptions):
-    """Rows, a norm, and the gradient that arrives at its output."""
+    """Rows, a norm, and the upstream gradient at its output."""
 
     upstream: tuple[float, ...] | None = numbers(
         None, 1, MAX_WIDTH, "Gradient at the output", "Gradient at the output; drawn unless given.", more=True
@@ -26,7 +26,7 @@ class NormGradientsOptions(NormOptions):
     )
 
     def check(self) -> None:
-        """Refuse an upstream gradient of another width."""
+        """Raise `LabError` if the upstream gradient has another width than the rows."""
         super().check()
         if self.upstream is not None and len(self.upstream) != self.length:
             raise LabError(
@@ -35,7 +35,7 @@ class NormGradientsOptions(NormOptions):
 
 
 def norm_gradients(options: NormGradientsOptions) -> Result:
-    """Terms of the input gradient, and affine gradients over all rows. Tables: `input_terms`, `affine`."""
+    """Return the terms of the input gradient, and affine gradients over all rows. Tables: `input_terms`, `affine`."""
     rows, law, looked = options.all_rows(), options.law(), options.looked_at
     if options.upstream is None:
         upstream = np.random.default_rng(options.upstream_seed).standard_normal(rows.shape)
@@ -67,7 +67,7 @@ def norm_gradients(options: NormGradientsOptions) -> Result:
 
 
 def _pictures(result: Result) -> Pictures:
-    """The input gradient term by term, and the gradients of gain and bias."""
+    """Return charts of the input gradient term by term, and of the gradients of gain and bias."""
     terms, affine = result.tables["input_terms"], result.tables["affine"]
     named = [(str(name), rows) for name, rows in terms.groupby("term", sort=False)]
     solid = [pair for pair in named if pair[0] != "finite_difference"]

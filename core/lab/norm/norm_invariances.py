@@ -1,4 +1,4 @@
-"""Experiment: what each norm does not see: scale, shift, sign and order of a row's entries."""
+"""Experiment: which changes of a row leave a norm's output unchanged: scale, shift, sign, order of the entries."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Change = Callable[[FloatArray], FloatArray]
 
 
 class NormInvariancesOptions(RowOptions):
-    """A row and what is done to it before the norm."""
+    """A row and how it is changed before the norm."""
 
     epsilon: float = number(
         1e-5, 0.0, 1e6, "Epsilon", "Epsilon inside the root; at 0 the invariances are exact.", step=1e-05
@@ -47,7 +47,10 @@ EXPECTED = {"factor": "unchanged", "shift": "unchanged", "sign": "sign turned", 
 
 
 def norm_invariances(options: NormInvariancesOptions) -> Result:
-    """How far each norm's output moves from what invariance predicts. Table: `changes`, relative to the output RMS."""
+    """Return how far each norm's output moves from what invariance predicts.
+
+    Table: `changes`, relative to the output RMS.
+    """
     x = options.row()
     # What is done to the row, and what an invariant norm would then give from its output on the plain row.
     changes: dict[str, tuple[Change, Change]] = {
@@ -80,7 +83,7 @@ UNSEEN = 1e-6
 
 
 def _pictures(result: Result) -> Pictures:
-    """How far every norm's output moves under every change, coloured by order of magnitude."""
+    """Return the heat map of how far every norm's output moves under every change, coloured by order of magnitude."""
     table = result.tables["changes"]
     norms, changes, distances = grid(table, "norm", "change", "relative_distance")
     _, _, words = grid(table, "norm", "change", "at_epsilon_0")

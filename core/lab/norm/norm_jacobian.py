@@ -24,7 +24,7 @@ from .row import NORM, ROW, NormOptions, norm_subject
 
 
 class NormJacobianOptions(NormOptions):
-    """A row, a norm, and the step of the difference."""
+    """A row, a norm, and the step of the finite difference."""
 
     epsilon: float = number(
         0.0,
@@ -47,7 +47,7 @@ class NormJacobianOptions(NormOptions):
 
 
 def norm_jacobian(options: NormJacobianOptions) -> Result:
-    """Jacobian, its rank and singular values. Tables: `jacobian`, `singular_values`, `directions`."""
+    """Return the Jacobian, its rank and singular values. Tables: `jacobian`, `singular_values`, `directions`."""
     x, law = options.row(), options.law()
     matrix = law.jacobian(x)
     numeric = central_difference(law, x, options.step * (np.abs(x).max() or 1.0))
@@ -80,12 +80,12 @@ def norm_jacobian(options: NormJacobianOptions) -> Result:
 
 
 def matrix_rank(values: FloatArray) -> int:
-    """How many of the descending singular values stand above rounding, d * 2^-52 of the largest."""
+    """Return how many of the descending singular values exceed rounding error: d * 2^-52 times the largest."""
     return int((values > values[0] * len(values) * np.finfo(np.float64).eps).sum())
 
 
 def _directions(law: RowNorm, x: FloatArray, matrix: FloatArray) -> pd.DataFrame:
-    """How much the norm passes of the two directions that may be null."""
+    """Return by how much the Jacobian multiplies the two directions that may be null."""
     named = {"shift (all ones)": np.ones_like(x), "scale (the row without its mean)": law.centered(x)}
     if law.kind != "layernorm":
         named = {"shift (all ones)": np.ones_like(x), "scale (the row itself)": x}
@@ -106,7 +106,7 @@ def _denominator(result: Result) -> list[tuple[float, str]]:
 
 
 def _pictures(result: Result) -> Pictures:
-    """The exact Jacobian as a matrix, and its singular values."""
+    """Return the exact Jacobian as a matrix, and the chart of its singular values."""
     table, values = result.tables["jacobian"], result.tables["singular_values"]
     features, _, cells = grid(table, "output", "input", "exact")
     names = [str(feature) for feature in features]

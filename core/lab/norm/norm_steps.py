@@ -1,4 +1,4 @@
-"""Experiment: a norm on one row, each step of its arithmetic."""
+"""Experiment: every step of a norm's arithmetic on one row."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ MOMENT_NAMES = {"layernorm": "variance", "rmsnorm": "mean square", "prmsnorm": "
 
 
 def norm_steps(options: NormOptions) -> Result:
-    """Moments of the row and of the output. Table: `steps`, one row per step and coordinate (index -1 for a scalar)."""
+    """Return moments of the row and of the output.
+
+    Table: `steps`, one row per step and coordinate (index -1 for a scalar).
+    """
     x, law = options.row(), options.law()
     output = law(x)
     rows = []
@@ -64,7 +67,7 @@ WRITTEN = 16
 
 
 def step_view(steps: pd.DataFrame) -> pd.DataFrame:
-    """One row per step, the numbers of a row side by side in one cell."""
+    """Return one row per step, with all numbers of the step in one cell."""
     rows: list[dict[str, Any]] = []
     for (_, quantity, formula), part in steps.groupby(["step", "quantity", "formula"], sort=False):
         values = [f"{value:.6g}" for value in part["value"].head(WRITTEN)]
@@ -81,7 +84,7 @@ PRINTED = {
 
 
 def _pictures(result: Result) -> Pictures:
-    """The row before and after, and centered where the norm centers."""
+    """Return the chart of the row before and after, and centered if the norm centers."""
     steps = result.tables["steps"]
     rows = {str(name): part for name, part in steps.groupby("quantity", sort=False) if part["index"].iloc[0] >= 0}
     shown = [name for name in rows if name not in ("squares", "scaled")]

@@ -2,7 +2,7 @@
 
 One pass: s1 += x, s2 += x^2, variance s2/d - (s1/d)^2, which subtracts two large, nearly equal numbers. Two passes: the
 mean first, then the squared deviations. Online: Welford's update of mean and summed squares. Every operation is rounded
-to the type named; the reference is the stored row's own variance in exactly rounded binary64 sums.
+to the named dtype; the reference is the variance of the row as stored, with exactly rounded binary64 sums.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class OnePassOptions(LongRowOptions):
     largest_power: int = whole(8, 0, 12, "Largest offset, power of ten", "Largest offset as a power of ten.")
 
     def check(self) -> None:
-        """Refuse rows too long to be added number by number."""
+        """Raise `LabError` if the row is too long to be summed number by number."""
         super().check()
         if self.source == "drawn" and self.drawn_width > MAX_WIDTH:
             raise LabError(f"drawn_width is {self.drawn_width}; this experiment takes rows of up to {MAX_WIDTH}.")
 
 
 def one_pass_moments(options: OnePassOptions) -> Result:
-    """Variance of rows of growing mean, by algorithm and type. Table: `variances`."""
+    """Return the variance of rows of growing mean, by algorithm and dtype. Table: `variances`."""
     import torch  # bfloat16 arithmetic
 
     row = torch.from_numpy(np.ascontiguousarray(options.row()))
@@ -93,7 +93,7 @@ def _online(columns: torch.Tensor) -> torch.Tensor:
 
 
 def _exact_variance(values: list[float]) -> float:
-    """Population variance with exactly rounded sums; NaN where the type could not hold the row."""
+    """Return the population variance from exactly rounded sums; NaN if the dtype could not hold the row."""
     if not all(map(math.isfinite, values)):
         return math.nan
     mean = math.fsum(values) / len(values)
@@ -109,7 +109,7 @@ RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def _power(offset: float) -> str:
-    """The offset as a tick: a power of ten, short enough that a telephone need not turn it on end."""
+    """Return the offset as a tick label: a power of ten, short enough for a narrow screen."""
     whole = f"{offset:.0f}"
     if len(whole) < 3 or whole != f"1{'0' * (len(whole) - 1)}":
         return f"{offset:g}"
@@ -117,7 +117,7 @@ def _power(offset: float) -> str:
 
 
 def _pictures(result: Result) -> Pictures:
-    """Relative error of every algorithm against the offset, one figure per type."""
+    """Return charts of the relative error of every algorithm against the offset, one figure per dtype."""
     found: dict[str, Chart] = {}
     for dtype, table in result.tables["variances"].groupby("dtype", sort=False):
         named = table.assign(offset=[_power(offset) for offset in table["offset"]])

@@ -1,4 +1,4 @@
-"""Experiment: a residual that must be added once, not on every rank."""
+"""Experiment: a residual that must be added once, and not on every rank."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .row import OVER_FEATURES
 
 
 class ResidualOnceOptions(Options):
-    """A branch whose output is a sum of one part a rank, and the stream it is added to."""
+    """A branch whose output is a sum of one part per rank, and the stream it is added to."""
 
     ranks: int = whole(4, 1, 64, "Ranks P", "Ranks P.")
     width: int = whole(64, 1, 4096, "Width d", "Features d.")
@@ -33,7 +33,7 @@ class ResidualOnceOptions(Options):
 
 
 def residual_once(options: ResidualOnceOptions) -> Result:
-    """x + sum u_r beside sum (x + u_r) = P x + sum u_r. Table: `states`, one row per method and feature."""
+    """Return x + sum u_r beside sum (x + u_r) = P x + sum u_r. Table: `states`, one row per method and feature."""
     generator = np.random.default_rng(options.seed)
     x = generator.standard_normal(options.width)
     parts = generator.standard_normal((options.ranks, options.width))
@@ -58,7 +58,7 @@ def residual_once(options: ResidualOnceOptions) -> Result:
 
 
 def _pictures(result: Result) -> Pictures:
-    """The state with the residual added once and on every rank."""
+    """Return the chart of the state with the residual added once and on every rank."""
     lines = Line.each(result.tables["states"], "method", "index", "value")
     return {"states": Chart(title="The state after the reduction", lines=lines, y_title="state", **OVER_FEATURES)}
 

@@ -1,4 +1,4 @@
-"""The rows that the norm lab works on: typed by a person, or read from a real decoder's stream."""
+"""The rows of the norm lab: typed in, or read from a decoder's stream."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OUTSIDE = "A value outside its type's range is null: float16 ends at 65504."
 
 
 class RowOptions(DecoderOptions):
-    """Rows `x`, or where `source` is `decoder` the valid rows of one residual site of the decoder described."""
+    """Rows `x`, or, if `source` is `decoder`, the valid rows of one residual site of the decoder described."""
 
     x: tuple[tuple[float, ...], ...] = rows(
         EXAMPLE, 1, MAX_WIDTH, "x, rows with semicolons between", "Rows of up to 64 numbers; the first is looked at.",
@@ -39,7 +39,7 @@ class RowOptions(DecoderOptions):
     position: int = whole(0, 0, 511, "Position", "Valid position that is looked at.", when=READ)
 
     def check(self) -> None:
-        """Refuse sites and positions that the decoder does not have, and rows too wide to be shown."""
+        """Raise `LabError` for sites and positions that the decoder does not have, and rows too wide to be shown."""
         if self.source != "decoder":
             return
         super().check()
@@ -53,16 +53,16 @@ class RowOptions(DecoderOptions):
 
     @property
     def length(self) -> int:
-        """Features d of a row."""
+        """The number of features d of a row."""
         return len(self.x[0]) if self.source == "typed" else self.width
 
     @property
     def looked_at(self) -> int:
-        """Index of the row that is looked at."""
+        """The index of the row that is examined."""
         return 0 if self.source == "typed" else self.position
 
     def all_rows(self) -> FloatArray:
-        """Every row `[n, d]`."""
+        """Return every row as `[n, d]`."""
         if self.source == "typed":
             return np.array(self.x)
         tape = decoder_tape(self)
@@ -70,12 +70,12 @@ class RowOptions(DecoderOptions):
         return state
 
     def row(self) -> FloatArray:
-        """The row `[d]` that is looked at."""
+        """Return the examined row `[d]`."""
         return np.asarray(self.all_rows()[self.looked_at])
 
 
 class LongRowOptions(RowOptions):
-    """A row that may also be drawn, for what only shows on long rows."""
+    """A row that may also be drawn at random, for effects that show only on long rows."""
 
     source: str = choice(
         "drawn", ("drawn", "typed", "decoder"), "Row", "A unit-normal row, x, or a site of the decoder."
@@ -85,7 +85,7 @@ class LongRowOptions(RowOptions):
     )
 
     def row(self) -> FloatArray:
-        """The row `[d]` that is looked at."""
+        """Return the examined row `[d]`."""
         if self.source != "drawn":
             return super().row()
         return np.random.default_rng(self.seed).standard_normal(self.drawn_width)
@@ -118,7 +118,7 @@ class NormOptions(RowOptions):
     )
 
     def check(self) -> None:
-        """Refuse gains and biases of another width, and an empty moment."""
+        """Raise `LabError` for gains and biases of another width than the row, and for a moment over no coordinate."""
         super().check()
         d = self.length
         for name in ("gain", "bias"):
@@ -129,7 +129,7 @@ class NormOptions(RowOptions):
             raise LabError("share is 0, so pRMSNorm's moment would have no coordinate; give a positive share.")
 
     def law(self) -> RowNorm:
-        """The norm described."""
+        """Return the norm that the options describe."""
         return RowNorm(
             kind=norm_kind(self.norm),
             epsilon=self.epsilon,
@@ -143,12 +143,12 @@ class NormOptions(RowOptions):
 
 
 def norm_kind(name: str) -> NormKind:
-    """A checked choice as the type that the law takes."""
+    """Return a checked choice, typed as the kind that `RowNorm` takes."""
     return cast(NormKind, name)
 
 
 def row_subject(options: RowOptions) -> str:
-    """Which row is looked at."""
+    """Return which row is examined, for the line under a title."""
     if options.source == "decoder":
         return (
             f"site {options.site}, position {options.position}, L = {plural(options.blocks, 'block')}, "
@@ -158,14 +158,14 @@ def row_subject(options: RowOptions) -> str:
 
 
 def norm_subject(options: NormOptions) -> str:
-    """Which norm on which row."""
+    """Return which norm is applied to which row, for the line under a title."""
     parts = [options.norm, f"epsilon {options.epsilon:g} {options.placement}" if options.norm != "dyt" else ""]
     parts += ["sample variance"] if (options.norm, options.variance) == ("layernorm", "sample") else []
     return ", ".join([*filter(None, parts), row_subject(options)])
 
 
 def long_row_subject(options: LongRowOptions) -> str:
-    """Which row is looked at, where it may be drawn."""
+    """Return which row is examined, typed or drawn, for the line under a title."""
     return (
         f"drawn row of {options.drawn_width}, seed {options.seed}"
         if options.source == "drawn"

@@ -1,4 +1,4 @@
-"""Experiment: a norm whose features lie on several ranks."""
+"""Experiment: a norm whose features are split over several ranks."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from .row import OVER_FEATURES, ROW, RowOptions, norm_kind, row_subject
 
 
 class ShardedMomentsOptions(RowOptions):
-    """A row whose features are split over ranks in order, as evenly as they go."""
+    """A row whose features are split over ranks in order, as evenly as possible."""
 
     norm: str = choice("layernorm", ("layernorm", "rmsnorm"), "Norm", "Which norm.")
     epsilon: float = number(1e-5, 1e-30, 1e6, "Epsilon", "Epsilon inside the root.", step=1e-05)
     ranks: int = whole(2, 1, 64, "Ranks", "Ranks that hold the row.")
 
     def check(self) -> None:
-        """Refuse ranks without a feature."""
+        """Raise `LabError` if a rank would have no feature."""
         super().check()
         if self.ranks > self.length:
             raise LabError(
@@ -43,7 +43,10 @@ class ShardedMomentsOptions(RowOptions):
 
 
 def sharded_moments(options: ShardedMomentsOptions) -> Result:
-    """The sharded norm right (summed moments) and wrong (local ones). Table: `outputs`, per method and feature."""
+    """Return the sharded norm, correct (summed moments) and wrong (local moments).
+
+    Table: `outputs`, per method and feature.
+    """
     x, law = options.row(), RowNorm(kind=norm_kind(options.norm), epsilon=options.epsilon)
     shards = np.array_split(x, options.ranks)
     outputs = {
@@ -88,7 +91,7 @@ def _averaged(law: RowNorm, shards: list[FloatArray]) -> FloatArray:
 
 
 def _pictures(result: Result) -> Pictures:
-    """The output by every method."""
+    """Return the chart of the output of every method."""
     first, *others = Line.each(result.tables["outputs"], "method", "index", "output")
     lines = [replace(first, look="predicted"), *others]
     chart = Chart(title="The sharded norm, right and wrong", lines=lines, y_title="output", **OVER_FEATURES)

@@ -20,7 +20,7 @@ WIDTHS = (2, 3, 4, 8, 16, 64, 256, 1024, 4096)
 
 
 def variance_divisor(options: VarianceDivisorOptions) -> Result:
-    """LayerNorm with the population (d) and the sample (d - 1) variance. Tables: `output`, `widths`."""
+    """Return LayerNorm with the population (d) and the sample (d - 1) variance. Tables: `output`, `widths`."""
     x = options.row()
     laws = {
         name: RowNorm(kind="layernorm", epsilon=options.epsilon, sample=name == "sample")
@@ -45,7 +45,7 @@ DIVISORS = ("population", "sample")
 
 
 def _pictures(result: Result) -> Pictures:
-    """Both outputs on this row, and their ratio against width."""
+    """Return charts of both outputs on this row, and of their ratio against width."""
     output, widths = result.tables["output"], result.tables["widths"]
     lines = [Line.of(output, "index", name, f"{name} variance", index) for index, name in enumerate(DIVISORS)]
     return {

@@ -1,1 +1,1 @@
-"""Residual paths: Jacobian products, exact expansions, update geometry and the state's ledger."""
+"""Residual paths: Jacobian products, exact expansions, update geometry, and the memory and traffic of the state."""

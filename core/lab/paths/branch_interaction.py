@@ -1,7 +1,7 @@
-"""Experiment: what a sequential block has and a parallel one lacks: the interaction of its two branches.
+"""Experiment: what a sequential block has and a parallel one does not: the interaction of its two branches.
 
-Sequential: (a2 I + J_M)(a1 I + J_A), with J_M taken at the state after attention and branch coefficients inside the J.
-Parallel: both branches at the block's input. They differ by J_M J_A and by the shift of J_M between the two states.
+Sequential: (a2 I + J_M)(a1 I + J_A), with J_M at the state after attention and branch coefficients inside the J.
+Parallel: both branches at the block's input. They differ by J_M J_A and by the change of J_M between the two states.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from .options import NORM_AXIS, JacobianOptions, refuse_norm_after, shortcut_of
 
 
 class BranchInteractionOptions(JacobianOptions):
-    """The decoder; its graph must add attention and feed-forward in turn, with nothing after the addition."""
+    """The decoder; its graph must add attention, then feed-forward, with no norm after the addition."""
 
     def check(self) -> None:
-        """Refuse other graphs."""
+        """Raise `LabError` for other graphs."""
         super().check()
         refuse_norm_after(self)
         if any(len(addition.branches) > 1 for addition in self.additions()):
@@ -38,7 +38,7 @@ class BranchInteractionOptions(JacobianOptions):
 
 
 def branch_interaction(options: BranchInteractionOptions) -> Result:
-    """Norms of the terms of every block's Jacobian. Table: `blocks`, spectral norms."""
+    """Return the norms of the terms of every block's Jacobian. Table: `blocks`, spectral norms."""
     from ...decoder.attention import AttentionGeometry
     from ..decoder_source import decoder_weights
     from .jacobians import addition_jacobian, path_jacobians
@@ -66,9 +66,10 @@ def branch_interaction(options: BranchInteractionOptions) -> Result:
 
 
 def _terms(first: FloatArray, second: FloatArray, at_input: FloatArray, a1: float, a2: float) -> dict[str, float]:
-    """Spectral norms from the two additions' Jacobians, and the second's taken at the block's input.
+    """Return spectral norms from the Jacobians of the two additions, and of the second at the block's input.
 
-    `a1` and `a2` are the shortcuts; `identity_error` is what the difference has beside interaction and shift.
+    `a1` and `a2` are the shortcuts; `identity_error` is the part of the difference that interaction and shift do not
+    explain.
     """
     identity = np.eye(len(first))
     attention, feed_forward, unshifted = first - a1 * identity, second - a2 * identity, at_input - a2 * identity
@@ -89,7 +90,7 @@ def _terms(first: FloatArray, second: FloatArray, at_input: FloatArray, a1: floa
 
 
 def _pictures(result: Result) -> Pictures:
-    """Norms of the branches' Jacobians and of what a parallel block lacks."""
+    """Return the chart of the norms of the branches' Jacobians and of the terms that a parallel block does not have."""
     table, axis = result.tables["blocks"], "block, counted from 0"
     names = {"attention": "attention's J", "feed_forward": "feed-forward's J", "interaction": "interaction",
              "shift": "shift", "difference": "difference"}  # fmt: skip

@@ -1,4 +1,4 @@
-"""Experiment: the ordered product of block Jacobians, its singular values, and how loose the norm bound is."""
+"""Experiment: the ordered product of block Jacobians, its singular values, and how loose its norm bound is."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .options import NORM_AXIS, JacobianOptions
 
 
 def jacobian_product(options: JacobianOptions) -> Result:
-    """dx_L / dx_0 as J_{L-1} ... J_0. Tables: `singular_values` a factor, `bound` after every block."""
+    """Return dx_L / dx_0 as J_{L-1} ... J_0. Tables: `singular_values` per factor, `bound` after every block."""
     import torch  # the adjoints that the product must carry back
 
     from .jacobians import path_jacobians
@@ -66,7 +66,7 @@ def jacobian_product(options: JacobianOptions) -> Result:
 
 
 def _bounds(blocks: Sequence[FloatArray]) -> pd.DataFrame:
-    """Norm of every block, product of the norms so far, and norm of the product so far."""
+    """Return the norm of every block, the product of the norms so far, and the norm of the product so far."""
     partial, bound, rows = np.eye(len(blocks[0])), 1.0, []
     for index, factor in enumerate(blocks):
         partial, norm = factor @ partial, spectral_norm(factor)
@@ -77,7 +77,7 @@ def _bounds(blocks: Sequence[FloatArray]) -> pd.DataFrame:
 
 
 def _pictures(result: Result) -> Pictures:
-    """Norm bound beside the true norm, and the singular values of product and blocks."""
+    """Return charts of the norm bound beside the true norm, and of the singular values of product and blocks."""
     bound, values = result.tables["bound"], result.tables["singular_values"]
     product = values[values["factor"] == "product"]
     blocks = values[values["factor"] != "product"]

@@ -1,6 +1,6 @@
-"""Exact Jacobians of a small decoder's additions, blocks and whole stack over all present positions.
+"""Exact Jacobians of a small decoder's additions, blocks and all blocks together, over all present positions.
 
-A state of T rows and D features is one vector of n = T D entries, rows first. n copies of it run as n members of one
+A state of T rows and D features is one vector of n = T D entries, row by row. n copies of it run as n members of one
 forward, and one reverse pass with the identity as upstream gradients gives the n rows of a Jacobian.
 """
 
@@ -22,7 +22,7 @@ from ..moments import ordered_product
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PathJacobians:
-    """The tape of a decoder and `additions[b][i]` `[n, n]`, the Jacobian of addition i of block b at its own state."""
+    """The tape of a decoder and `additions[b][i]` `[n, n]`: the Jacobian of addition i of block b at its input."""
 
     tape: Tape
     graph: Graph
@@ -30,12 +30,18 @@ class PathJacobians:
 
     @property
     def blocks(self) -> tuple[FloatArray, ...]:
-        """Derivative of every block's output with respect to its input: its additions' product, last one leftmost."""
+        """The derivative of every block's output with respect to its input.
+
+        It is the product of the Jacobians of its additions, the last one leftmost.
+        """
         return tuple(map(ordered_product, self.additions))
 
 
 def path_jacobians(options: DecoderOptions) -> PathJacobians:
-    """Jacobians of every addition of a decoder; each sees the stream alone, so callers refuse score routes."""
+    """Return the Jacobians of every addition of a decoder.
+
+    Callers must exclude decoders that carry scores between blocks.
+    """
     weights = decoder_weights(options)
     graph = options.graph()
     tape = decoder_tape(options)
@@ -51,7 +57,7 @@ def path_jacobians(options: DecoderOptions) -> PathJacobians:
 def addition_jacobian(
     addition: Addition, block: int, state: torch.Tensor, weights: WeightProvider, geometry: AttentionGeometry
 ) -> FloatArray:
-    """Derivative `[n, n]` of one addition at `state` `[1, 1, T, D]`."""
+    """Return the derivative `[n, n]` of one addition at `state` `[1, 1, T, D]`."""
     size = state.numel()
     copies = state.expand(size, *state.shape[1:]).clone().requires_grad_()
     output, *_ = step((addition,), block, copies, weights.block(block), Carry(), geometry, 1)

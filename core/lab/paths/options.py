@@ -1,4 +1,4 @@
-"""Options that the path experiments share: a decoder small enough for dense Jacobians of its whole row."""
+"""Options that the path experiments share: a decoder small enough for dense Jacobians over its whole row."""
 
 from __future__ import annotations
 
@@ -13,10 +13,13 @@ NORM_AXIS = "spectral norm"
 
 
 class JacobianOptions(DecoderOptions):
-    """A decoder whose row has at most 256 entries in all."""
+    """A decoder whose row has at most 256 entries (positions times width)."""
 
     def check(self) -> None:
-        """Refuse states too large for a dense Jacobian, and streams that are not the only path between blocks."""
+        """Raise `LabError` for states too large for a dense Jacobian.
+
+        Also raises it for decoders that carry attention scores from block to block beside the stream.
+        """
         super().check()
         entries = self.batch().longest * self.width
         if entries > MAX_STATE:
@@ -37,7 +40,7 @@ class JacobianOptions(DecoderOptions):
 
 
 def refuse_norm_after(options: DecoderOptions) -> None:
-    """Refuse a stream that a norm rescales after its additions, for it is no sum of its updates."""
+    """Raise `LabError` if a norm rescales the stream after its additions: then it is not a sum of its updates."""
     if any(addition.norm_after is not None for addition in options.additions()):
         raise LabError(
             f"The recipe {options.recipe} normalizes after every addition, so the state is no sum of its updates; "
@@ -46,12 +49,12 @@ def refuse_norm_after(options: DecoderOptions) -> None:
 
 
 def shortcut_of(addition: Addition) -> float:
-    """The shortcut's number; a measured one only occurs before a norm, which `refuse_norm_after` has refused."""
+    """Return the shortcut's number; measured shortcuts occur only before a norm, which `refuse_norm_after` excludes."""
     assert not isinstance(addition.shortcut, str)
     return float(addition.shortcut)
 
 
 def kept(state: object, valid: object) -> FloatArray:
-    """The valid rows `[n, D]` of the one member."""
+    """Return the valid rows `[n, D]` of the one member."""
     kept: FloatArray = state.detach().numpy()[0][valid]  # type: ignore[attr-defined]
     return kept

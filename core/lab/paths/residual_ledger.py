@@ -1,6 +1,6 @@
-"""Experiment: the residual state's ledger: elements, bytes moved and state saved, for any B, S, d and dtype.
+"""Experiment: the costs of the residual state: elements, bytes moved and state saved, for any B, S, d and dtype.
 
-Counts of full tensors, as if every operand came from and went to main memory; a fused kernel moves fewer.
+Counts are for full tensors, as if every operand came from and went to main memory; a fused kernel moves less.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Items = dict[str, tuple[int, int]]
 
 
 class ResidualLedgerOptions(Options):
-    """A batch of B rows of S positions, d features each."""
+    """A batch of B rows of S positions, with d features each."""
 
     batch: int = whole(8, 1, 2**40, "Rows B", "Rows B.")
     positions: int = whole(2048, 1, 2**40, "Positions S", "Positions S of a row.")
@@ -32,7 +32,7 @@ class ResidualLedgerOptions(Options):
 
 
 def residual_ledger(options: ResidualLedgerOptions) -> Result:
-    """Exact integer counts. Table: `ledger`, one row per item, with elements, bytes and MiB."""
+    """Return exact integer counts. Table: `ledger`, one row per item, with elements, bytes and MiB."""
     state, size = options.batch * options.positions * options.width, DTYPE_BYTES[options.dtype]
     saved = _saved(options, state, size)
     items = {**_moved(options, state, size), **saved, **_held(options, state, size)}
@@ -64,7 +64,7 @@ def residual_ledger(options: ResidualLedgerOptions) -> Result:
 
 
 def _moved(options: ResidualLedgerOptions, state: int, size: int) -> Items:
-    """What reading and writing the state moves."""
+    """Return the items for reading and writing the state."""
     return {
         "residual state": (state, size),
         "one read and one write": (2 * state, size),
@@ -74,7 +74,7 @@ def _moved(options: ResidualLedgerOptions, state: int, size: int) -> Items:
 
 
 def _saved(options: ResidualLedgerOptions, state: int, size: int) -> Items:
-    """What one block keeps for its backward."""
+    """Return the items that one block keeps for its backward."""
     statistics = STATISTICS[options.norm]
     rows = len(statistics) * options.additions * options.batch * options.positions
     return {
@@ -85,7 +85,7 @@ def _saved(options: ResidualLedgerOptions, state: int, size: int) -> Items:
 
 
 def _held(options: ResidualLedgerOptions, state: int, size: int) -> Items:
-    """What the whole stack holds."""
+    """Return the items that all blocks together hold."""
     norms = options.additions * options.blocks + 1
     return {
         "all residual states of the stack": (norms * state, size),
@@ -94,7 +94,7 @@ def _held(options: ResidualLedgerOptions, state: int, size: int) -> Items:
 
 
 def ledger_view(table: pd.DataFrame) -> pd.DataFrame:
-    """The ledger as people read it: whole numbers with separators, exact however large."""
+    """Return the ledger for display: integers with separators, exact however large."""
     return pd.DataFrame(
         {
             "no.": range(1, len(table) + 1),
@@ -107,7 +107,7 @@ def ledger_view(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _pictures(result: Result) -> Pictures:
-    """Every item's size as a bar."""
+    """Return the chart of every item's size as a bar."""
     table = result.tables["ledger"]
     numbers = [str(number) for number in range(1, len(table) + 1)]
     lines = [Line(name="MiB", x=numbers, y=table["mebibytes"].tolist(), look="bars")]

@@ -1,7 +1,7 @@
 """Experiment: the last state as an exact sum of updates.
 
 x_L = (prod a_j) x_0 + sum_i (prod_{j > i} a_j) b_i u_i, exactly, whatever the branches; the updates are evaluated at
-different states, so this is an account and no linear model.
+different states, so this is a decomposition and not a linear model.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from .options import kept, refuse_norm_after, shortcut_of
 
 
 class StreamExpansionOptions(DecoderOptions):
-    """The decoder whose last state is taken apart."""
+    """The decoder whose last state is decomposed."""
 
     def check(self) -> None:
-        """Refuse streams that are no sums."""
+        """Raise `LabError` if the stream is not a sum of its updates."""
         super().check()
         refuse_norm_after(self)
 
 
 def stream_expansion(options: StreamExpansionOptions) -> Result:
-    """Every term of x_L with its shortcut product, RMS and share. Table: `terms`, input first.
+    """Return every term of x_L with its shortcut product, RMS and share. Table: `terms`, input first.
 
-    A share is the term's inner product with x_L over that of x_L itself; the shares sum to 1.
+    A share is the term's inner product with x_L divided by that of x_L with itself; the shares sum to 1.
     """
     tape = decoder_tape(options)
     shortcuts = [shortcut_of(addition) for addition in options.additions()]
@@ -58,7 +58,7 @@ def stream_expansion(options: StreamExpansionOptions) -> Result:
 
 
 def _pictures(result: Result) -> Pictures:
-    """Share and RMS of every term of the last state."""
+    """Return charts of share and RMS of every term of the last state."""
     terms = result.tables["terms"].reset_index(names="term")
     axis = "term, 0 is the input"
     named = [("input", "input"), ("attention", "attention"), ("feed_forward", "feed-forward")]

@@ -14,7 +14,7 @@ from .options import kept
 
 
 def update_geometry(options: DecoderOptions) -> Result:
-    """rho = |u| / |x|, cosine c and growth |x + u|^2 / |x|^2 = 1 + rho^2 + 2 rho c. Tables: `rows`, `pooled`.
+    """Return rho = |u| / |x|, cosine c and growth |x + u|^2 / |x|^2 = 1 + rho^2 + 2 rho c. Tables: `rows`, `pooled`.
 
     x is the shortcut term, u what the addition adds to it, all branches of an addition together.
     """
@@ -43,7 +43,7 @@ def update_geometry(options: DecoderOptions) -> Result:
 
 
 def _geometry(x: FloatArray, u: FloatArray) -> dict[str, FloatArray]:
-    """Ratio, cosine and growth of every row of `[n, d]`; the identity's error is relative to its terms."""
+    """Return ratio, cosine and growth of every row of `[n, d]`, and the error of the identity relative to its terms."""
     y = x + u
     xx, uu, yy, xu = (np.einsum("nd,nd->n", *pair) for pair in ((x, x), (u, u), (y, y), (x, u)))
     with np.errstate(all="ignore"):
@@ -60,7 +60,7 @@ GEOMETRY_TITLES = {
 
 
 def _pictures(result: Result) -> Pictures:
-    """Ratio, cosine and growth of every addition, pooled and by position."""
+    """Return charts of ratio, cosine and growth of every addition, pooled and by position."""
     rows, pooled, found = result.tables["rows"], result.tables["pooled"], {}
     for name, title, log in (
         ("rho", "Size of the update, rho = |u| / |x|", True),

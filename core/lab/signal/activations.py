@@ -1,6 +1,6 @@
 """Elementwise activations, their slopes, and their Gaussian moments.
 
-For z normal with mean 0: E[f(z)] and E[f(z)^2] carry a signal forward, E[f'(z)^2] carries a gradient back.
+For z normal with mean 0, E[f(z)] and E[f(z)^2] give the forward signal, E[f'(z)^2] the factor on a gradient.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ NODES, REACH = 1001, 8.0
 
 @dataclass(frozen=True)
 class Activation:
-    """f and f'. `halves` marks ReLU, whose kink no quadrature should meet: exact moments instead."""
+    """f and f'. `halves` marks ReLU: because of its kink, its moments are exact formulas and not quadrature."""
 
     value: Elementwise
     slope: Elementwise
     halves: bool = False
 
     def moments(self, variance: float) -> tuple[float, float, float]:
-        """E[f(z)], E[f(z)^2] and E[f'(z)^2] for z ~ N(0, variance)."""
+        """Return E[f(z)], E[f(z)^2] and E[f'(z)^2] for z ~ N(0, variance)."""
         if self.halves:
             return math.sqrt(variance / (2 * math.pi)), variance / 2, 0.5
         nodes, weights = _quadrature()
@@ -40,34 +40,34 @@ class Activation:
 
 
 def sigmoid(z: FloatArray) -> FloatArray:
-    """1 / (1 + exp(-z)), elementwise; tanh saturates where exp would overflow."""
+    """Return 1 / (1 + exp(-z)) elementwise, computed by tanh, which does not overflow."""
     return 0.5 * (1.0 + np.tanh(0.5 * z))
 
 
 def sigmoid_slope(z: FloatArray) -> FloatArray:
-    """sigmoid(z) sigmoid(-z), elementwise: at most 1/4, without cancellation for large |z|."""
+    """Return sigmoid(z) sigmoid(-z) elementwise: at most 1/4, without cancellation for large |z|."""
     tail = np.exp(-np.abs(z))
     return tail / np.square(1.0 + tail)
 
 
 def silu(z: FloatArray) -> FloatArray:
-    """z sigmoid(z), elementwise."""
+    """Return z sigmoid(z) elementwise."""
     return z * sigmoid(z)
 
 
 def silu_slope(z: FloatArray) -> FloatArray:
-    """s + z s (1 - s) with s = sigmoid(z), elementwise; 1/2 at zero."""
+    """Return s + z s (1 - s) with s = sigmoid(z) elementwise; 1/2 at zero."""
     gate = sigmoid(z)
     return gate + z * gate * sigmoid(-z)
 
 
 def gelu(z: FloatArray) -> FloatArray:
-    """z Phi(z) with the exact normal distribution function, elementwise."""
+    """Return z Phi(z) with the exact normal distribution function, elementwise."""
     return z * _phi(z)
 
 
 def gelu_slope(z: FloatArray) -> FloatArray:
-    """Phi(z) + z phi(z), elementwise."""
+    """Return Phi(z) + z phi(z) elementwise."""
     return _phi(z) + z * np.exp(-0.5 * z * z) / math.sqrt(2 * math.pi)
 
 

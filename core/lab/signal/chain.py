@@ -50,7 +50,7 @@ EPSILON = 1e-6
 
 
 class ChainOptions(Options):
-    """Layers of one width without bias; weights have mean 0 and the variance of `spread`."""
+    """Layers of equal width without bias; weights have mean 0, and `spread` sets their variance."""
 
     activation: str = choice("relu", tuple(ACTIVATIONS), "Activation", "What follows each matrix.")
     topology: str = choice(
@@ -81,25 +81,25 @@ class ChainOptions(Options):
     seed: int = seed(0, "Seed of the first chain; the next ones count up.", more=True)
 
     def check(self) -> None:
-        """Refuse what would draw for too long."""
+        """Raise `LabError` if the draws would take too long."""
         draws = self.seeds * self.layers * self.width**2
         if draws > MAX_DRAWS:
             raise LabError(f"{draws:,} weights exceed the limit of {MAX_DRAWS:,}; choose fewer layers, width or seeds.")
 
     @property
     def gain(self) -> float:
-        """Width times the variance of a weight: what a linear layer multiplies the mean square by."""
+        """Width times the variance of a weight: the factor of a linear layer on the mean square."""
         fixed = SPREADS[self.spread][0]
         return self.factor**2 if fixed is None else fixed
 
     @property
     def coefficient(self) -> float:
-        """What multiplies a branch before it is added."""
+        """The factor on a branch before it is added."""
         return self.layers**-0.5 if self.topology == "scaled-residual" else 1.0
 
 
 def chain(options: ChainOptions, told: Told = silent) -> Result:
-    """RMS of state and gradient after 0..L layers, measured and predicted. Table: `sizes`."""
+    """Return the RMS of state and gradient after 0..L layers, measured and predicted. Table: `sizes`."""
     activation = ACTIVATIONS[options.activation]
     seeds = consecutive(options.seed, options.seeds)
     runs = [_built(options, each).run(*_ends(options, each)) for each in counted(seeds, "chains", told)]
@@ -127,7 +127,7 @@ def chain(options: ChainOptions, told: Told = silent) -> Result:
 
 
 def drawn_weights(options: ChainOptions, of_seed: int) -> Weights:
-    """Matrix of any layer as a pure function of seed and layer."""
+    """Return a function that gives the matrix of any layer, determined by seed and layer."""
     scale, uniform = math.sqrt(options.gain / options.width), SPREADS[options.spread][1]
 
     def draw(layer: int) -> FloatArray:
@@ -154,7 +154,7 @@ def _built(options: ChainOptions, of_seed: int) -> Chain:
 
 
 def _ends(options: ChainOptions, of_seed: int) -> tuple[FloatArray, FloatArray]:
-    """Unit-normal input and upstream gradient."""
+    """Return a unit-normal input and upstream gradient."""
     ends = np.random.default_rng([of_seed, options.layers]).standard_normal((2, options.width))
     return ends[0], ends[1]
 
@@ -173,7 +173,7 @@ def _rows(sizes: ChainSizes, kind: str, seed_text: str) -> pd.DataFrame:
 
 
 def _pictures(result: Result) -> Pictures:
-    """State and gradient on one axis, measured and predicted."""
+    """Return the chart of state and gradient on one axis, measured and predicted."""
     sizes = result.tables["sizes"]
     measured, lines = sizes[sizes["kind"] == "measured"], []
     seeds = measured["seed"].nunique()

@@ -1,8 +1,8 @@
-"""A stack of equally wide layers, run forward and backward on one vector, and its mean-field prediction.
+"""A chain of equally wide layers, run forward and backward on one vector, and its mean-field prediction.
 
 Layer: x <- N(shortcut * x + coefficient * f(W x)), with N a row norm or nothing. The prediction follows mean and mean
 square of the entries in the limit of infinite width, with every matrix fresh and independent of its input; a gradient
-is taken to be independent of the forward signal (Glorot and Bengio 2010; He et al. 2015).
+is assumed independent of the forward signal (Glorot and Bengio 2010; He et al. 2015).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LAYER_AXIS, RMS_AXIS = "layer (0 is the input)", "RMS, dimensionless"
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Chain:
-    """What every layer computes; `weights(layer)` gives W `[d, d]`, the same one each time it is asked."""
+    """The computation of every layer; `weights(layer)` returns W `[d, d]`, the same at every call."""
 
     activation: Activation
     layers: int
@@ -33,7 +33,7 @@ class Chain:
     norm: RowNorm | None = None
 
     def run(self, x: FloatArray, upstream: FloatArray) -> ChainSizes:
-        """RMS of the state after 0..L layers from `x` `[d]`, and of the gradient of upstream'x_L at each."""
+        """Return the RMS of the state after 0..L layers from `x` `[d]`, and of the gradient of upstream'x_L at each."""
         inputs, sums, forward = [], [], [rms(x)]
         with np.errstate(all="ignore"):
             for layer in range(self.layers):
@@ -54,7 +54,7 @@ class Chain:
         return ChainSizes(np.array(forward), np.array(backward[::-1]))
 
     def predict(self, gain: float) -> ChainSizes:
-        """The same sizes expected for unit-normal ends and weights with d * Var(W) = `gain`."""
+        """Return the RMS expected for a unit-normal input and upstream gradient, with d * Var(W) = `gain`."""
         mean, square, factors, forward = 0.0, 1.0, [], [1.0]
         with np.errstate(all="ignore"):
             for _ in range(self.layers):
@@ -64,7 +64,7 @@ class Chain:
             return ChainSizes(np.array(forward), np.sqrt(np.cumprod([1.0, *factors[::-1]])[::-1]))
 
     def _expected(self, mean: float, square: float, gain: float) -> tuple[float, float, float]:
-        """Mean and mean square of the entries after one layer, and what it multiplies a gradient's mean square by."""
+        """Return mean and mean square of the entries after one layer, and its factor on a gradient's mean square."""
         a, c = self.shortcut, self.coefficient
         first, second, slopes = self.activation.moments(gain * square)
         # W has mean 0, so f(Wx) is uncorrelated with x but for the means of both.

@@ -1,4 +1,4 @@
-"""Experiment: one gain a layer, compounded over depth."""
+"""Experiment: one gain per layer, compounded over depth."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class CompoundingOptions(Options):
 
 
 def compounding(options: CompoundingOptions) -> Result:
-    """gain^l for l = 0..L, and the published cases. Tables: `sizes`, `published`."""
+    """Return gain^l for l = 0..L, and the published cases. Tables: `sizes`, `published`."""
     layers = np.arange(options.layers + 1)
     with np.errstate(all="ignore"):
         sizes = np.float64(options.gain) ** layers
@@ -49,7 +49,7 @@ PRINTED = ("208", "117", "0.005", "5e+67", "8.9e-16", "8e-31")
 
 
 def _pictures(result: Result) -> Pictures:
-    """The size after every layer."""
+    """Return the chart of the size after every layer."""
     sizes = result.tables["sizes"]
     return {"sizes": Chart(
         title="One gain, compounded", x_title="layer", y_title="size, ratio to the input",

@@ -1,4 +1,4 @@
-"""Experiment: the variance identity at every addition of a real decoder, its covariance measured."""
+"""Experiment: the variance identity at every addition of a decoder, with its measured covariance."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ from .variance_identity import (
 
 
 def decoder_variance(options: DecoderOptions) -> Result:
-    """Terms of the identity at every addition, pooled over valid positions and features. Table: `additions`."""
+    """Return the terms of the identity at every addition, pooled over valid positions and features.
+
+    Table: `additions`.
+    """
     table = identity_table(_additions(options))
     last = table.iloc[-1]
     return Result(

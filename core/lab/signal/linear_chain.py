@@ -1,4 +1,4 @@
-"""Experiment: the published linear chain at three spreads, drawn by NumPy's default generator."""
+"""Experiment: the published linear chain at three standard deviations, drawn by NumPy's default generator."""
 
 from __future__ import annotations
 
@@ -21,13 +21,16 @@ NORM_EPSILON = 0.0
 
 
 class LinearChainOptions(PublishedOptions):
-    """The linear chain; with a norm it is the chain that is reset after every layer."""
+    """The linear chain; with a norm, each layer's output is normalized."""
 
     norm: str = choice("none", ("none", "rmsnorm"), "Norm after every layer", "A row norm after every layer.")
 
 
 def linear_chain(options: LinearChainOptions) -> Result:
-    """Three spreads, one input: drawn once, then fresh matrices for each spread in turn. Table: `sizes`."""
+    """Return the sizes for three standard deviations and one input. Table: `sizes`.
+
+    The input is drawn once, then fresh matrices for each standard deviation in turn.
+    """
     d, generator = options.width, np.random.default_rng(options.seed)
     start = generator.standard_normal(d)
     # A separate stream: a draw between the matrices would change the published ones.

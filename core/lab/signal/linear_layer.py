@@ -1,8 +1,8 @@
 """Experiment: the variance of one linear layer's outputs, where the rule holds and where it visibly fails.
 
 The rule Var(y) = d * sigma^2 * E[x^2] needs weights of mean 0, uncorrelated with each other and with the inputs. Here
-weights have mean m and pairwise correlation c within an output, inputs have mean a and spread t, and
-Var(y) = m^2 d t^2 + sigma^2 (c (d t^2 + d^2 a^2) + (1 - c) d (a^2 + t^2)).
+weights have mean m and pairwise correlation c within an output, inputs have mean a and standard deviation t, and Var(y)
+= m^2 d t^2 + sigma^2 (c (d t^2 + d^2 a^2) + (1 - c) d (a^2 + t^2)).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ EDGE = 1e-9
 
 
 class LinearLayerOptions(Options):
-    """One layer y = W x over many inputs; spreads are standard deviations."""
+    """One layer y = W x applied to many inputs; the options named spread are standard deviations."""
 
     fan_in: int = whole(512, 1, 4096, "Fan-in d", "Inputs d of one output.")
     spread: float = number(
@@ -66,7 +66,10 @@ class LinearLayerOptions(Options):
 
 
 def linear_layer(options: LinearLayerOptions) -> Result:
-    """Output variance: measured, by the rule, by the rule misread, and exact. Tables: `variance`, `outputs`."""
+    """Return the output variance: measured, by the rule, by a common wrong form of the rule, and exact.
+
+    Tables: `variance`, `outputs`.
+    """
     outputs = _outputs(options)
     measured = covariance(outputs, outputs)
     second_moment = options.input_mean**2 + options.input_spread**2
@@ -98,7 +101,7 @@ def linear_layer(options: LinearLayerOptions) -> Result:
 
 
 def exact_variance(options: LinearLayerOptions) -> float:
-    """Variance of one output over weights and inputs, from the second moments of both."""
+    """Return the variance of one output over weights and inputs, from the second moments of both."""
     d, a, t = options.fan_in, options.input_mean, options.input_spread
     common = options.weight_correlation * (d * t**2 + d**2 * a**2)
     own = (1.0 - options.weight_correlation) * d * (a**2 + t**2)
@@ -106,7 +109,7 @@ def exact_variance(options: LinearLayerOptions) -> float:
 
 
 def _histogram(outputs: FloatArray) -> tuple[npt.NDArray[np.int64], FloatArray]:
-    """Counts and edges about the middle of the range, which is widened where all outputs are almost equal."""
+    """Return counts and edges around the middle of the range, which is widened if all outputs are almost equal."""
     low, high = float(outputs.min()), float(outputs.max())
     middle = 0.5 * (low + high)
     half = max((0.5 + EDGE) * (high - low), EDGE * abs(middle)) or 1.0
@@ -115,7 +118,7 @@ def _histogram(outputs: FloatArray) -> tuple[npt.NDArray[np.int64], FloatArray]:
 
 
 def _outputs(options: LinearLayerOptions) -> FloatArray:
-    """Outputs `[outputs, inputs]` of a freshly drawn layer."""
+    """Return the outputs `[outputs, inputs]` of a freshly drawn layer."""
     generator = np.random.default_rng(options.seed)
     weights = generator.standard_normal((options.outputs, options.fan_in))
     weights *= options.spread * math.sqrt(1.0 - options.weight_correlation)
@@ -127,7 +130,7 @@ def _outputs(options: LinearLayerOptions) -> FloatArray:
 
 
 def _pictures(result: Result) -> Pictures:
-    """The variances as named points, and the outputs' histogram."""
+    """Return charts of the variances as named points, and of the outputs' histogram."""
     variance, outputs = result.tables["variance"], result.tables["outputs"]
     named = zip(variance["kind"], variance["variance"], strict=True)
     middle = (outputs["from"] + outputs["to"]) / 2

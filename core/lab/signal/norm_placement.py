@@ -1,8 +1,9 @@
 """Experiment: the gradient of the last layer's weights against depth, with the norm before or after the addition.
 
-Setting of the toy: unit-normal rows, one GELU branch of width 4 d a block, Xavier weights, LayerNorm without affine, a
-final norm in the pre-norm stack, an upstream gradient N(0, 1) / rows. The quantity is the Frobenius norm of the last
-writer's gradient. Theory (Xiong et al. 2020, Theorem 1): no dependence on depth in post-norm, L^(-1/2) in pre-norm.
+The toy model has unit-normal rows, one GELU branch of width 4 d per block, Xavier weights, LayerNorm without gain and
+bias, a final norm in the pre-norm model, and an upstream gradient N(0, 1) / rows. The quantity is the Frobenius norm of
+the last writer's gradient. Theory (Xiong et al. 2020, Theorem 1): no dependence on depth for post-norm, L^(-1/2) for
+pre-norm.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ THEORY = {"post-norm": 0.0, "pre-norm": -0.5}
 
 
 class NormPlacementOptions(Options):
-    """Depths of the stacks; a shallower stack is the beginning of a deeper one of the same seed."""
+    """The depths; with one seed, a shallower model consists of the first blocks of a deeper one."""
 
     depths: tuple[int, ...] = wholes((6, 12, 24, 48), 1, 128, 12, "Depths, in blocks", "Numbers of blocks.")
     width: int = whole(64, 8, 512, "Width d", "Features d of the stream.")
@@ -55,16 +56,17 @@ class NormPlacementOptions(Options):
     seed: int = seed(0, "Seed of the first draw; the next ones count up.", more=True)
 
     def check(self) -> None:
-        """Refuse what would draw for too long."""
+        """Raise `LabError` if the draws would take too long."""
         draws = 2 * self.seeds * self.depths[-1] * self.width**2 * FF_RATIO
         if draws > MAX_DRAWS:
             raise LabError(f"{draws:,} weights exceed the limit of {MAX_DRAWS:,}; choose fewer blocks, width or seeds.")
 
 
 def norm_placement(options: NormPlacementOptions, told: Told = silent) -> Result:
-    """Last-layer gradient norms. Tables: `gradients` (one row per placement, depth and seed), `mean` over the seeds.
+    """Return last-layer gradient norms.
 
-    `by_theory` starts at the mean of the shallowest stack and has the theorem's slope.
+    Tables: `gradients` (one row per placement, depth and seed), `mean` over the seeds. `by_theory` starts at the mean
+    of the shallowest model and has the theorem's slope.
     """
     draws = counted(consecutive(options.seed, options.seeds), "draws of the stacks", told)
     rows = [row for each in draws for row in _gradients(options, each)]
@@ -89,7 +91,7 @@ def norm_placement(options: NormPlacementOptions, told: Told = silent) -> Result
 
 
 def _gradients(options: NormPlacementOptions, of_seed: int) -> Iterator[tuple[str, str, int, float]]:
-    """Gradient norms of one drawn stack under both placements, at each depth."""
+    """Yield the gradient norms of one drawn model with both placements, at each depth."""
     import torch  # float32 products, and autograd for the last writer
 
     d, ff = options.width, FF_RATIO * options.width
@@ -111,7 +113,7 @@ def _gradients(options: NormPlacementOptions, of_seed: int) -> Iterator[tuple[st
 
 
 def _block(x: torch.Tensor, up: torch.Tensor, down: torch.Tensor, *, pre: bool) -> tuple[torch.Tensor, torch.Tensor]:
-    """The state after one block, and the output of a stack that ends with it."""
+    """Return the state after one block, and the output of a model that ends with this block."""
     from torch.nn.functional import gelu, layer_norm
 
     shape = (x.shape[-1],)
@@ -123,7 +125,7 @@ def _block(x: torch.Tensor, up: torch.Tensor, down: torch.Tensor, *, pre: bool) 
 
 
 def _pictures(result: Result) -> Pictures:
-    """The last writer's gradient against depth, every draw and the mean, on logarithmic axes."""
+    """Return the chart of the last writer's gradient against depth, every draw and the mean, on logarithmic axes."""
     gradients, mean, lines = result.tables["gradients"], result.tables["mean"], []
     for index, (placement, rows) in enumerate(mean.groupby("placement", sort=False)):
         drawn = gradients[gradients["placement"] == placement]

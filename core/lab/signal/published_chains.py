@@ -1,4 +1,4 @@
-"""What the three published chains share: the generators and draw orders that give the printed digits, and their view.
+"""What the three published chains share: the generators and draw orders that give the printed digits, and charts.
 
 Source: the course text on keeping signals stable. The arithmetic after the draws is binary64.
 """
@@ -38,7 +38,7 @@ PASS_TITLES = {
 
 
 class PublishedOptions(Options):
-    """Sizes and seed of a published chain; the defaults are its own."""
+    """Sizes and seed of a published chain; the defaults are the published ones."""
 
     layers: int = whole(50, 1, 50, "Layers L", "Layers L.")
     width: int = whole(512, 1, 512, "Width d", "Features d of every layer.")
@@ -46,7 +46,7 @@ class PublishedOptions(Options):
 
 
 class TorchNormals:
-    """Consecutive float32 normals of a private torch generator, as binary64 arrays."""
+    """Draws consecutive float32 normals from a separate torch generator, as binary64 arrays."""
 
     def __init__(self, of_seed: int) -> None:
         import torch  # only these two chains need torch's stream
@@ -91,7 +91,7 @@ def published_result(case_name: str, found: dict[str, tuple[ChainSizes, ChainSiz
 
 
 def case_pictures(case: str) -> Callable[[Result], Pictures]:
-    """Pictures of a published chain: forward and backward, one colour per case, each beside its prediction."""
+    """Return the function that draws a published chain: forward and backward, one colour per case, with predictions."""
 
     def pictures(result: Result) -> Pictures:
         sizes, found = result.tables["sizes"], {}
@@ -119,7 +119,7 @@ def _cases(sizes: pd.DataFrame, case: str, direction: str) -> list[tuple[str, pd
 
 
 def _short(case: str) -> str:
-    """A case's name for a legend, which has little room."""
+    """Return a short name of a case for a legend."""
     return case.replace("sqrt(d)", "√d")
 
 
@@ -143,7 +143,7 @@ def published_subject(options: PublishedOptions) -> str:
 
 
 def printed_sizes(name: str, case: str, layers: Sequence[int], texts: Sequence[str]) -> list[Printed]:
-    """The published RMS after each of `layers`; `name` is the column of the cases."""
+    """Return the published RMS after each of `layers`; `name` is the column of the cases."""
     place = {"kind": "measured", "pass": "forward", name: case}
     return [
         Printed(

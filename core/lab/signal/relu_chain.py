@@ -17,7 +17,10 @@ from .published_chains import (
 
 
 def relu_chain(options: PublishedOptions) -> Result:
-    """Variances 1/d and 2/d: for each an input, the matrices and the upstream gradient. Table: `sizes`."""
+    """Return the sizes for the variances 1/d and 2/d. Table: `sizes`.
+
+    For each variance an input, the matrices and the upstream gradient are drawn.
+    """
     draw, d, found = TorchNormals(options.seed), options.width, {}
     for case, variance in {"1/d": 1 / d, "2/d": 2 / d}.items():
         start = draw(d)

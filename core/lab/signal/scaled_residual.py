@@ -1,7 +1,8 @@
-"""Experiment: L branches of unit variance added with a coefficient, uncorrelated or not.
+"""Experiment: L branches of unit variance added with a coefficient, correlated or not.
 
-The branches are built exactly: orthonormal directions give every branch variance 1, any two the same correlation, and
-each the same correlation with the input. With correlation 0 the added variance is L c^2, 1 at c = L^(-1/2).
+The branches are constructed exactly: orthonormal directions give every branch variance 1, every two the same
+correlation, and each the same correlation with the input. With correlation 0 the added variance is L c^2, which is 1 at
+c = L^(-1/2).
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class ScaledResidualOptions(Options):
     seed: int = seed(more=True)
 
     def check(self) -> None:
-        """Refuse correlations that no vectors have together."""
+        """Raise `LabError` for correlations that no vectors can have together."""
         if self.input_correlation**2 > 1.0 - (1.0 - self.branch_correlation) * (self.branches > 1):
             raise LabError(
                 f"branch_correlation {self.branch_correlation:g} is below the square of input_correlation "
@@ -79,7 +80,7 @@ class ScaledResidualOptions(Options):
 
 
 def scaled_residual(options: ScaledResidualOptions) -> Result:
-    """Variance after every addition beside independence. Tables: `additions`, and `coefficients` at this depth."""
+    """Return the variance after every addition beside that under independence. Tables: `additions`, `coefficients`."""
     state, branches = _vectors(options)
     found = []
     for index, branch in enumerate(branches):
@@ -111,7 +112,7 @@ def scaled_residual(options: ScaledResidualOptions) -> Result:
 
 
 def _vectors(options: ScaledResidualOptions) -> tuple[FloatArray, list[FloatArray]]:
-    """Input and branches: variance exactly 1, mean 0, with the correlations asked for."""
+    """Return input and branches: variance exactly 1, mean 0, with the requested correlations."""
     count = options.branches + 2
     drawn = np.random.default_rng(options.seed).standard_normal((2 * count, count))
     basis, _ = np.linalg.qr(np.column_stack([np.ones(2 * count), drawn]))

@@ -1,4 +1,4 @@
-"""Experiment: one sigmoid unit, from its input to the factor that a gradient is multiplied by."""
+"""Experiment: one sigmoid unit, from its input to its factor on a gradient."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class SigmoidUnitOptions(Options):
 
 
 def sigmoid_unit(options: SigmoidUnitOptions) -> Result:
-    """Logit, output and slope. Tables: `steps`, one row per step of the computation in order, and `curve`."""
+    """Return logit, output and slope. Tables: `steps`, one row per step of the computation in order, and `curve`."""
     product = options.w * options.x
     logit = product + options.bias
     output, slope = sigmoid(np.array(logit)).item(), sigmoid_slope(np.array(logit)).item()
@@ -53,13 +53,13 @@ LOGIT, OUTPUT, SLOPE = "logit", "output", "slope"
 
 
 def taken(result: Result, count: int) -> Result:
-    """The unit's result with its first `count` steps alone."""
+    """Return the unit's result with only its first `count` steps."""
     steps: pd.DataFrame = result.tables["steps"].head(count)
     return Result(summary=result.summary, tables={**result.tables, "steps": steps}, notes=result.notes)
 
 
 def _pictures(result: Result) -> Pictures:
-    """The sigmoid and its slope, and where the steps taken so far stand on them."""
+    """Return the chart of the sigmoid and its slope, with the values of the steps so far."""
     curve, steps = result.tables["curve"], result.tables["steps"]
     at = {str(name): float(value) for name, value in zip(steps["quantity"], steps["value"], strict=True)}
     lines = [

@@ -1,4 +1,4 @@
-"""Experiment: soft-capped logits, cap * tanh(logit / cap), and the slope that capping leaves.
+"""Experiment: soft-capped logits, cap * tanh(logit / cap), and the slope after capping.
 
 Source: Gemma Team, "Gemma 2" (2024): cap 50 on attention scores, 30 on final logits.
 """
@@ -14,7 +14,7 @@ POINTS = 201
 
 
 class SoftCapOptions(Options):
-    """A cap and one logit to look at."""
+    """A cap and one logit to examine."""
 
     cap: float = number(
         50.0, 1e-3, 1e6, "Cap", "Largest size a logit can reach; Gemma 2 has 50 in attention, 30 at the end.", step=5.0
@@ -23,7 +23,7 @@ class SoftCapOptions(Options):
 
 
 def soft_cap(options: SoftCapOptions) -> Result:
-    """The capped logit and its slope 1 - tanh^2. Table: `curve` over four caps to either side."""
+    """Return the capped logit and its slope 1 - tanh^2. Table: `curve` over four caps to either side."""
     logits = np.linspace(-4 * options.cap, 4 * options.cap, POINTS)
     squashed = np.tanh(logits / options.cap)
     one = np.tanh(options.logit / options.cap)
@@ -38,7 +38,7 @@ def soft_cap(options: SoftCapOptions) -> Result:
 
 
 def _pictures(result: Result) -> Pictures:
-    """The capped logit beside the plain one, and the slope that is left."""
+    """Return charts of the capped logit beside the plain one, and of the remaining slope."""
     curve = result.tables["curve"]
     capped = [
         Line.of(curve, "logit", "capped", "capped"),

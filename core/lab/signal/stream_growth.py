@@ -1,8 +1,8 @@
 """Experiment: a pre-norm stream of GELU blocks grows like the square root of depth, unless its branches are scaled.
 
-Setting: rows drawn with the weights' own spread s, LayerNorm without affine, branch x -> gelu(N(x) U) D with U and D of
-spread s. A normalized row has length sqrt(d), so a branch adds the variance s^2 * ff * E[gelu(z)^2], z ~ N(0, d s^2),
-at every depth: r_l^2 = s^2 + l * c^2 * that, under independence.
+Rows are drawn with the standard deviation s of the weights; LayerNorm has no gain and bias; a branch is x -> gelu(N(x)
+U) D with U and D of standard deviation s. A normalized row has length sqrt(d), so a branch adds the variance s^2 * ff *
+E[gelu(z)^2], z ~ N(0, d s^2), at every depth. Under independence, r_l^2 = s^2 + l * c^2 * that variance.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ NORM_EPSILON = 1e-5
 
 
 class StreamGrowthOptions(Options):
-    """A toy stack with one feed-forward branch a block."""
+    """A toy model with one feed-forward branch per block."""
 
     blocks: int = whole(48, 2, 256, "Blocks L", "Blocks, one branch each.")
     width: int = whole(128, 8, 512, "Width d", "Features d of the stream; the published toy has 256.")
@@ -58,14 +58,17 @@ class StreamGrowthOptions(Options):
     seed: int = seed(0, "Seed of the first draw; the next ones count up.", more=True)
 
     def check(self) -> None:
-        """Refuse what would draw for too long."""
+        """Raise `LabError` if the draws would take too long."""
         draws = 2 * self.seeds * self.blocks * self.width**2 * self.ff_ratio
         if draws > MAX_DRAWS:
             raise LabError(f"{draws:,} weights exceed the limit of {MAX_DRAWS:,}; choose fewer blocks, width or seeds.")
 
 
 def stream_growth(options: StreamGrowthOptions, told: Told = silent) -> Result:
-    """RMS of the stream after every block, measured and by the law. Tables: `stream`, `mean` over the seeds."""
+    """Return the RMS of the stream after every block, measured and by the law.
+
+    Tables: `stream`, `mean` over the seeds.
+    """
     coefficient = options.blocks**-0.5 if options.scaled else 1.0
     blocks = np.arange(1, options.blocks + 1)
     draws = counted(consecutive(options.seed, options.seeds), "draws of the stack", told)
@@ -107,7 +110,7 @@ def stream_growth(options: StreamGrowthOptions, told: Told = silent) -> Result:
 
 
 def _sizes(options: StreamGrowthOptions, of_seed: int, coefficient: float) -> Iterator[float]:
-    """RMS of the stream after each block of one drawn stack."""
+    """Yield the RMS of the stream after each block of one drawn model."""
     import torch  # float32 products and draws, several times NumPy's speed
     from torch.nn.functional import gelu, layer_norm
 
@@ -122,7 +125,7 @@ def _sizes(options: StreamGrowthOptions, of_seed: int, coefficient: float) -> It
 
 
 def _pictures(result: Result) -> Pictures:
-    """RMS of the stream after every block beside both laws, on logarithmic axes."""
+    """Return the chart of the RMS of the stream after every block beside both laws, on logarithmic axes."""
     mean, stream = result.tables["mean"], result.tables["stream"]
     seeds = stream["seed"].nunique()
     lines = [

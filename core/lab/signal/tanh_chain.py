@@ -24,7 +24,10 @@ class TanhChainOptions(PublishedOptions):
 
 
 def tanh_chain(options: TanhChainOptions) -> Result:
-    """The matrices, the upstream gradient, then an input a case, plain first. Table: `sizes`."""
+    """Return the sizes with and without the shortcut. Table: `sizes`.
+
+    The matrices are drawn first, then the upstream gradient, then one input per case, plain first.
+    """
     draw, d, found = TorchNormals(options.seed), options.width, {}
     matrices = [draw(d, d, factor=options.factor, divisor=d**0.5) for _ in range(options.layers)]
     upstream = draw(d)

@@ -1,4 +1,4 @@
-"""Var(h + c F) = Var(h) + c^2 Var(F) + 2 c Cov(h, F), exactly, and what independence leaves out."""
+"""The identity Var(h + c F) = Var(h) + c^2 Var(F) + 2 c Cov(h, F), and the term that independence leaves out."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ADDITION_AXIS = "residual addition, counted from 0"
 
 @dataclass(frozen=True, kw_only=True)
 class VarianceIdentity:
-    """One addition's terms, population moments over all entries: `branch` is Var(c F), `twice` 2 Cov(h, c F)."""
+    """The terms of one addition, population moments over all entries: `branch` is Var(c F), `twice` 2 Cov(h, c F)."""
 
     stream: float
     branch: float
@@ -35,7 +35,7 @@ class VarianceIdentity:
 
     @classmethod
     def of(cls, stream: FloatArray, contribution: FloatArray) -> VarianceIdentity:
-        """Measure the addition of `contribution` (c F) to `stream` (h)."""
+        """Measure the terms when `contribution` (c F) is added to `stream` (h)."""
         total = stream + contribution
         return cls(
             stream=covariance(stream, stream),
@@ -46,22 +46,22 @@ class VarianceIdentity:
 
     @property
     def error(self) -> float:
-        """Distance of both sides of the identity, relative to the size of its terms."""
+        """The difference of both sides of the identity, relative to the size of its terms."""
         size = self.stream + self.branch + abs(self.twice)
         return abs(self.measured - (self.stream + self.branch + self.twice)) / size if size else 0.0
 
     @property
     def correlation(self) -> float | None:
-        """Correlation of stream and branch; None where either is constant."""
+        """The correlation of stream and branch; None if either is constant."""
         product = self.stream * self.branch
         return 0.5 * self.twice / product**0.5 if product > 0 else None
 
 
 def identity_table(additions: Iterable[tuple[str, float, VarianceIdentity]]) -> pd.DataFrame:
-    """One row an addition, in order: the identity's terms beside what independence predicts.
+    """Return one row per addition, in order: the identity's terms beside the prediction under independence.
 
-    An addition is its label, what its shortcut multiplies the variance before it by (NaN behind a norm, where no
-    factor is known beforehand), and its identity. `independence` drops this addition's covariance;
+    An addition is given by its label, the factor of its shortcut on the variance before it (NaN behind a norm, where it
+    is not known beforehand), and its identity. `independence` drops this addition's covariance;
     `independence_from_input` drops every covariance since the input.
     """
     rows, independent = [], None
@@ -86,7 +86,7 @@ def identity_table(additions: Iterable[tuple[str, float, VarianceIdentity]]) -> 
 
 
 def addition_pictures(result: Result) -> Pictures:
-    """Variance after every addition beside independence, and the correlation that independence leaves out."""
+    """Return charts of the variance after every addition beside independence, and of the correlation."""
     table = result.tables["additions"]
     return {
         "variance": Chart(

@@ -1,8 +1,9 @@
-"""Experiment: why an update that lines up with its input grows with width, and a random layer does not.
+"""Experiment: why an update aligned with its input grows with width, and a random layer does not.
 
-An update of size u a weight, signed like the input, adds u * sum |x| = u * d * sqrt(2/pi) on average to every output of
-a unit-normal input; one draw scatters by u * sqrt(d) * sqrt(1 - 2/pi). A random layer of variance 1/d keeps size 1.
-Source: Yang et al., "Tensor Programs V" (2022), whose rule for hidden matrices under Adam is a rate in 1 / fan-in.
+An update of size u per weight, with the signs of the input, adds u * sum |x| = u * d * sqrt(2/pi) on average to every
+output of a unit-normal input; the standard deviation of one draw is u * sqrt(d) * sqrt(1 - 2/pi). A random layer of
+variance 1/d keeps size 1. Source: Yang et al., "Tensor Programs V" (2022), whose rule for hidden matrices under Adam is
+a rate in 1 / fan-in.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class WidthUpdateOptions(Options):
     seed: int = seed(0, "Seed of the first draw; the next ones count up.", more=True)
 
     def check(self) -> None:
-        """Refuse what would draw for too long."""
+        """Raise `LabError` if the draws would take too long."""
         draws = self.seeds * sum(self.widths) * OUTPUTS
         if draws > MAX_DRAWS:
             raise LabError(
@@ -61,7 +62,7 @@ class WidthUpdateOptions(Options):
 
 
 def width_update(options: WidthUpdateOptions, told: Told = silent) -> Result:
-    """Effect of the update beside a random layer's output, one row per width and seed. Tables: `effects`, `law`."""
+    """Return the effect of the update beside a random layer's output. Tables: `effects` (per width and seed), `law`."""
     cases = [(width, each) for width in options.widths for each in consecutive(options.seed, options.seeds)]
     measured = [_one(options, width, each) for width, each in counted(cases, "draws of a layer", told)]
     effects = pd.DataFrame(measured)
@@ -92,7 +93,7 @@ def _one(options: WidthUpdateOptions, width: int, of_seed: int) -> dict[str, flo
 
 
 def _pictures(result: Result) -> Pictures:
-    """Effect of the update against width beside its law, and a random layer's output."""
+    """Return the chart of the update's effect against width beside its law, and of a random layer's output."""
     effects, law = result.tables["effects"], result.tables["law"]
     lines = [
         Line.of(effects, "width", "update_effect", "update, every draw", 0, "points"),

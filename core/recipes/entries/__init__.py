@@ -1,1 +1,1 @@
-"""The entries of the catalogue: every fact of a recipe in one place."""
+"""The entries of the catalogue, with all properties of a recipe in one place."""

@@ -1,4 +1,4 @@
-"""Recipes that scale shortcuts, branches or what branches read, in the forward."""
+"""Recipes that scale shortcuts, branches or the inputs of branches in the forward."""
 
 from __future__ import annotations
 

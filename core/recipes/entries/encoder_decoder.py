@@ -1,4 +1,4 @@
-"""Recipes of encoder-decoder models: their constants are printed, and they do not run on a decoder-only stack."""
+"""Recipes of encoder-decoder models: their constants are shown, but they cannot run on a decoder-only model."""
 
 from __future__ import annotations
 

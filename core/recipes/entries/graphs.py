@@ -1,4 +1,4 @@
-"""Recipes of another residual graph: where its norms stand, and what its branches compute."""
+"""Recipes with another residual graph: other places of norms, or other computations in the branches."""
 
 from __future__ import annotations
 

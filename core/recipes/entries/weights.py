@@ -1,4 +1,4 @@
-"""Recipes that are laws on stored weights alone, on a pre-norm stack."""
+"""Recipes that change only stored weights, on a pre-norm decoder."""
 
 from __future__ import annotations
 
