@@ -17,8 +17,7 @@ from core.audit.report.golden import check_golden, golden_document
 from core.audit.report.junit import junit_report
 from core.audit.report.sarif import sarif_log
 from core.audit.run import audit
-from core.export.audit import audit_contents
-from core.export.bundle import report_text
+from core.export.audit import audit_report
 from core.tables.audit_words import audit_paragraphs, conformance_sentence, conformance_severity, conformance_title
 from core.tables.survey import kind_table, rule_view
 from tests.audit.drawn import IDS, Drawn
@@ -80,7 +79,7 @@ def test_no_gate_fails_and_every_report_says_why(document: str, request: pytest.
     assert words in conformance_title(found)
     assert "No gate fails" in conformance_sentence(found)
     assert any(words in paragraph for paragraph in audit_paragraphs(found))
-    assert words in report_text(audit_contents(found))
+    assert words in audit_report(found)
 
 
 def test_a_judged_audit_tells_no_such_thing() -> None:
