@@ -27,9 +27,12 @@ from core.figures.theory import overlay_figure
 from core.health.band import DEFAULT_BAND
 from core.health.report import observe_document
 from core.health.request import ObserveRequest
+from core.health.seeds import observe_seeds
 from core.tables.observe import site_table
 from core.tables.recipes import overlay_summary
+from core.tables.seeds import ribbon_table
 from pages.common import navigation
+from pages.common.model_controls import SEEDS
 from tests.browser.conftest import Visit
 from tests.browser.harness import BACKGROUNDS
 
@@ -129,8 +132,9 @@ def test_a_figure_s_menu_gives_the_file_that_the_core_draws(visitor: Visit) -> N
     tab = visitor()
     tab.open("/?blocks=3", "Health")
     assert tab.page.locator("[data-title^='Download plot']").count() == 0
-    sites = site_table(observe_document(ObserveRequest(config=DecoderConfig(blocks=3))))
-    figure = ratio_figure(sites, DEFAULT_BAND, "activation")
+    request = ObserveRequest(config=DecoderConfig(blocks=3))
+    spread = ribbon_table(observe_seeds(request, range(request.seed, request.seed + SEEDS.default)))
+    figure = ratio_figure(site_table(observe_document(request)), DEFAULT_BAND, "activation", spread=spread)
     for kind in IMAGES:
         assert tab.download(f"download-activation-ratio-{kind}").read_bytes() == image(figure, kind)
 
