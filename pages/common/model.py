@@ -119,7 +119,9 @@ def _named(values: Mapping[str, Any], config: DecoderConfig) -> tuple[str, str, 
     sizes = [control.name for control in controls.ARCHITECTURE]
     full = {**defaults_of(controls.ARCHITECTURE)}
     for known in KNOWN.values():
-        if all({**full, **known.values}[name] == values[name] for name in sizes):
+        # A chapter decoder that is chosen for its recipe has lost its name with another one.
+        fixed = [*sizes, "recipe"] if known.source == CHAPTER and "recipe" in known.values else sizes
+        if all({**full, **known.values}[name] == values[name] for name in fixed):
             if known.values["blocks"] == values["blocks"]:
                 return known.title, known.source, known.plan
             if known.source == WELL_KNOWN:

@@ -33,6 +33,12 @@ def main() -> None:
             with visit(opened, address, viewport={"width": WIDTH, "height": height}, color_scheme=theme) as tab:
                 tab.open(f"{path}?{urlencode(query)}")
                 tab.page.locator(".st-key-export-page").wait_for()
+                tab.settle()
+                if "view" in query:
+                    # Else the open tab stands below the picture; the page's head covers a strip at the top.
+                    tab.page.get_by_role("tablist").evaluate(
+                        "tabs => { tabs.style.scrollMarginTop = '80px'; tabs.scrollIntoView(); }"
+                    )
                 tab.settle(1500)
                 picture = Image.open(io.BytesIO(tab.page.screenshot())).convert("RGB")
             picture.quantize(256).save(folder / f"{name}.png", optimize=True)

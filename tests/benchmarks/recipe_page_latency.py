@@ -17,7 +17,7 @@ import time
 from tests.browser.harness import Visitor, browser, running_server, visit
 
 SIX = ("unscaled", "gpt2", "block-indexed", "lns", "post-norm", "normformer")
-FIGURES = ("largest-activation-ratio", "largest-adjoint-ratio", "share-within", "growth-of-input-adjoint-ratio")
+FIGURES = ("largest-activation-ratio", "largest-adjoint-ratio", "share-within", "growth-input-adjoint")
 LIMIT = 5.0
 VIEWPORT = {"width": 1400, "height": 1000}
 # So far apart that the 32 seeds of two rounds never meet.

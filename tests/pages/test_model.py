@@ -67,6 +67,13 @@ def test_a_well_known_model_is_chosen_by_its_name(open_app: Open) -> None:
     assert query(app)["base_std"] == "0.02"
 
 
+def test_a_decoder_that_is_named_for_its_recipe_loses_the_name_with_it(open_app: Open) -> None:
+    app = open_app(model="broken")
+    assert bar(app).startswith("**Broken: 32 blocks, unscaled**")
+    app.selectbox(key="recipe").set_value("gpt2").run()
+    assert bar(app).startswith("**Chapter decoder** · 32 × 4")
+
+
 def dropped(open_app: Open, name: str, data: bytes) -> AppTest:
     app = open_app(str(ROOT / "pages/laptop_plan/laptop_plan.py"))
     change(app, "Drop files").file_uploader(key="model-files").set_value([(name, data, "application/json")]).run()
