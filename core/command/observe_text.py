@@ -39,9 +39,10 @@ def readable(document: dict[str, Any]) -> str:
 def _sentences(document: dict[str, Any]) -> list[str]:
     """Return the diagnosis of each arm of one seed, and how the two compare."""
     from ..health.diagnosis import comparison, diagnose, diagnose_control
+    from ..recipes.catalogue import CONTROL
 
     found = [*diagnose(document).verdict]
-    if document["same_base_unscaled_control"] is not None:
+    if document["same_base_unscaled_control"] is not None and document["recipe"] != CONTROL:
         found += [*diagnose_control(document).verdict, comparison(document)]
     return found
 

@@ -58,8 +58,13 @@ def seeds_lines(document: Mapping[str, Any]) -> Iterator[str]:
     """Yield the verdicts on both arms as lines for a terminal, and which seed is shown below them."""
     from ..health.verdict import Verdict
     from ..health.verdict_words import verdict_sentences
+    from ..recipes.catalogue import CONTROL
 
-    for key, found in document["verdicts"].items():
+    found_by_arm = dict(document["verdicts"])
+    if document["recipe"] == CONTROL:
+        # Both arms are the same numbers under one name.
+        del found_by_arm["same_base_unscaled_control"]
+    for key, found in found_by_arm.items():
         yield from opt.wrapped([*verdict_sentences(Verdict.from_document(found)), *_refusals(document, key)])
         if key == "initialized" and "suggestion" in document:
             yield from opt.wrapped(document["suggestion"]["sentences"])
