@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -13,30 +13,46 @@ from ..figures.tower import tower_figure
 from ..health.band import DEFAULT_BAND, Band
 from ..tables.observe import observe_tables
 from ..tables.observe_words import observe_paragraphs, observed_headline, outsized_sentence
+from ..tables.seeds import ribbon_table, verdict_table
 from .bundle import Contents, report_text
 from .manifest import Export, SavedSetting, record_of
+
+if TYPE_CHECKING:
+    from ..health.seeds import SeedArm
 
 TITLE = "Residual health"
 
 
-def site_figures(tables: Mapping[str, pd.DataFrame], band: Band = DEFAULT_BAND) -> dict[str, go.Figure]:
-    """Ratios, the tower, absolute RMS and contributions, by the names of their files; a report has the first two."""
-    found = {f"{quantity}-ratio": ratio_figure(tables["sites"], band, quantity) for quantity in RATIO_TITLES}
-    found |= {"tower": tower_figure(tables["sites"], band)}
+def site_figures(
+    tables: Mapping[str, pd.DataFrame], band: Band = DEFAULT_BAND, spread: pd.DataFrame | None = None
+) -> dict[str, go.Figure]:
+    """Ratios, the tower, absolute RMS and contributions, by the names of their files; a report has the first two.
+
+    `spread` has the quantiles over seeds (`ribbon_table`) that ratios and tower show.
+    """
+    found = {
+        f"{quantity}-ratio": ratio_figure(tables["sites"], band, quantity, spread=spread) for quantity in RATIO_TITLES
+    }
+    found |= {"tower": tower_figure(tables["sites"] if spread is None else spread, band)}
     found |= {f"{quantity}-rms": token_figure(tables["tokens"], quantity) for quantity in RATIO_TITLES}
     return found | {"contribution-to-stream": contribution_figure(tables["contributions"])}
 
 
-def observe_contents(document: Mapping[str, Any]) -> Contents:
-    """Everything the landing page can show of an observe document, open or not."""
-    tables = observe_tables(document)
+def observe_contents(document: Mapping[str, Any], arms: Sequence[SeedArm] = ()) -> Contents:
+    """Everything the landing page can show of an observe document, open or not; with its `arms` over seeds, if any."""
+    tables, spread = observe_tables(document), None
+    if arms:
+        from ..health.seeds_report import ARMS  # who has arms has the tensor engine already
+
+        document = {**document, "verdicts": {key: arm.verdict.document() for key, arm in zip(ARMS, arms, strict=True)}}
+        tables, spread = {**tables, "verdicts": verdict_table(arms)}, ribbon_table(arms)
     outsized = outsized_sentence(tables["tokens"])
     return Contents(
         title=TITLE,
         lead=observed_headline(document),
         paragraphs=[*observe_paragraphs(document), *([] if outsized is None else [outsized])],
         tables=tables,
-        figures=site_figures(tables, Band(*document["band"])),
+        figures=site_figures(tables, Band(*document["band"]), spread),
     )
 
 
