@@ -13,7 +13,6 @@ from ..figures.tower import tower_figure
 from ..health.band import DEFAULT_BAND, Band
 from ..tables.observe import observe_tables
 from ..tables.observe_words import observe_paragraphs, observed_headline, outsized_sentence
-from ..tables.seeds import ribbon_table, verdict_table
 from .bundle import Contents, report_text
 from .manifest import Export, SavedSetting, record_of
 
@@ -42,7 +41,9 @@ def observe_contents(document: Mapping[str, Any], arms: Sequence[SeedArm] = ()) 
     """Everything the landing page can show of an observe document, open or not; with its `arms` over seeds, if any."""
     tables, spread = observe_tables(document), None
     if arms:
-        from ..health.seeds_report import ARMS  # who has arms has the tensor engine already
+        # Both import the tensor engine, which is there already where arms are.
+        from ..health.seeds_report import ARMS
+        from ..tables.seeds import ribbon_table, verdict_table
 
         document = {**document, "verdicts": {key: arm.verdict.document() for key, arm in zip(ARMS, arms, strict=True)}}
         tables, spread = {**tables, "verdicts": verdict_table(arms)}, ribbon_table(arms)
