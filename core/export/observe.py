@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -16,27 +16,44 @@ from ..tables.observe_words import observe_paragraphs, observed_headline, outsiz
 from .bundle import Contents, report_text
 from .manifest import Export, SavedSetting, record_of
 
+if TYPE_CHECKING:
+    from ..health.seeds import SeedArm
+
 TITLE = "Residual health"
 
 
-def site_figures(tables: Mapping[str, pd.DataFrame], band: Band = DEFAULT_BAND) -> dict[str, go.Figure]:
-    """Ratios, the tower, absolute RMS and contributions, by the names of their files; a report has the first two."""
-    found = {f"{quantity}-ratio": ratio_figure(tables["sites"], band, quantity) for quantity in RATIO_TITLES}
-    found |= {"tower": tower_figure(tables["sites"], band)}
+def site_figures(
+    tables: Mapping[str, pd.DataFrame], band: Band = DEFAULT_BAND, spread: pd.DataFrame | None = None
+) -> dict[str, go.Figure]:
+    """Ratios, the tower, absolute RMS and contributions, by the names of their files; a report has the first two.
+
+    `spread` has the quantiles over seeds (`ribbon_table`) that ratios and tower show.
+    """
+    found = {
+        f"{quantity}-ratio": ratio_figure(tables["sites"], band, quantity, spread=spread) for quantity in RATIO_TITLES
+    }
+    found |= {"tower": tower_figure(tables["sites"] if spread is None else spread, band)}
     found |= {f"{quantity}-rms": token_figure(tables["tokens"], quantity) for quantity in RATIO_TITLES}
     return found | {"contribution-to-stream": contribution_figure(tables["contributions"])}
 
 
-def observe_contents(document: Mapping[str, Any]) -> Contents:
-    """Return everything that the landing page can show of an observe document, whether or not it is open on screen."""
-    tables = observe_tables(document)
+def observe_contents(document: Mapping[str, Any], arms: Sequence[SeedArm] = ()) -> Contents:
+    """Return everything that the landing page can show of an observe document, and of its `arms` over seeds if given."""
+    tables, spread = observe_tables(document), None
+    if arms:
+        # Both import the tensor engine, which is there already where arms are.
+        from ..health.seeds_report import ARMS
+        from ..tables.seeds import ribbon_table, verdict_table
+
+        document = {**document, "verdicts": {key: arm.verdict.document() for key, arm in zip(ARMS, arms, strict=True)}}
+        tables, spread = {**tables, "verdicts": verdict_table(arms)}, ribbon_table(arms)
     outsized = outsized_sentence(tables["tokens"])
     return Contents(
         title=TITLE,
         lead=observed_headline(document),
         paragraphs=[*observe_paragraphs(document), *([] if outsized is None else [outsized])],
         tables=tables,
-        figures=site_figures(tables, Band(*document["band"])),
+        figures=site_figures(tables, Band(*document["band"]), spread),
     )
 
 

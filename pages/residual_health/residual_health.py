@@ -45,8 +45,8 @@ def show(shown: Shown) -> None:
         with st.expander("Run at true size", on_change="rerun", key="true-size") as fold, panels.refusals():
             if fold.open:
                 headline.true_size(shown, jobs.document(shown.model.request))
-    document = shown.document
-    shown.sheet.exports(contents=lambda: observe_contents(document), record=record_of(document))
+    document, arms = shown.document, shown.arms or ()
+    shown.sheet.exports(contents=lambda: observe_contents(document, arms), record=record_of(document))
     headline.go_on(shown)
 
 

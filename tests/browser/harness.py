@@ -233,6 +233,7 @@ class Visitor:
         button = self.page.locator(f".st-key-{button_key} button")
         if not button.is_visible():
             self.page.locator(self._cover(button_key)).click()
+            self.page.wait_for_function(STILL)  # a button that still slides away is not clicked
         with self.page.expect_download() as found:
             button.click()
         self.page.keyboard.press("Escape")

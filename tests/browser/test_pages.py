@@ -202,7 +202,7 @@ def test_a_config_that_is_dropped_on_the_landing_page_is_answered_without_a_form
     tab.open("/", "Health")
     file = {"name": "secret.json", "mimeType": "application/json", "buffer": json.dumps(config).encode()}
     tab.page.locator(".st-key-landing-files input[type=file]").set_input_files(file)
-    tab.page.get_by_text("Outside the band").wait_for()
+    tab.page.locator("[data-testid=stAlert]", has_text="Outside the band").wait_for()
     verdict = tab.page.locator("[data-testid=stAlert]").first.text_content()
     assert "The depth by itself is inside the band" in verdict
     tab.page.locator(".st-key-apply-change").wait_for()
@@ -211,7 +211,7 @@ def test_a_config_that_is_dropped_on_the_landing_page_is_answered_without_a_form
     assert "secret" not in tab.page.url
     fresh = visitor()
     fresh.open(tab.page.url.removeprefix(tab.address), "Health")
-    fresh.page.get_by_text("Outside the band").wait_for()
+    fresh.page.locator("[data-testid=stAlert]", has_text="Outside the band").wait_for()
     assert fresh.page.locator("[data-testid=stAlert]").first.text_content() == verdict
 
 

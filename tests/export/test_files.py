@@ -26,6 +26,9 @@ from core.export.observe import observe_contents, observe_report
 from core.export.pictures import IMAGES, image, write_figures
 from core.export.report import report_html
 from core.figures.sites import ratio_figure
+from core.health.report import observe_document
+from core.health.request import ObserveRequest
+from core.health.seeds import observe_seeds
 from core.tables.observe import observe_tables, site_table
 
 EXTREMES = [1.3e-8, 5e-324, 1.7976931348623157e308, 0.1 + 0.2, -0.0, 1e-200, 123456789.123456789]
@@ -128,6 +131,22 @@ def test_the_report_has_verdict_two_figures_and_setting_and_runs_nothing(documen
     drawn = [b64decode(data) for data in re.findall(r"data:image/svg\+xml;base64,([^\"]*)", page)]
     figures = observe_contents(document).figures
     assert drawn == [image(figures[f"{quantity}-ratio"], "svg") for quantity in ("activation", "adjoint")]
+
+
+def test_over_seeds_the_files_begin_with_the_count_and_draw_the_spread(document: dict[str, Any]) -> None:
+    seeds = range(4)
+    contents = observe_contents(document, observe_seeds(ObserveRequest(), seeds))
+    single = [observe_document(ObserveRequest(seed=seed))["initialized"]["sites"] for seed in seeds]
+    ratios = np.array([[[site["activation_ratio"], site["adjoint_ratio"]] for site in sites] for sites in single])
+    within = int(((ratios >= 0.01) & (ratios <= 100)).all(axis=(1, 2)).sum())
+    assert f"{within} of 4 seeds of depth-scaled" in contents.lead
+    assert contents.tables["verdicts"]["share_within"][0] == within / 4
+    drawn = [
+        np.asarray(trace.y, dtype=float) for trace in contents.figures["activation-ratio"].data if trace.y is not None
+    ]
+    for level in (0.05, 0.95):
+        expected = np.quantile(ratios[:, :, 0], level, axis=0)
+        assert any(len(y) >= len(expected) and np.isin(expected.round(9), y.round(9)).all() for y in drawn)
 
 
 def test_a_report_of_much_stays_short() -> None:
