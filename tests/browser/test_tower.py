@@ -53,11 +53,13 @@ def over_row(tab: Visitor, row: int, rows: int, side: float = 0.3) -> tuple[floa
 
 
 def test_a_site_pointed_at_anywhere_is_shown_everywhere_without_the_server(visitor: Visit) -> None:
-    tab = visitor(viewport={"width": 1400, "height": 2400})
+    tab = visitor(viewport={"width": 1400, "height": 3600})
     sent: list[Any] = []
     tab.page.on("websocket", lambda socket: socket.on("framesent", lambda frame: sent.append(frame)))
     tab.open("/?blocks=8&site=2", "Health")
     sites = observe_document(ObserveRequest())["initialized"]["sites"]
+    tab.page.locator(".st-key-numbers-sites summary").click()
+    tab.settle()
     before = len(sent)
 
     tab.page.mouse.move(*over_row(tab, 5, 17))
