@@ -15,7 +15,7 @@ FOLDER = ROOT / "pages" / "common" / "screenshots"
 WIDTH = 1400
 # File, page, its query, theme and height.
 PICTURES = (
-    ("residual-health", "/residual_health", {"blocks": "32"}, "light", 1000),
+    ("residual-health", "/residual_health", {"blocks": "32"}, "light", 2060),
     ("the-block", "/residual_health", {"view": "The block"}, "dark", 1150),
     ("mend-it", "/residual_health", {"blocks": "32", "recipe": "unscaled", "view": "Mend it"}, "light", 820),
     ("laptop-plan", "/laptop_plan", {}, "light", 1000),

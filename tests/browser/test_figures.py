@@ -30,14 +30,16 @@ def test_a_moved_slider_redraws_the_figure_that_stands_there_and_keeps_what_the_
     tab = visitor()
     tab.open("/?blocks=6", "Health")
     shown(tab, "{ plot.mark = 'the same'; plot.draws = 0; plot.on('plotly_afterplot', () => plot.draws++); }")
-    tab.page.locator(f"{FIGURE} .legendtoggle").nth(1).click()
+    control = tab.page.locator(f"{FIGURE} .traces", has=tab.page.get_by_text("unscaled", exact=True))
+    control.locator(".legendtoggle").click()
     tab.page.wait_for_function(f"document.querySelector('{FIGURE}').draws === 1")
     tab.slide("blocks", 1)
     assert "L = 7 blocks" in tab.chart_title("activation-ratio")
     assert shown(tab, "plot.mark") == "the same"
     assert shown(tab, "plot.draws") == 2
-    assert shown(tab, "plot._fullData.map(series => series.visible)") == [True, "legendonly", True, True]
-    assert shown(tab, "plot.data[0].y.length ?? plot._fullData[0].y.length") == 15
+    hidden = "plot._fullData.filter(series => series.visible !== true).map(series => [series.name, series.visible])"
+    assert shown(tab, hidden) == [["unscaled", "legendonly"]]
+    assert shown(tab, "plot._fullData.find(series => series.name === 'depth-scaled').y.length") == 15
 
 
 def test_a_zoom_does_not_outlive_another_axis(visitor: Visit) -> None:

@@ -53,11 +53,13 @@ def over_row(tab: Visitor, row: int, rows: int, side: float = 0.3) -> tuple[floa
 
 
 def test_a_site_pointed_at_anywhere_is_shown_everywhere_without_the_server(visitor: Visit) -> None:
-    tab = visitor(viewport={"width": 1400, "height": 2400})
+    tab = visitor(viewport={"width": 1400, "height": 3600})
     sent: list[Any] = []
     tab.page.on("websocket", lambda socket: socket.on("framesent", lambda frame: sent.append(frame)))
-    tab.open("/?blocks=8&site=2", "Residual health")
+    tab.open("/?blocks=8&site=2", "Health")
     sites = observe_document(ObserveRequest())["initialized"]["sites"]
+    tab.page.locator(".st-key-numbers-sites summary").click()
+    tab.settle()
     before = len(sent)
 
     tab.page.mouse.move(*over_row(tab, 5, 17))
@@ -103,7 +105,7 @@ def test_a_site_pointed_at_anywhere_is_shown_everywhere_without_the_server(visit
 
 def test_a_click_opens_the_block_with_the_document_s_numbers_and_another_closes_it(visitor: Visit) -> None:
     tab = visitor(viewport={"width": 1400, "height": 2000})
-    tab.open("/?blocks=5&recipe=gpt2", "Residual health")
+    tab.open("/?blocks=5&recipe=gpt2", "Health")
     arm = observe_document(ObserveRequest(config=DecoderConfig(blocks=5), recipe="gpt2"))["initialized"]
     tab.page.mouse.click(*over_row(tab, 7, 11))
     block = tab.page.locator(".st-key-figure-chosen-block .depthscope-figure")
@@ -129,7 +131,7 @@ def test_a_click_opens_the_block_with_the_document_s_numbers_and_another_closes_
 
 def test_sites_are_walked_with_the_keyboard(visitor: Visit) -> None:
     tab = visitor()
-    tab.open("/?blocks=4&site=3", "Residual health")
+    tab.open("/?blocks=4&site=3", "Health")
     slider = tab.page.locator(f"{TOWER} [role=slider]")
     slider.focus()
     for key, site in (
@@ -142,7 +144,7 @@ def test_sites_are_walked_with_the_keyboard(visitor: Visit) -> None:
     assert str(slider.get_attribute("aria-valuetext")).startswith("site 1, block 0, after attention: depth-scaled ")
     described = tab.page.locator(f"[id='{slider.get_attribute('aria-describedby')}']").text_content()
     assert described.startswith(
-        "From input to readout (L = 4 blocks, seed 4701). depth-scaled: activation ratio from 1"
+        "From input to readout (L = 4 blocks, 5 to 95 % of 32 seeds). depth-scaled: activation ratio from 1"
     )
     tab.page.keyboard.press("Enter")
     tab.page.get_by_role("heading", name="Block 0").wait_for()
@@ -154,7 +156,7 @@ def test_sites_are_walked_with_the_keyboard(visitor: Visit) -> None:
 
 def test_the_tower_follows_the_slider_while_it_is_dragged_and_stays_the_same_element(visitor: Visit) -> None:
     tab = visitor()
-    tab.open("/?blocks=8", "Residual health")
+    tab.open("/?blocks=8", "Health")
     tower = tab.page.locator(TOWER)
     tower.evaluate("tower => { tower.mark = 'the same'; }")
     drag(tab, 40, tower)
@@ -169,7 +171,7 @@ def test_the_tower_follows_the_slider_while_it_is_dragged_and_stays_the_same_ele
 
 def test_on_a_telephone_it_lies_above_the_curves(visitor: Visit) -> None:
     tab = visitor(viewport={"width": 390, "height": 844}, color_scheme="dark")
-    tab.open("/?blocks=64&site=100", "Residual health")
+    tab.open("/?blocks=64&site=100", "Health")
     tower = tab.page.locator(f"{TOWER}.lying svg")
     box, below = tower.bounding_box(), tab.page.locator(CURVE).bounding_box()
     assert box["height"] < 0.5 * box["width"]
