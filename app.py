@@ -1,7 +1,7 @@
 """Depthscope in a browser: `streamlit run app.py`.
 
-What a run shows stands in `pages/common/main.py`. Beside that script lies no folder named `pages`; beside this one
-there is, and Streamlit would take it for its own menu and greet the first link to a page with "Page not found".
+The code of a run is in `pages/common/main.py`, because no folder named `pages` may be beside the script that Streamlit
+runs: Streamlit would build its own menu from it and answer the first link to a page with "Page not found".
 """
 
 from collections.abc import AsyncIterator
