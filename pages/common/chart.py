@@ -25,7 +25,7 @@ SCRIPT = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
 ADDRESS = f"/plotly-{plotly.__version__}.min.js"
 HEADERS = {"Cache-Control": "public, max-age=31536000, immutable", "Content-Encoding": "identity"}
 LINKING = Path(__file__).with_name("link.js").read_text(encoding="utf-8")
-# Session entry: what every figure showed last.
+# Session entry: the hash of the last data of every figure.
 DRAWN = "figures drawn"
 
 _mount = st.components.v2.component(
@@ -46,7 +46,7 @@ def chart(
     config: Mapping[str, Any],
     select: Callable[[Any], None] | None = None,
 ) -> bool:
-    """Draw the figure in the current column at full width; return whether it replaces an earlier one in this session.
+    """Draw the figure in the current column at full width; return whether it replaces a different one.
 
     `alt` is its text for screen readers; `select` is called with the `customdata` of a clicked point.
     """
@@ -59,7 +59,7 @@ def chart(
 
 
 async def answer(_: Request) -> FileResponse:
-    """Plotly's script."""
+    """Return the response with Plotly's script."""
     return FileResponse(SCRIPT, media_type="text/javascript", headers=HEADERS)
 
 

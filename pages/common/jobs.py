@@ -28,11 +28,11 @@ from pages.common import cached, panels
 
 LOGGER = logging.getLogger("depthscope.pages")
 ROOT = Path(__file__).resolve().parents[2]
-# Work up to here is done in the page's own run; anything larger waits for a click.
+# Work up to these limits is done during the page's run; larger work waits for a click.
 INLINE_SECONDS, INLINE_BYTES = 0.5, 2**28
 LONGEST_SECONDS = 300
 START_SECONDS, POLL_SECONDS = 3.0, 0.5
-# Session entries: the job, documents of finished ones by what was asked, and why none was started.
+# Session entries: the job, the documents of finished jobs by key, and why a job could not be started.
 JOB, RESULTS, REFUSAL = "job", "job results", "long run refusal"
 KEPT_RESULTS = 4
 _SLOT = threading.Lock()

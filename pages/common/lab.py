@@ -50,7 +50,7 @@ def show(page: LabPage, about: str) -> None:
 
 
 def draw_presets(bench: Bench) -> None:
-    """Draw one button per preset: it sets the preset's options, and every remaining option to its default."""
+    """Draw one button per preset; it sets the preset's options, and the experiment's remaining ones to defaults."""
     with st.container(horizontal=True, gap="xsmall", vertical_alignment="center", key="lab-presets"):
         for index, (title, given) in enumerate(bench.experiment.presets.items()):
             st.button(title, key=f"lab-preset-{index}", on_click=assign, args=(bench.setting(given),))
@@ -60,7 +60,7 @@ def draw_controls(bench: Bench) -> None:
     """Draw every control that matters now, rarely used ones in an expander."""
     declared = bench.experiment.declared
     for name, option in declared.items():
-        # Asked in turn: a control has its link's value once it is drawn, and others wait for it.
+        # One after another: a control has the value of the link only once drawn, and later controls depend on it.
         if not option.more and bench.counts(name):
             bench.controls[name].draw()
     folded = [name for name, option in declared.items() if option.more and bench.counts(name)]

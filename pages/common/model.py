@@ -24,7 +24,7 @@ from pages.common.widgets import assign, declined, defaults_of, linked, reset, v
 CHAPTER, WELL_KNOWN, FILE, OWN = "chapter decoder", "well-known model", "config.json", "sizes by hand"
 # Session entries: the page whose link was read last, and plan requests of uploaded configs by their digest.
 READ, FILES = "link was read on", "uploaded plans"
-# Names of earlier links, and what they are called now.
+# Parameter names of earlier links, and the present names.
 FORMER = {
     "compare_seeds": "seeds",
     **{f"{page}_{control.name}": control.name for page in ("plan", "sweep") for control in controls.SIZES},
@@ -60,7 +60,7 @@ class Model:
 
     @cached_property
     def parameters(self) -> int:
-        """The exact number of stored parameters, including those of the plan that the decoder does not have."""
+        """The exact number of stored parameters, including parameters of the plan that the decoder does not have."""
         extra = sum(spec.coordinates for spec in self.plan.extra)
         return layout(self.config).parameters + self.config.blocks * extra
 
@@ -98,7 +98,7 @@ def _published(name: str) -> Known:
 def observed_values(found: ObservedModel) -> dict[str, Any]:
     """Return the values of the model's controls for a model found in a config, with random rows as its input.
 
-    Its sizes, base draw and recipe are those that the code of its model family initializes with.
+    Sizes, base draw and recipe are as in the code that initializes this model family.
     """
     values = controls.values_for(found.config, found.distribution)
     return {**values, "batch": controls.RANDOM, "recipe": found.recipe}
@@ -125,7 +125,7 @@ def _named(values: Mapping[str, Any], config: DecoderConfig) -> tuple[str, str, 
     sizes = [control.name for control in controls.ARCHITECTURE]
     full = {**defaults_of(controls.ARCHITECTURE)}
     for known in KNOWN.values():
-        # A chapter decoder that is chosen for its recipe has lost its name with another one.
+        # A chapter decoder that is known for its recipe does not keep its name with another recipe.
         fixed = [*sizes, "recipe"] if known.source == CHAPTER and "recipe" in known.values else sizes
         if all({**full, **known.values}[name] == values[name] for name in fixed):
             if known.values["blocks"] == values["blocks"]:

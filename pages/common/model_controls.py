@@ -190,7 +190,7 @@ def request_of(values: Mapping[str, Any], batch: Batch | None = None) -> Observe
         config = config_of({**full, "positions": batch.longest})
     return ObserveRequest(
         config=config,
-        # A typed 64-bit seed goes before the other.
+        # A typed 64-bit seed has priority over the seed of the number field.
         seed=checked_seed(full["seed64"].strip() or full["seed"]),
         recipe=recipe(full["recipe"]).name,
         dtype=full["dtype"],

@@ -59,7 +59,7 @@ class Entry:
 
     @property
     def all_controls(self) -> tuple[Control, ...]:
-        """The controls of the current model and those of the page."""
+        """The controls of the current model and of the page."""
         return (*shared.MODEL, *self.controls)
 
 

@@ -126,7 +126,7 @@ class Sheet:
         """
         self._let_figures_be_drawn()
         entry = navigation.ENTRIES[self.page]
-        # Taken now: the session may have moved on when the click comes.
+        # Read now: the session may have changed when the button is clicked.
         controls = entry.all_controls
         export = Export(
             page=self.page,
@@ -203,6 +203,6 @@ def columns(table: pd.DataFrame, formats: Mapping[str, str] | None = None) -> di
 
 
 def in_words(name: str) -> str:
-    """Return a column name as a title: `adjoint_rms` becomes "adjoint RMS". A text with a space is unchanged."""
+    """Return a column name as a title: `adjoint_rms` becomes "adjoint RMS". A name without `_` is unchanged."""
     words = name.split("_")
     return " ".join("RMS" if word == "rms" else word for word in words) if len(words) > 1 else name

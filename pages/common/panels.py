@@ -13,7 +13,7 @@ from core.errors import DepthscopeError, Remedy, shown
 from core.figures.style import Theme
 from core.health.diagnosis import Diagnosis
 
-# What leads a box, so that its colour is never alone.
+# The icon at the start of a box, so that its meaning does not depend on colour alone.
 GOOD, CAREFUL, FAULT = ":material/check_circle:", ":material/warning:", ":material/error:"
 REFUSED, NOTE = ":material/block:", ":material/info:"
 BOXES = {
@@ -23,7 +23,7 @@ BOXES = {
     "refused": (st.error, REFUSED),
     "note": (st.info, NOTE),
 }
-# What refusals call a way out on a page; none where no control offers it.
+# The text of each remedy on a page; empty if no control of a page offers it.
 REMEDIES: Mapping[str, str] = {
     Remedy.PARAMETERS: "",
     Remedy.POSITIONS: "",

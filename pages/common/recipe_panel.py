@@ -20,7 +20,7 @@ from pages.common.panels import CAREFUL, escaped
 if TYPE_CHECKING:
     from core.compare.combinations import CombinationReport
 
-# A page that answers to nothing for longer than this is no page.
+# A page does not respond while it computes, so a longer comparison is refused.
 PATIENCE_SECONDS = 30.0
 
 

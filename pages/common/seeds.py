@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from core.health.suggestion import Suggestion
 
 Key = tuple[ObserveRequest, tuple[int, ...], tuple[str, ...]]
-# Session entries: arms by what was asked, and the sentence why the last count was refused.
+# Session entries: results by key, and the sentence why the last count was refused.
 KEPT, REFUSED = "arms over seeds", "seeds refused"
 KEPT_COUNTS = 24
 # Parameters times seeds up to which the count is part of the page's own run: some hundredths of a second.
 INLINE_WORK = 2**18
-# The same for what is tried, which is a dozen recipes: never beside a slider that is being moved.
+# The same for a suggestion, which tries a dozen recipes: never in the page's own run, which a slider waits for.
 INLINE_SUGGESTION = 0
-# Seeds that the twin's other sizes are observed on.
+# Number of seeds for the further sizes of the twin.
 FEW_SEEDS = 8
 TICK_SECONDS = 0.05
 

@@ -74,9 +74,9 @@ def draw_block(
 
 
 def draw_growth(sheet: Sheet, growth: pd.DataFrame, table: pd.DataFrame, order: Sequence[str] = ()) -> None:
-    """Draw growth exponents, fitted and derived ones in separate figures.
+    """Draw fitted and derived growth exponents, one figure per quantity and one table.
 
-    `growth` has one row per exponent for display, `table` is what the files contain.
+    `growth` has the rows with series names for display; `table` is what the files contain.
     """
     st.markdown(
         "A **fit** is the slope of log ratio against log depth by least squares over seeds and depths, with the middle "

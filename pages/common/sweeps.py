@@ -1,4 +1,4 @@
-"""Sweeps of a session, kept between runs of the script, and the limits for one session and for all together."""
+"""Sweeps of a session, kept between runs of the script, and the limits for one session and for all sessions."""
 
 from __future__ import annotations
 

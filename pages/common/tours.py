@@ -56,7 +56,7 @@ def go(name: str, position: int) -> None:
 
 
 def setting(step: Step) -> dict[str, Any]:
-    """Return the values of every control that a stop sets; those that it does not name are at their defaults."""
+    """Return the values of every control that a stop sets; a control that the stop does not name is at its default."""
     if step.page in PAGES:
         given = {name: value for name, value in step.parameters.items() if name != "experiment"}
         return PAGES[step.page].setting(step.parameters["experiment"], given)

@@ -71,7 +71,7 @@ def _standing(
     preview: Callable[[int], pd.DataFrame | None] | None,
     key: str,
 ) -> None:
-    """Draw the component. A depth during a drag runs only this fragment, a click on a site runs the whole page."""
+    """Draw the component. While the slider is dragged only this fragment runs; a click on a site runs the page."""
     asked = _trigger(key, "depth")
     found = preview(int(asked)) if preview is not None and asked is not None else None
     shown = picture if found is None else tower_figure.chart(found, picture.band)

@@ -18,7 +18,7 @@ from core.sweep.request import uniform_batch
 # Parameters times seeds, for rows of 32 tokens or fewer: about four seconds of one core.
 MOST_WORK = 2**28
 USUAL_TOKENS = 32
-# Bytes of one observation that a page's own run takes.
+# Largest memory, in bytes, of one observation during a page's run.
 MOST_BYTES = 2**28
 WIDTHS = (512, 256, 128, 64, 32)
 

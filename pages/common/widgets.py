@@ -41,9 +41,9 @@ RULES = {
 class Control:
     """A description of a widget. `lower` and `upper` are inclusive limits; `linked` states whether the URL contains it.
 
-    If `bound`, the widget writes the URL itself; the controls of the current model do not, because the URL of every
-    page contains them. `takes` describes the accepted values where the kind does not. A choice `among` changing entries
-    starts at the first entry, or at entry number `place`, as long as it is empty.
+    If `bound`, the widget writes the URL itself; the current model's controls do not, as every page's URL contains
+    them. `takes` describes the accepted values if the kind does not. `place` is the entry of an `among` choice at the
+    start.
     """
 
     name: str
@@ -109,10 +109,7 @@ class Control:
         return st.selectbox(self.label, self.options, first, **typed)
 
     def _is_loose(self) -> bool:
-        """Return whether the URL asked for an infinite or undefined number, on which Streamlit fails.
-
-        Such a control writes the URL itself in this session.
-        """
+        """Return whether the URL asked for an infinite or undefined number in this session; Streamlit fails on it."""
         loose: set[str] = st.session_state.setdefault(LOOSE, set())
         if (
             self.linked
@@ -235,7 +232,7 @@ def values_of(controls: Iterable[Control]) -> dict[str, Any]:
 
 
 def asked() -> dict[str, list[str]]:
-    """Return the URL's parameters, except those of controls that have a value already.
+    """Return the URL's parameters, without each parameter whose control has a value already.
 
     Call it before any control is drawn. A control reads the link when it is new to the session; later the URL follows
     the control, after a reset one run late.

@@ -17,7 +17,7 @@ from pages.common.sweeps import ALLOWANCE, session_sweep
 from pages.common.widgets import draw_beside, values_of
 from pages.depth_sweep import controls
 
-# Session entry: what was asked for last, with its sweep.
+# Session entry: the last request, with its sweep.
 SWEEP = "sweep"
 TICK_SECONDS = 0.05
 ESTIMATED = "Estimated from the sizes alone, within a factor of about two. Nothing was run yet."
@@ -95,7 +95,7 @@ def _draw_again() -> None:
 
     @st.fragment(run_every=TICK_SECONDS)
     def tick() -> None:
-        # The first call is this run's own; the next one is the timer's.
+        # The first call belongs to this run, the next one to the timer.
         if drawn:
             st.rerun()
         drawn.append(True)

@@ -169,7 +169,7 @@ def differences(shown: Shown) -> None:
 
 
 def rows_and_refusals(shown: Shown) -> None:
-    """Draw the table of all rows, the files of the command line, and the refused cells."""
+    """Draw the download buttons for the files that the command line writes, and the table of refused cells."""
     st.markdown(
         "The long table has one row per site. These files are byte for byte what the command line writes for this grid."
     )

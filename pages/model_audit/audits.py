@@ -24,7 +24,7 @@ from pages.model_audit import uploads
 
 MAX_PARAMETERS = 2**27
 BUDGET = Budget(max_parameters=MAX_PARAMETERS)
-# What a small audit takes on a quiet core, most of it for the library's import; what a parameter adds.
+# Seconds of a small audit on an idle core, most of them for the library's import.
 EXPECTED_SECONDS = 9.0
 LEDGER, REFUSAL = "audits computed", "audit refusal"
 LIMITS = (

@@ -23,7 +23,7 @@ from pages.common.outputs import Sheet
 from pages.common.site_figures import draw_contributions, draw_ratios, draw_tokens
 
 SIGNS = {"error": panels.FAULT, "warning": panels.CAREFUL, "info": panels.NOTE}
-# Names up to which the list is open, and up to which it is shown without scrolling.
+# Number of names up to which the list is open, and up to which it is shown without scrolling.
 FEW_NAMES, SHOWN_NAMES = 4, 12
 
 

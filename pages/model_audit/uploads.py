@@ -24,7 +24,7 @@ LIMITS = (
     f"{UNPACKED_BYTES // 2**20} MB in all; or a zip of the folder that a model was saved to. Pickles, links, code and "
     "quantized weights are refused; nothing is fetched, and the files go with your session."
 )
-# Session entries: how many uploads were taken, which names the uploader; the last one that was refused, and why.
+# Session entries: the number of uploads, which is part of the uploader's key; the last refused upload, and why.
 ROUND, REFUSED, REFUSAL = "model uploads", "model upload refused", "model upload refusal"
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 Tables = dict[str, pd.DataFrame]
 OBSERVING = "Observing every recipe on the same base draws…"
 DRIFT_SEEDS = 8
-# Session entries: the sweep over depths that was shown last, and the store that has its cells.
+# Session entries: the sweep over depths that was shown last, and the store with its cells.
 SWEEP, STORE = "recipes over depths", "cells of recipes"
 MAX_DEPTHS = 12
 SLICE_SECONDS = 2.0
@@ -107,7 +107,7 @@ def tokens(request: ComparisonRequest) -> pd.DataFrame:
 
 @kept(OBSERVING)
 def theory(request: ComparisonRequest) -> Tables:
-    """Return the tables `overlay` and `errors` of one recipe by site: theory, measurement and their difference."""
+    """Return `overlay` (predicted and measured values) and `errors` (relative errors) of one recipe by site."""
     from core.compare.overlays import EVIDENCE, overlay_errors, site_overlay_table
     from core.tables.recipes import overlay_summary
 

@@ -124,7 +124,7 @@ def contributions(shown: Shown) -> None:
 
 
 def theory(shown: Shown) -> None:
-    """Draw what theory predicts without a free parameter, the measured values, and their difference."""
+    """Draw what theory predicts without a free parameter, the measured values, and the relative error."""
     st.markdown(
         "Every prediction here is **derived**: it starts from measured numbers of the same member and fits nothing. "
         "The residual error says how far independence, equal variance and no covariance carry."

@@ -23,7 +23,7 @@ THRESHOLDS = (
     "Inside: at least 95 % of the seeds keep every ratio within the band with a factor of 2 to spare. Outside: fewer "
     "than half keep it at all. Close: between the two. No state promises that training converges."
 )
-# Session entry: the last verdict in words, and of what.
+# Session entry: the last verdict and its setting.
 LAST = "last verdict"
 
 
