@@ -1,7 +1,7 @@
 """Depthscope in a browser: `streamlit run app.py`.
 
-What a run shows stands in `pages/common/main.py`. Beside that script lies no folder named `pages`; beside this one
-there is, and Streamlit would take it for its own menu and greet the first link to a page with "Page not found".
+The code of a run is in `pages/common/main.py`, because no folder named `pages` may be beside the script that Streamlit
+runs: Streamlit would build its own menu from it and answer the first link to a page with "Page not found".
 """
 
 from collections.abc import AsyncIterator
@@ -15,9 +15,9 @@ from pages.common import chart, engine
 
 @asynccontextmanager
 async def lifespan(_: st.App) -> AsyncIterator[None]:
-    """Import what the landing page shows before the server answers, the tensor engine while a first browser loads.
+    """Import the landing page before the server answers, and the tensor engine while the first browser loads the page.
 
-    Side by side they would wait for one another, and the visitor for both.
+    If both were imported at once, each would slow down the other, and the visitor would wait for both.
     """
     for module in ("pages.common.navigation", "pages.residual_health.tabs"):
         import_module(module)

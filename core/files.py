@@ -36,7 +36,7 @@ KINDS: tuple[tuple[Callable[[int], bool], str], ...] = (
 
 @contextlib.contextmanager
 def replacing(*paths: PathLike, seal: PathLike | None = None) -> Iterator[list[Path]]:
-    """Give a place aside for every path; the files written there replace the paths together when the block has ended.
+    """Yield a temporary path for every path; at the end of the block the temporary files replace the paths together.
 
     If the block or a move fails, nothing changes and the temporary files are removed. A symbolic link is followed; a
     replaced file keeps its permissions and a new one gets those of the umask. `seal` is one of `paths` and vouches for

@@ -115,7 +115,7 @@ def card(name: str, config: DecoderConfig | None = None, distribution: Distribut
 
 
 def cards(config: DecoderConfig | None = None, distribution: Distribution = XAVIER) -> list[Card]:
-    """Return the cards of all named recipes, in their order."""
+    """Return the cards of all named recipes of the catalogue, in its order; sizes are those of `card`."""
     return [card(known.name, config, distribution) for known in RECIPES]
 
 

@@ -21,7 +21,10 @@ Weights = Mapping[str, torch.Tensor | None]
 
 
 class WeightProvider(Protocol):
-    """The parameters that a forward reads; keys are parameter names without `blocks.{b}.`."""
+    """The parameters that a forward reads.
+
+    Every method returns a mapping from a parameter's name, without `blocks.{b}.`, to its tensor.
+    """
 
     config: DecoderConfig
     members: int

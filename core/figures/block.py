@@ -130,7 +130,10 @@ class Block:
 
 @dataclass(frozen=True)
 class Way:
-    """An edge: out of the stream it goes sideways and then down, back into it down and then sideways."""
+    """An edge between two points (x, y) of the grid of steps: x = 0 is the stream, y decreases downwards.
+
+    An edge that leaves the stream goes sideways and then down; one that returns to it goes down and then sideways.
+    """
 
     start: tuple[int, int]
     end: tuple[int, int]
@@ -138,12 +141,12 @@ class Way:
 
     @property
     def corner(self) -> tuple[int, int]:
-        """The place where the edge turns."""
+        """The point (x, y) where the edge turns."""
         return (self.end[0], self.start[1]) if self.start[0] == 0 else (self.start[0], self.end[1])
 
     @property
     def head(self) -> tuple[float, float, str]:
-        """The place and symbol of the arrow's head, in the middle of the last part before the target."""
+        """The point (x, y) and the symbol of the arrow's head, in the middle of the last part before the target."""
         (x0, _), (x1, y1) = self.start, self.end
         if x1 == 0 and x0 != 0:
             return x0 / 2, y1, "triangle-left" if x0 > 0 else "triangle-right"

@@ -145,7 +145,7 @@ class Tower:
 
     @property
     def undrawn(self) -> list[str]:
-        """Return the undefined ratios; ratios of 0 and infinity are drawn at the ends."""
+        """Return one text per undefined (NaN) ratio, with its series and site; 0 and infinity are drawn at the ends."""
         return [
             f"{one.name} at {site}, {quantity} ratio undefined"
             for one in self.profiles

@@ -174,8 +174,8 @@ def growth_view(growth: pd.DataFrame) -> pd.DataFrame:
 def law_table(card: Card) -> pd.DataFrame:
     """Return every law of a card with its numbers in the first and last block (`LAW_COLUMNS`), stored weights first.
 
-    A law on stored weights multiplies the base draw; `*_std` is the resulting standard deviation. A law of the forward
-    has no tensors, and NaN where its coefficient is measured on a batch.
+    A law on stored weights multiplies the base draw; `*_std` is the resulting standard deviation. For a law of the
+    forward, `tensors` is missing, and `first` and `last` are NaN if the coefficient is measured on a batch.
     """
     stored = [{"acts": "stored, once", "on": law.pattern, **asdict(law)} for law in card.stored]
     forward = [{"acts": "forward", "on": law.what, **asdict(law)} for law in card.forward]

@@ -1,4 +1,4 @@
-"""Bands: what the inclusive band decides, on supplied arrays and on one's own ratios."""
+"""Bands: which ratios lie within the inclusive band, for given arrays and for the visitor's own ratios."""
 
 from __future__ import annotations
 

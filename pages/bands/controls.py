@@ -1,4 +1,4 @@
-"""Controls of the page Bands alone. One's own ratios are typed, so they are in the manifest and not in the link."""
+"""Controls of the page Bands. The visitor's ratios are typed, so they are in the manifest and not in the link."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CONTROLS = (LOWER, UPPER, RATIOS)
 
 
 def edited_text(ratios: Sequence[float], edits: Mapping[str, Any]) -> str:
-    """The ratios after the table editor's changes, as the text field holds them: every float in full."""
+    """Return the ratios after the table editor's changes, as text for the text field; floats are written exactly."""
     changed, deleted = edits["edited_rows"], set(edits["deleted_rows"])
     values = [changed.get(row, {}).get("ratio", ratio) for row, ratio in enumerate(ratios) if row not in deleted]
     values += [row.get("ratio") for row in edits["added_rows"]]
@@ -33,5 +33,5 @@ def edited_text(ratios: Sequence[float], edits: Mapping[str, Any]) -> str:
 
 
 def keep_edits(key: str, ratios: Sequence[float]) -> None:
-    """Callback of the table editor: put its changes into the text field, which the manifest carries."""
+    """Callback of the table editor: write its changes into the text field, which the manifest stores."""
     assign({RATIOS.name: edited_text(ratios, st.session_state[key])})

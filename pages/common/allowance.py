@@ -1,6 +1,7 @@
-"""A visitor's share of the machine: so many seconds of one core in any minute, counted where work is really done.
+"""A session's share of the machine: a number of seconds of one core per minute, counted where work is done.
 
-A session's run is one thread with one tensor thread, so it never holds two cores; this keeps it from holding one long.
+A session's run has one thread with one tensor thread, so it never uses two cores; this share keeps it from using one
+core for long.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ SPENT = "computing spent"
 
 
 def spent(now: float, ledger: str = SPENT) -> list[tuple[float, float]]:
-    """(when it ended, seconds) of this session's work within the window."""
+    """Return a pair (end time, seconds) for each piece of this session's work within the window."""
     return [(end, cost) for end, cost in st.session_state.get(ledger, []) if now - end < WINDOW_SECONDS]
 
 
 def check(ledger: str = SPENT, what: str = "change a control") -> None:
-    """Raise `BudgetError` where the session's share is used up; `what` is to be done after waiting."""
+    """Raise `BudgetError` if the session's share is used up. `what` names what the visitor can do after waiting."""
     now = time.monotonic()
     recent = spent(now, ledger)
     if sum(cost for _, cost in recent) > ALLOWED_SECONDS:
@@ -36,14 +37,14 @@ def check(ledger: str = SPENT, what: str = "change a control") -> None:
 
 
 def charge(seconds: float, ledger: str = SPENT) -> None:
-    """Note work that has just ended."""
+    """Add work that has just ended to the session's ledger."""
     now = time.monotonic()
     st.session_state[ledger] = [*spent(now, ledger), (now, seconds)]
 
 
 @contextmanager
 def charged() -> Iterator[None]:
-    """Charge what is computed inside to the session; refuses with a `BudgetError` where its share is used up."""
+    """Charge the work in the block to the session; raises `BudgetError` if the session's share is used up."""
     check()
     start = time.thread_time()
     try:

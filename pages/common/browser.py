@@ -1,7 +1,8 @@
-"""What is put on every page for the browser: one entry of its history for each page, and ink that reads well.
+"""What every page adds to the browser: one history entry per page, and text colours with enough contrast.
 
-Streamlit adds an entry whenever the server changes the address: at a preset, at a tour's stop, and at every switch of
-the page, where the parameters that the new page does not have are dropped. Back would lead to the same page again.
+Streamlit adds an entry whenever the server changes the URL: at a preset, at a stop of a tour, and at every change of
+the page, where parameters that the new page does not have are removed. Without the script, Back would lead to the same
+page.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ ABOVE = '[data-testid="stMainBlockContainer"] { padding-top: 4.25rem; }'
 
 
 def prepare() -> None:
-    """Install the script, once for each tab, and the style; to be drawn where nothing stands below it."""
+    """Install the script, once per browser tab, and the style. Call it where nothing is drawn below."""
     st.html(SCRIPT, unsafe_allow_javascript=True)
     ink = f"light-dark({PALETTES['light'].paper}, {PALETTES['dark'].paper})"
     filled = f"{', '.join(FILLED)} {{ color: {ink} !important; }}"

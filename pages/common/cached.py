@@ -1,4 +1,4 @@
-"""Cached calls of the core: `kept` remembers the answers to frozen requests, bounded, documents and tables alone."""
+"""Cached calls of the core: `kept` stores the results for the last frozen requests, documents and tables only."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ENTRIES = 64
 
 
 def identity(request: ObserveRequest | ComparisonRequest) -> list[Any]:
-    """Every field of a request, its batch by digest: of large arrays Streamlit would look at a sample alone."""
+    """Return every field of a request, the batch as a digest: Streamlit hashes only a sample of a large array."""
     values = [getattr(request, field.name) for field in dataclasses.fields(request)]
     return [value.digest() if isinstance(value, Batch) else value for value in values]
 
@@ -31,14 +31,17 @@ BY_REQUEST: Any = {ObserveRequest: identity, ComparisonRequest: identity}
 
 
 def kept(words: str | bool = False, entries: int = ENTRIES) -> Callable[[F], F]:
-    """Remember the last `entries` answers of a function of frozen requests; `words` are shown while it computes."""
+    """Return a decorator that caches the last `entries` results of a function of frozen requests.
+
+    `words` is the text shown during the computation.
+    """
     remember: Any = st.cache_data(max_entries=entries, show_spinner=words, hash_funcs=BY_REQUEST)
     return remember  # type: ignore[no-any-return]
 
 
 @kept()
 def observation(request: ObserveRequest) -> Document:
-    """The observe document of a request, computed once."""
+    """Return the observe document of a request, computed once."""
     from core.health.report import observe_document
 
     with allowance.charged():
@@ -46,9 +49,9 @@ def observation(request: ObserveRequest) -> Document:
 
 
 def start_engine() -> None:
-    """Have the tensor engine ready, showing a spinner and blank axes while it is imported.
+    """Import the tensor engine if needed, with a spinner and blank axes on the page meanwhile.
 
-    At the first figure a browser reads the library that draws it, which takes it as long as the import takes here.
+    The axes make the browser load the plotting library during the import, which takes as long.
     """
     # Also where nothing is to be waited for: what stands below would be built anew as it moved up after the first run.
     place = st.empty()

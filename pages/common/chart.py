@@ -1,8 +1,8 @@
 """A figure in the page, redrawn in place when its data change.
 
-Streamlit's own Plotly element takes a changed figure for a new one: it builds it anew and draws it twice, which a
-person at a slider waits for. This component, `chart.js`, hands the change to the figure that stands there. The script
-of Plotly is the one that the package plotly brings, answered by this server.
+Streamlit's Plotly element builds a changed figure anew and draws it twice, so that a visitor at a slider has to wait.
+This component, `chart.js`, changes the existing figure. The Plotly script is that of the package plotly, served by this
+server.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SCRIPT = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
 ADDRESS = f"/plotly-{plotly.__version__}.min.js"
 HEADERS = {"Cache-Control": "public, max-age=31536000, immutable", "Content-Encoding": "identity"}
 LINKING = Path(__file__).with_name("link.js").read_text(encoding="utf-8")
-# Session entry: what every figure showed last.
+# Session entry: the hash of the last data of every figure.
 DRAWN = "figures drawn"
 
 _mount = st.components.v2.component(
@@ -46,9 +46,9 @@ def chart(
     config: Mapping[str, Any],
     select: Callable[[Any], None] | None = None,
 ) -> bool:
-    """Draw the figure where Streamlit stands, as wide as its column; whether it takes another's place in this session.
+    """Draw the figure in the current column at full width; return whether it replaces a different one.
 
-    `alt` is its name to a reader who cannot see it; `select` is called with a clicked point's `customdata`.
+    `alt` is its text for screen readers; `select` is called with the `customdata` of a clicked point.
     """
     clicks: dict[str, Any] = {} if select is None else {"on_point_change": partial(_clicked, key, select)}
     text = plotly.io.to_json(figure, validate=False)
@@ -59,7 +59,7 @@ def chart(
 
 
 async def answer(_: Request) -> FileResponse:
-    """Plotly's script."""
+    """Return the response with Plotly's script."""
     return FileResponse(SCRIPT, media_type="text/javascript", headers=HEADERS)
 
 

@@ -1,8 +1,8 @@
-"""The tensor engine: torch and what stands on it, imported once a server, given one thread.
+"""The tensor engine: torch and what uses it, imported once per server and limited to one thread.
 
-Two threads on tensors as small as a page's wait for each other; beside a busy browser they are a hundred times slower.
-Streamlit collects all garbage after every run of a script, holding the interpreter while the browser waits for the last
-figure. What the imports made lives as long as the server, so the collector is told to leave it out.
+With tensors as small as a page's, two threads wait for each other; beside a busy browser they are a hundred times
+slower. Streamlit collects all garbage after every run of a script, while the browser waits for the last figure.
+Imported objects live as long as the server, so the collector is made to leave them out.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _READY = threading.Event()
 
 
 def ready() -> bool:
-    """Whether the engine is imported."""
+    """Return whether the engine is imported."""
     return _READY.is_set()
 
 
@@ -34,5 +34,5 @@ def load() -> None:
 
 
 def load_beside() -> None:
-    """Begin to import the engine in a separate thread, before anybody asks."""
+    """Start to import the engine in a separate thread, before a page needs it."""
     threading.Thread(target=load, name="engine", daemon=True).start()

@@ -1,6 +1,7 @@
 """Long work in a separate process, one at a time on the whole server, that can be cancelled at once.
 
-A single forward cannot be interrupted from outside, a process can; it uses one core, and its memory goes when it ends.
+A single forward cannot be interrupted within a process, but the process can be killed. It uses one core, and its memory
+is freed when it ends.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ from pages.common import cached, panels
 
 LOGGER = logging.getLogger("depthscope.pages")
 ROOT = Path(__file__).resolve().parents[2]
-# Work up to here is done in the page's own run; anything larger waits for a click.
+# Work up to these limits is done during the page's run; larger work waits for a click.
 INLINE_SECONDS, INLINE_BYTES = 0.5, 2**28
 LONGEST_SECONDS = 300
 START_SECONDS, POLL_SECONDS = 3.0, 0.5
-# Session entries: the job, documents of finished ones by what was asked, and why none was started.
+# Session entries: the job, the documents of finished jobs by key, and why a job could not be started.
 JOB, RESULTS, REFUSAL = "job", "job results", "long run refusal"
 KEPT_RESULTS = 4
 _SLOT = threading.Lock()
@@ -39,28 +40,28 @@ Document = dict[str, Any]
 
 
 def is_long(request: ObserveRequest) -> bool:
-    """Whether a request is too much for a page's own run."""
+    """Return whether a request takes too long, or too much memory, to be computed during a page's run."""
     cost = estimate(request)
     return cost.seconds > INLINE_SECONDS or cost.total_bytes > INLINE_BYTES
 
 
 class Work(Protocol):
-    """What runs in a separate process. `stage` is what it is at, None where it does not say."""
+    """Work that runs in a separate process. `stage` is the name of its present stage, None if unknown."""
 
     stage: str | None
 
     def result(self) -> Document:
-        """Wait for the document; raises a `DepthscopeError` where there will be none."""
+        """Wait for the document and return it; raises `DepthscopeError` if the work fails."""
 
     def end(self) -> None:
-        """End the process now."""
+        """Kill the process."""
 
 
 @dataclass
 class Job:
-    """One running piece of work; `document` or `refusal` is set when it has ended.
+    """A piece of work of the session; `document` or `refusal` is set when it has ended.
 
-    `stages` gives each stage its words and its share of the time that is expected.
+    `expected` is in seconds. `stages` maps each stage to its text and its share of the expected time.
     """
 
     key: Hashable
@@ -80,11 +81,14 @@ class Job:
 
     @property
     def ended(self) -> bool:
-        """Whether the result is there."""
+        """Whether the work has ended, with a document or with a refusal."""
         return self.document is not None or self.refusal is not None
 
     def progress(self) -> tuple[float, str]:
-        """The share that is done, and what is going on with the time left; stages that ended tell the pace."""
+        """Return the finished share, in [0, 1], and a sentence with the stage, the elapsed time and the time left.
+
+        The time left is estimated from the stages that have ended, or from `expected` if none has.
+        """
         stage, elapsed = self.work.stage or "", self.elapsed
         if stage != self._stage[0]:
             self._stage = (stage, elapsed)
@@ -99,12 +103,12 @@ class Job:
         return max(done, min(0.98, elapsed / expected)), f"{words} {elapsed:.0f} s, {time_left}"
 
     def cancel(self) -> None:
-        """End it now."""
+        """Kill the process; the refusal then states that the run was cancelled."""
         self.cancelled = True
         self.work.end()
 
     def _finish(self) -> None:
-        """Wait for the end in a separate thread, keep the result and free the slot."""
+        """Wait for the end, in a separate thread; store the document or the refusal, and free the server's slot."""
         try:
             self.document = self.work.result()
         except DepthscopeError as error:
@@ -122,7 +126,7 @@ def begin(
     start: Callable[[], Work],
     stages: Mapping[str, tuple[str, float]] | None = None,
 ) -> None:
-    """Start a job of the session; raises `BudgetError` where another one runs on this server."""
+    """Start a job in this session. Raises `BudgetError` if another job runs on this server."""
     if not _SLOT.acquire(blocking=False):
         raise BudgetError("Another long run is under way on this server; try again when it has ended.")
     try:
@@ -135,7 +139,7 @@ def begin(
 
 
 class Observing:
-    """An observation in a separate process, from its start on."""
+    """An observation in a separate process, which starts when the object is created."""
 
     stage: str | None = None
 
@@ -147,7 +151,10 @@ class Observing:
         )  # fmt: skip
 
     def result(self) -> Document:
-        """The document; raises the core's refusal, or `BudgetError` where the process ended without an answer."""
+        """Wait for the document and return it.
+
+        Raises the error of the core, or `BudgetError` if the process ended without a result.
+        """
         with suppress(subprocess.TimeoutExpired):
             output, _ = self._process.communicate(self._request, timeout=LONGEST_SECONDS)
         self.end()
@@ -159,24 +166,27 @@ class Observing:
         return answer
 
     def end(self) -> None:
-        """End it now."""
+        """Kill the process."""
         self._process.kill()
 
 
 def running() -> Job | None:
-    """The session's job, whichever page's."""
+    """Return the session's job, whichever page started it; None if there is none."""
     found: Job | None = st.session_state.get(JOB)
     return found
 
 
 def kept(key: Hashable) -> Document | None:
-    """The document of a finished job of this session."""
+    """Return the stored document of a finished job of this session; None if there is none."""
     found: Document | None = st.session_state.get(RESULTS, {}).get(key)
     return found
 
 
 def collect() -> Job | None:
-    """The session's running job; a finished one's document is kept and the job handed over once more."""
+    """Return the session's job, None if there is none; a job that has ended is returned once more.
+
+    The document of a job that has ended is stored, and its entry in the session is cleared.
+    """
     job = running()
     if job is not None and job.ended:
         if job.document is not None:
@@ -187,9 +197,9 @@ def collect() -> Job | None:
 
 
 def document(request: ObserveRequest) -> Document | None:
-    """The document of any request: at once where it is small, by the panel of a long run where it is not.
+    """Return the document of a request; a long request is offered as a job, and its progress is drawn.
 
-    None while it is not there; raises the request's refusal before the tensor engine is waited for.
+    None if the document does not exist yet. Raises the request's error before the tensor engine is imported.
     """
     request.check()
     if not is_long(request):
@@ -227,7 +237,7 @@ def _start(request: ObserveRequest) -> None:
 
 @st.fragment(run_every=POLL_SECONDS)
 def progress(job: Job) -> None:
-    """How far a job is, with Cancel; the page runs again when it has ended."""
+    """Draw the progress of a job with the button Cancel; the page runs again when the job has ended."""
     if job.ended:
         st.rerun()
     share, words = job.progress()

@@ -1,4 +1,4 @@
-"""What a page of experiments shows: one experiment at a time, its words and formulas, controls, pictures and tables."""
+"""A page of experiments: one experiment at a time, with its text, formulas, controls, pictures and tables."""
 
 from __future__ import annotations
 
@@ -50,17 +50,17 @@ def show(page: LabPage, about: str) -> None:
 
 
 def draw_presets(bench: Bench) -> None:
-    """A button a preset: the experiment's own controls at their defaults but for what it sets."""
+    """Draw one button per preset; it sets the preset's options, and the experiment's remaining ones to defaults."""
     with st.container(horizontal=True, gap="xsmall", vertical_alignment="center", key="lab-presets"):
         for index, (title, given) in enumerate(bench.experiment.presets.items()):
             st.button(title, key=f"lab-preset-{index}", on_click=assign, args=(bench.setting(given),))
 
 
 def draw_controls(bench: Bench) -> None:
-    """Every control that counts now, the rarer ones in a fold."""
+    """Draw every control that matters now, rarely used ones in an expander."""
     declared = bench.experiment.declared
     for name, option in declared.items():
-        # Asked in turn: a control has its link's value once it is drawn, and others wait for it.
+        # One after another: a control has the value of the link only once drawn, and later controls depend on it.
         if not option.more and bench.counts(name):
             bench.controls[name].draw()
     folded = [name for name, option in declared.items() if option.more and bench.counts(name)]
@@ -71,7 +71,7 @@ def draw_controls(bench: Bench) -> None:
 
 
 def run(bench: Bench, options: Options) -> Result:
-    """The experiment's result, computed once for its options."""
+    """Return the result of the experiment, computed once per options."""
     if bench.experiment.needs_torch(options):
         cached.start_engine()
     with st.spinner("Running the experiment…", show_time=True):
@@ -85,7 +85,10 @@ def _result(name: str, options: Options) -> Result:
 
 
 def draw_result(sheet: Sheet, experiment: Experiment[Any], options: Options, result: Result, *, told: bool) -> None:
-    """The reading in a sentence, then every picture."""
+    """Draw the reading of the result in a sentence, then every picture.
+
+    `told` states whether the sentence is drawn.
+    """
     if told:
         st.info(panels.escaped(experiment.reading(result.summary)), icon=":material/straighten:")
     for file, picture in experiment.pictures(result, experiment.subject(options)).items():
@@ -93,7 +96,7 @@ def draw_result(sheet: Sheet, experiment: Experiment[Any], options: Options, res
 
 
 def draw_tables(sheet: Sheet, experiment: Experiment[Any], options: Options, result: Result) -> None:
-    """Published figures beside these, every table, all scalars, and the premises."""
+    """Draw the published figures beside the computed ones, every table, all scalars, and the premises."""
     name = experiment.name
     published = experiment.published_table(options, result)
     if published is not None:

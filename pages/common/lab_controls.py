@@ -1,6 +1,6 @@
-"""The controls of the lab pages, read off the experiments' options: limits, choices, defaults, labels and help.
+"""The controls of the lab pages, made from the experiments' options: limits, choices, defaults, labels and help.
 
-A control is named `{folder}_{experiment}_{option}`, or `{folder}_{option}` where the experiments of a page share it.
+A control is named `{folder}_{experiment}_{option}`, or `{folder}_{option}` if the experiments of a page share it.
 `{folder}_experiment` chooses the experiment.
 """
 
@@ -24,13 +24,13 @@ TEXT_KINDS = ("numbers", "rows", "wholes", "text")
 
 @dataclass(frozen=True, kw_only=True)
 class Bench:
-    """An experiment on its page, and the control of every option that the page shows."""
+    """An experiment on its page, with the control of every option that the page shows."""
 
     experiment: Experiment[Any]
     controls: Mapping[str, Control]
 
     def counts(self, name: str) -> bool:
-        """Whether an option matters now; what a hidden option depends on must matter too."""
+        """Return whether an option matters now; if it depends on a hidden option, that one must matter too."""
         when = self.experiment.declared[name].when
         if when is None or when[0] not in self.controls:
             return True
@@ -38,17 +38,20 @@ class Bench:
         return self.counts(master) and self.controls[master].value in values
 
     def given(self) -> dict[str, object]:
-        """The options that count now; an empty text leaves an option at its default."""
+        """Return the values of the options that matter now; an option with an empty text is left out."""
         found = {name: control.value for name, control in self.controls.items() if self.counts(name)}
         return {name: value for name, value in found.items() if value != ""}
 
     def options(self) -> Options:
-        """The checked options that the controls describe; raises `LabError`."""
+        """Return the checked options that the controls describe. Raises `LabError` if they are not valid."""
         checked: Options = self.experiment.options(self.given())
         return checked
 
     def setting(self, given: Mapping[str, object], *, everything: bool = False) -> dict[str, Any]:
-        """Control values for options: those given, and the experiment's own (or `everything`) at their defaults."""
+        """Return control values for the options `given`.
+
+        The remaining options of the experiment, or of the whole page with `everything`, are at their defaults.
+        """
         options = self.experiment.options(given)
         found = {}
         for name, control in self.controls.items():
@@ -62,7 +65,7 @@ class Bench:
 
 @dataclass(frozen=True, kw_only=True)
 class LabPage:
-    """A page of experiments: its name, the control that chooses one, and a bench for each."""
+    """A page of experiments: its name, the control that chooses one, and one bench per experiment."""
 
     name: str
     title: str
@@ -77,15 +80,15 @@ class LabPage:
 
     @property
     def chosen(self) -> Bench:
-        """The bench of the experiment chosen now."""
+        """Return the bench of the experiment that is chosen now."""
         return next(bench for bench in self.benches if bench.experiment.label == self.selector.value)
 
     def bench(self, name: str) -> Bench:
-        """The bench of an experiment by the experiment's name."""
+        """Return the bench of the experiment with this name."""
         return next(bench for bench in self.benches if bench.experiment.name == name)
 
     def setting(self, name: str, given: Mapping[str, object]) -> dict[str, Any]:
-        """Control values that show an experiment at its defaults but for the options given."""
+        """Return control values that show an experiment with the options `given`, each remaining one at its default."""
         bench = self.bench(name)
         return {self.selector.name: bench.experiment.label, **bench.setting(given, everything=True)}
 

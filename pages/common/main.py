@@ -1,4 +1,4 @@
-"""What every run of the app does, whatever the page: menu, sidebar, page, and what a link asked for in vain."""
+"""What every run of the app draws: menu, sidebar, page, and a sentence per value in a link that was not accepted."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The current model: what every page is about, in the session, the URL and the manifest."""
+"""The current model, which every page is about; it is in the session, the URL and the manifest."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pages.common.widgets import assign, declined, defaults_of, linked, reset, v
 CHAPTER, WELL_KNOWN, FILE, OWN = "chapter decoder", "well-known model", "config.json", "sizes by hand"
 # Session entries: the page whose link was read last, and plan requests of uploaded configs by their digest.
 READ, FILES = "link was read on", "uploaded plans"
-# Names of earlier links, and what they are called now.
+# Parameter names of earlier links, and the present names.
 FORMER = {
     "compare_seeds": "seeds",
     **{f"{page}_{control.name}": control.name for page in ("plan", "sweep") for control in controls.SIZES},
@@ -35,7 +35,7 @@ FORMER_CHOICE = "model"
 
 @dataclass(frozen=True, kw_only=True)
 class Known:
-    """A model that can be chosen by name: its title, where it comes from, and the controls' values that make it."""
+    """A model that can be chosen by name: its title, its source, the control values that describe it, and its plan."""
 
     title: str
     source: str
@@ -45,7 +45,7 @@ class Known:
 
 @dataclass(frozen=True)
 class Model:
-    """The current model: its name for people, its source, what is observed of it, and over how many seeds."""
+    """The current model: its name for display, its source, its observe request, its number of seeds and its plan."""
 
     name: str
     source: str
@@ -55,28 +55,31 @@ class Model:
 
     @property
     def config(self) -> DecoderConfig:
-        """Its sizes and graph."""
+        """The sizes and the graph of the model."""
         return self.request.config
 
     @cached_property
     def parameters(self) -> int:
-        """Stored numbers, exact; what its plan has beyond the decoder included."""
+        """The exact number of stored parameters, including parameters of the plan that the decoder does not have."""
         extra = sum(spec.coordinates for spec in self.plan.extra)
         return layout(self.config).parameters + self.config.blocks * extra
 
     @cached_property
     def answered(self) -> ObserveRequest:
-        """What a page can answer for at once: the request, or its reduced twin's; raises `BudgetError`."""
+        """The request, or that of its reduced twin if the model is too large for a page.
+
+        Raises `BudgetError` if no twin is small enough.
+        """
         return twins.answered(self.request, self.seeds)
 
     @property
     def is_reduced(self) -> bool:
-        """Whether what is answered for is a reduced twin."""
+        """Whether `answered` is the request of a reduced twin."""
         return self.answered.config.true_sizes is not None
 
     @property
     def seed_values(self) -> tuple[int, ...]:
-        """The seeds that its verdict counts; after the largest 64-bit one comes 0."""
+        """The seeds over which the model's verdict is counted; after the largest 64-bit seed comes 0."""
         return tuple((self.request.seed + index) % 2**64 for index in range(self.seeds))
 
 
@@ -93,7 +96,10 @@ def _published(name: str) -> Known:
 
 
 def observed_values(found: ObservedModel) -> dict[str, Any]:
-    """The control values of a model as its family's own code initializes it, reading random rows."""
+    """Return the values of the model's controls for a model found in a config, with random rows as its input.
+
+    Sizes, base draw and recipe are as in the code that initializes this model family.
+    """
     values = controls.values_for(found.config, found.distribution)
     return {**values, "batch": controls.RANDOM, "recipe": found.recipe}
 
@@ -107,7 +113,7 @@ KNOWN: Mapping[str, Known] = {
 
 
 def current() -> Model:
-    """The model that the controls describe now; raises a `DepthscopeError` with the sentence to show."""
+    """Return the model that the controls describe now. Raises `DepthscopeError` if they describe none."""
     values = values_of(controls.MODEL)
     request = controls.request_of(values)
     name, source, plan = _named(values, request.config)
@@ -115,11 +121,11 @@ def current() -> Model:
 
 
 def _named(values: Mapping[str, Any], config: DecoderConfig) -> tuple[str, str, PlanRequest]:
-    """The name, source and plan of control values: a known model's where all its sizes are theirs."""
+    """Return the name, source and plan for control values: those of a known model if all its sizes are equal."""
     sizes = [control.name for control in controls.ARCHITECTURE]
     full = {**defaults_of(controls.ARCHITECTURE)}
     for known in KNOWN.values():
-        # A chapter decoder that is chosen for its recipe has lost its name with another one.
+        # A chapter decoder that is known for its recipe does not keep its name with another recipe.
         fixed = [*sizes, "recipe"] if known.source == CHAPTER and "recipe" in known.values else sizes
         if all({**full, **known.values}[name] == values[name] for name in fixed):
             if known.values["blocks"] == values["blocks"]:
@@ -140,27 +146,28 @@ def _deeper(plan: PlanRequest, config: DecoderConfig) -> PlanRequest:
 
 
 def take(values: Mapping[str, Any]) -> None:
-    """Callback: make these values the current model; whatever they leave out has its default."""
+    """Callback: make `values` the current model; every control that is not in `values` gets its default."""
     reset(controls.MODEL)
     assign(values)
 
 
 def take_known(name: str) -> None:
-    """Callback: make a known model the current one."""
+    """Callback: make the known model of this name the current one."""
     take(KNOWN[name].values)
 
 
 def query_of(name: str) -> dict[str, str | list[str]]:
-    """The query that a link to a known model carries."""
+    """Return the query of a link to a known model."""
     defaults = defaults_of(controls.MODEL)
     return {key: linked(value) for key, value in KNOWN[name].values.items() if value != defaults[key]}
 
 
 def arrive(page: str) -> list[str]:
-    """Take the model from the link where a page is new; a sentence about each value that no control takes.
+    """Set the current model from the link when a page is opened.
 
-    A link that says anything of the model says all of it: what it leaves out has its default. On the page itself the
-    controls have been moved since the address was written, and the address follows them.
+    Returns one sentence per value that its control does not accept. If the link sets any control of the model, the
+    remaining ones get their defaults. On later runs of the page the link is not read, because the URL then follows the
+    controls.
     """
     if st.session_state.get(READ) == page:
         return []
@@ -182,7 +189,7 @@ def arrive(page: str) -> list[str]:
 
 
 def _asked() -> tuple[Mapping[str, Any] | None, dict[str, str]]:
-    """The values of a known model that the link names, and the texts it has for single controls."""
+    """Return the control values of the known model in the link, None if it names none, and texts by control name."""
     asked = {control.name: st.query_params.get_all(control.name) for control in controls.MODEL if control.linked}
     for former, name in FORMER.items():
         if former in st.query_params:

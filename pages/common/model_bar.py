@@ -1,4 +1,4 @@
-"""The model bar at the top of every page: what the current model is, Change, and Share."""
+"""The model bar at the top of every page: the current model and the buttons Change and Share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COPIED = "The link is copied. It carries the model and everything set on this pa
 
 
 def draw(entry: Entry) -> None:
-    """Draw the bar; on pages about the model's health with depth, seed and recipe beside it."""
+    """Draw the bar; on pages about the model's health also depth, seed and recipe."""
     shown = (controls.BLOCKS, controls.SEED, controls.RECIPE if entry.one_recipe else controls.SEEDS)
     on_page = shown if entry.decoder else ()
     with st.container(border=True, key="model-bar", gap="small"):
@@ -40,7 +40,7 @@ def draw(entry: Entry) -> None:
 
 
 def line() -> str:
-    """The current model in one line of markdown."""
+    """Return the current model in one line of Markdown."""
     try:
         found = model.current()
     except DepthscopeError:
@@ -59,7 +59,7 @@ def line() -> str:
 
 @st.fragment
 def share() -> None:
-    """The button that copies the link; the page is left alone."""
+    """Draw the button that copies the link; a click on it does not run the page again."""
     if st.button(
         "Share", key="share", icon=":material/link:", type="tertiary", help="Copy a link that carries all of this."
     ):
@@ -67,7 +67,7 @@ def share() -> None:
 
 
 def _recipe_caption() -> str:
-    """The law of the recipe in short; nothing where it has none, or the page says what is wrong with its name."""
+    """Return the law of the chosen recipe as a short text; empty if it has no law or its name is not valid."""
     try:
         chosen = recipe(controls.RECIPE.value)
     except RecipeError:

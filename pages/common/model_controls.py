@@ -1,7 +1,7 @@
-"""The current model as controls, and the frozen request they make: widgets in, a valid `ObserveRequest` out.
+"""The controls of the current model, and the valid frozen `ObserveRequest` that their values describe.
 
-Their names are the URL's and the manifest's. What is typed or uploaded as input is not in the URL. A number of 0 that
-stands for "as the model has it" is said so in the control's help.
+The name of a control is its name in the URL and in the manifest. Typed or uploaded input is not in the URL. Where 0
+means "as the model has it", the help of the control explains it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _size(name: str, label: str, upper: int, help: str) -> Control:
 
 
 def band_limits() -> tuple[Control, Control]:
-    """The controls of a band's two limits."""
+    """Return the controls of the lower and the upper limit of a band."""
     limits: dict[str, Any] = {"kind": "number", "lower": 1e-12, "upper": 1e12, "format": "%g", "bound": False}
     return (
         Control(
@@ -177,12 +177,12 @@ FIELDS = ("blocks", *(control.name for control in (*SIZES, *GRAPH)))
 
 
 def request() -> ObserveRequest:
-    """The frozen request that the controls describe now; raises a `DepthscopeError` with the sentence to show."""
+    """Return the frozen request that the controls describe now. Raises `DepthscopeError` if they are not valid."""
     return request_of(values_of(MODEL))
 
 
 def request_of(values: Mapping[str, Any], batch: Batch | None = None) -> ObserveRequest:
-    """The request of control values, missing ones at their defaults; raises a `DepthscopeError`."""
+    """Return the request for control values; a missing value is its control's default. Raises `DepthscopeError`."""
     full = defaults_of(MODEL) | dict(values)
     config = config_of(full)
     batch = batch or chosen_batch(full, config.vocabulary)
@@ -190,7 +190,7 @@ def request_of(values: Mapping[str, Any], batch: Batch | None = None) -> Observe
         config = config_of({**full, "positions": batch.longest})
     return ObserveRequest(
         config=config,
-        # A typed 64-bit seed goes before the other.
+        # A typed 64-bit seed has priority over the seed of the number field.
         seed=checked_seed(full["seed64"].strip() or full["seed"]),
         recipe=recipe(full["recipe"]).name,
         dtype=full["dtype"],
@@ -201,13 +201,13 @@ def request_of(values: Mapping[str, Any], batch: Batch | None = None) -> Observe
 
 
 def config_of(values: Mapping[str, Any]) -> DecoderConfig:
-    """The decoder of control values; raises `ConfigError`."""
+    """Return the decoder for control values. Raises `ConfigError` if the sizes are not valid."""
     sizes = {name: values[name] for name in FIELDS}
     return DecoderConfig(**{**sizes, "head_dim": sizes["head_dim"] or None})
 
 
 def values_for(config: DecoderConfig, distribution: Distribution) -> dict[str, Any]:
-    """The control values of a decoder and its base draw."""
+    """Return the control values that describe a decoder and its base draw."""
     found = {name: getattr(config, name) for name in FIELDS}
     if config.head_width * config.heads == config.width:
         found["head_dim"] = 0
@@ -215,7 +215,7 @@ def values_for(config: DecoderConfig, distribution: Distribution) -> dict[str, A
 
 
 def chosen_batch(values: Mapping[str, Any], vocabulary: int = NARROW.vocabulary) -> Batch:
-    """The input that control values choose; raises `BatchError` or `StorageError` with the sentence to show."""
+    """Return the input that control values choose. Raises `BatchError` or `StorageError` if it cannot be read."""
     kind = values["batch"]
     if kind == RANDOM:
         return uniform_batch(values["rows"], values["context"], vocabulary)
@@ -240,7 +240,7 @@ def _uploaded() -> Batch:
 
 
 def keep_batch(data: bytes, name: str = "batch.json") -> None:
-    """Keep an uploaded batch, or the sentence why the file of that name is refused."""
+    """Store an uploaded batch in the session, or the sentence that explains why the file `name` is not valid."""
     try:
         st.session_state[UPLOADED] = Batch.from_document(parse_json(data, source="The uploaded batch"))
     except DepthscopeError as error:

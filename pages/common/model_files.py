@@ -1,7 +1,7 @@
-"""A visitor's files and texts as the current model: sizes and a digest stay, and for the audit a private copy.
+"""A visitor's files and texts as the current model: sizes and a digest are stored, and a private copy for the audit.
 
-A config alone is read by arithmetic. A folder with weights, zipped or as several files, goes through the audit's own
-intake, which screens counts, sizes, names, headers and code before anything is written.
+A config alone is only read. A folder with weights, as a zip or as several files, is screened by the audit's intake,
+which checks counts, sizes, names, headers and code before anything is written.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ KEPT_PLANS = 8
 
 
 def take(key: str) -> None:
-    """Callback of an uploader: make its files the current model, or keep the sentence why not."""
+    """Callback of an uploader: make its files the current model, or store the sentence that explains the error."""
     files = st.session_state.get(key) or []
     if not files:
         return
@@ -48,7 +48,7 @@ def take(key: str) -> None:
 
 
 def take_text(text: str) -> None:
-    """Make pasted settings the current model, or keep the sentence why not."""
+    """Make pasted settings the current model, or store the sentence that explains the error."""
     st.session_state[REFUSAL] = None
     try:
         data = text.encode()
@@ -59,7 +59,7 @@ def take_text(text: str) -> None:
 
 
 def take_config(data: bytes) -> None:
-    """Make the decoder of a `config.json` the current model; raises its refusal."""
+    """Make the decoder of a `config.json` the current model. Raises `DepthscopeError` if the file is not valid."""
     _take_document(parse_json(data, source="config.json"), data, "config.json")
 
 
@@ -74,7 +74,7 @@ def _take_document(document: JsonValue, data: bytes, name: str) -> None:
 
 
 def _take_folder(files: Sequence[Any]) -> None:
-    """Hand a folder with weights to the audit's intake, and take its config as the model."""
+    """Give a folder with weights to the audit's upload room, and make the decoder of its config the current model."""
     room = uploads.room()
     room.take([Given(file.name, file, file.size) for file in files], BUDGET)
     assert room.upload is not None

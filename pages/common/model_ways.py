@@ -1,7 +1,7 @@
-"""The ways in: choose a model, drop its files, paste its settings, or type its sizes; and what it reads.
+"""The ways to set the current model: choose one, upload files, paste settings or type sizes; and its input.
 
-Everything here ends in the controls of `model_controls`. Files are read once: what stays is sizes and a digest, and the
-audit's private copy of a folder with weights, which goes with the session.
+All of them set the controls of `model_controls`. Files are read once: sizes and a digest are stored, and the audit's
+private copy of a folder with weights, which is deleted with the session.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ WAY, ASKED = "way-in", "change was asked for"
 
 @st.dialog("Change the model", width="large", on_dismiss="rerun")
 def change(on_page: Collection[Control]) -> None:
-    """The dialog of the model bar; what is set here holds when it is closed. `on_page` stands on the page already."""
+    """Draw the dialog of the model bar; changes take effect at once.
+
+    `on_page` are the controls that the page draws already, so the dialog leaves them out.
+    """
     way = st.segmented_control(
         "Way in", list(WAYS), default=next(iter(WAYS)), required=True, key=WAY, label_visibility="collapsed", wrap=True
     )
@@ -39,7 +42,7 @@ def change(on_page: Collection[Control]) -> None:
 
 
 def choose(key: str = "choose-model") -> None:
-    """A menu of the chapter's decoders and of well-known models; the choice holds at once."""
+    """Draw a menu of the chapter's decoders and of well-known models; a choice takes effect at once."""
     st.selectbox(
         "A well-known model", list(model.KNOWN), index=None, key=key, on_change=_chosen, args=(key,),
         placeholder="Choose one, or type its name", format_func=lambda name: model.KNOWN[name].title,
@@ -48,7 +51,7 @@ def choose(key: str = "choose-model") -> None:
 
 
 def drop(key: str = "model-files") -> None:
-    """A place for files; what lies in it is read at once."""
+    """Draw a file uploader; uploaded files are read at once."""
     st.file_uploader(
         "Your config.json, a zip, or config and safetensors", type=list(model_files.SUFFIXES), key=key,
         accept_multiple_files=True, max_upload_size=model_files.MAX_MEGABYTES, on_change=model_files.take, args=(key,),
@@ -57,7 +60,7 @@ def drop(key: str = "model-files") -> None:
 
 
 def paste() -> None:
-    """A field for settings as text."""
+    """Draw a text field for settings."""
     st.text_area(
         "nanoGPT settings, or the text of a config.json", key="model-text", height=160,
         placeholder="n_layer = 12\nn_head = 12\nn_embd = 768\nblock_size = 1024\nvocab_size = 50304\nbias = False",
@@ -67,7 +70,7 @@ def paste() -> None:
 
 
 def _check_sizes() -> None:
-    """The sentence about sizes that do not go together."""
+    """Draw the sentence about sizes that do not fit together, if there are any."""
     try:
         controls.config_of({control.name: control.value for control in controls.MODEL})
     except DepthscopeError as error:
@@ -75,7 +78,7 @@ def _check_sizes() -> None:
 
 
 def _input() -> None:
-    """The fields of typed and uploaded input."""
+    """Draw the fields for typed and uploaded input."""
     kind = controls.BATCH.value
     if kind == controls.ROWS:
         draw_beside((controls.INPUTS, controls.TARGETS))
@@ -107,17 +110,17 @@ ROWS: Mapping[str, tuple[tuple[Control, ...], ...]] = {
 
 
 def ask(way: str) -> None:
-    """Callback: open the dialog at a way in."""
+    """Callback: open the dialog at the given way of choosing a model."""
     st.session_state[WAY], st.session_state[ASKED] = way, True
 
 
 def asked() -> bool:
-    """Whether the dialog was asked for by a button that is not the bar's, once."""
+    """Return whether a button outside the model bar asked for the dialog; True is returned once."""
     return bool(st.session_state.pop(ASKED, False))
 
 
 def refusal() -> None:
-    """Why the last file or text was refused, once."""
+    """Draw why the last file or text was refused, once."""
     if (sentence := st.session_state.pop(model_files.REFUSAL, None)) is not None:
         panels.refusal(sentence)
 
@@ -133,7 +136,7 @@ def _pasted() -> None:
 
 
 def _keep_batch() -> None:
-    """Callback of the uploader, which forgets its file when another page is shown."""
+    """Callback of the batch uploader: store its file, because the uploader forgets it when the page changes."""
     file = st.session_state.get("batch_file")
     if file is not None:
         controls.keep_batch(file.getvalue(), file.name)

@@ -1,8 +1,7 @@
-"""The pages in the order of the menu, under their headings.
+"""The pages in the order of the menu, with its headings.
 
-A page is one `Entry` here and one folder `pages/<page>/`: its script `<page>.py`, whose name is the page's URL, and
-what belongs to it. Its own controls stand in its `controls.py` and are named in the entry, so that links, reset and
-manifests know them.
+A page is one `Entry` here and one folder `pages/<page>/`. Its script is `<page>.py`, whose name is in the page's URL.
+The page's own controls are in its `controls.py` and in its entry, which links, reset and manifests read.
 """
 
 from __future__ import annotations
@@ -31,11 +30,11 @@ HOME = "home"
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """A page: its name in links and manifests, its title, the menu's words and heading for it, and its own controls.
+    """A page: its name in links and manifests, its title, its text and heading in the menu, and its controls.
 
-    `purpose` is one line on what the page is for. `icon` is the name of a Material symbol; Streamlit brings the font
-    along. `decoder` says whether depth and seed stand on the page; `one_recipe` is false where the page chooses recipes
-    itself, so that the model's recipe would say nothing.
+    `purpose` is one line on what the page is for. `icon` is the name of a Material symbol; Streamlit includes the font.
+    `decoder` states whether depth and seed are drawn on the page; `one_recipe` is false where the page chooses recipes
+    itself and does not use the model's recipe.
     """
 
     name: str
@@ -50,17 +49,17 @@ class Entry:
 
     @property
     def script(self) -> Path:
-        """The page's script."""
+        """The path of the page's script."""
         return ROOT / "pages" / self.name / f"{self.name}.py"
 
     @property
     def symbol(self) -> str:
-        """The icon as Streamlit's `icon` takes it."""
+        """The icon in the form of Streamlit's argument `icon`."""
         return f":material/{self.icon}:"
 
     @property
     def all_controls(self) -> tuple[Control, ...]:
-        """The current model's controls and the page's own."""
+        """The controls of the current model and of the page."""
         return (*shared.MODEL, *self.controls)
 
 
@@ -130,10 +129,10 @@ ENTRIES: Mapping[str, Entry] = {
 
 
 def menu() -> tuple[st.Page, Entry]:
-    """Draw the menu under its headings; the page chosen and its entry.
+    """Draw the menu with its headings; return the chosen page and its entry.
 
-    The landing page stands at the root, where Streamlit leaves its name without a page; a hidden twin answers to it.
-    Streamlit's own headings leave a list without list items to readers that are told of structure, so links are drawn.
+    The landing page is at the root, where Streamlit gives it no name in the URL; a hidden second page has its name.
+    Streamlit's own menu has lists without list items, which screen readers cannot read, so links are drawn instead.
     """
     first, *others = ENTRIES.values()
     home = st.Page(first.script, title=first.title, icon=first.symbol, default=True, url_path=HOME)

@@ -1,6 +1,6 @@
-"""The process of a long observation: a pickled request on standard input, its document or refusal on standard output.
+"""The process of a long observation: reads a pickled request from stdin, writes its document or error to stdout.
 
-Run as `python -m pages.common.observing` by `pages.common.jobs`, one core, nothing kept.
+`pages.common.jobs` runs it as `python -m pages.common.observing`. It uses one core and stores nothing.
 """
 
 import pickle

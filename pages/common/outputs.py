@@ -1,4 +1,4 @@
-"""A page's sheet: every figure and table goes through it with its files, and so is there for the exports."""
+"""The sheet of a page: draws figures and tables with their files, and collects them for the exports."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ ICON = ":material/download:"
 
 @dataclass
 class Sheet:
-    """What a page shows, by the names of its files; `page` is the page's name in links and manifests.
+    """The figures and tables that a page shows, by file name; `page` is the page's name in links and manifests.
 
-    Pictures are shown in the reader's theme and exported in the light one.
+    Figures are shown in the reader's theme and exported in the light theme.
     """
 
     page: str
@@ -45,9 +45,9 @@ class Sheet:
     _without_files: list[tuple[DeltaGenerator, str, Picture]] = field(default_factory=list)
 
     def figure(self, name: str, picture: Picture, *, select: Callable[[Any], None] | None = None) -> None:
-        """Show a picture with its alternative text, the points that it cannot draw, and its files.
+        """Draw a picture, its alternative text, the points that it cannot draw, and buttons for its files.
 
-        `select` is called with the `customdata` of a point that was clicked.
+        `select` is called with the `customdata` of a clicked point.
         """
         self.pictures[name] = picture
         self._changed += chart(
@@ -71,10 +71,10 @@ class Sheet:
         select: Callable[[], None] | None = None,
         folded: bool = True,
     ) -> None:
-        """Show a table (`view` of it where given), folded, with its files, which hold the whole table exactly.
+        """Draw a table (or `view`, a version for display) in an expander, with buttons for its files.
 
-        `select` is called after a row was chosen, which then stands in the session's entry `table-{name}`; such a table
-        is a control and stands open, as does one that is not `folded`.
+        The files contain the whole `table` exactly. `select` is called after a row was chosen; the chosen row is in the
+        session entry `table-{name}`. With `select`, or with `folded=False`, no expander is drawn.
         """
         self._let_figures_be_drawn()
         if not folded or select is not None:
@@ -101,7 +101,7 @@ class Sheet:
         self.files(name, table)
 
     def files(self, name: str, table: pd.DataFrame) -> None:
-        """The files of a table, which hold it exactly."""
+        """Draw the buttons for the files of a table, which contain it exactly."""
         self._let_figures_be_drawn()
         self.tables[name] = table
         with st.container(horizontal=True, gap="xsmall", key=f"files-of-table-{name}"):
@@ -109,7 +109,7 @@ class Sheet:
             self._download(f"{name}.json", "application/json", lambda: json_text(table).encode())
 
     def file(self, name: str, mime: str, data: Callable[[], bytes]) -> None:
-        """A further file of the page, made at a click."""
+        """Draw the button for one more file of the page; `data` is called when it is clicked."""
         self._let_figures_be_drawn()
         self._download(name, mime, data, kind="secondary")
 
@@ -120,13 +120,13 @@ class Sheet:
         record: Mapping[str, Any] | None = None,
         paragraphs: Sequence[str] = (),
     ) -> None:
-        """The page's own files at its end: zip, report and manifest, made at a click.
+        """Draw the page's own exports: zip, report and manifest, each made when its button is clicked.
 
-        `contents` gives everything where the page shows only a part of it at a time; else it is what the sheet holds.
+        `contents` returns everything to export; None means the figures and tables that the sheet has collected.
         """
         self._let_figures_be_drawn()
         entry = navigation.ENTRIES[self.page]
-        # Taken now: the session may have moved on when the click comes.
+        # Read now: the session may have changed when the button is clicked.
         controls = entry.all_controls
         export = Export(
             page=self.page,
@@ -150,7 +150,7 @@ class Sheet:
             )
 
     def _let_figures_be_drawn(self) -> None:
-        """Before anything stands below the figures, a moment in which a browser has nothing to do but draw them."""
+        """Wait briefly so that the browser can draw the figures, then draw their export buttons."""
         time.sleep(FIGURE_ALONE * self._changed)
         for place, name, picture in self._without_files:
             with place, st.popover("Export", icon=ICON, type="tertiary", key=f"export-{name}"):
@@ -180,7 +180,7 @@ class Sheet:
 
 
 def figure_file(picture: Picture, kind: str) -> bytes:
-    """The picture as PNG, SVG or PDF, in the light theme."""
+    """Return the picture as a PNG, SVG or PDF file in the light theme."""
     return image(picture(theme="light"), kind)
 
 
@@ -189,7 +189,10 @@ def _json(picture: Picture) -> bytes:
 
 
 def columns(table: pd.DataFrame, formats: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Column settings: titles in words, six decimals for floats unless `formats` gives another format by column."""
+    """Return the column settings of a table: readable titles, and six decimals for floats.
+
+    `formats` gives a different format per column.
+    """
     chosen, found = formats or {}, {}
     for name in map(str, table.columns):
         if name in chosen or pd.api.types.is_float_dtype(table[name]):
@@ -200,6 +203,6 @@ def columns(table: pd.DataFrame, formats: Mapping[str, str] | None = None) -> di
 
 
 def in_words(name: str) -> str:
-    """A column's name as a title: `adjoint_rms` is "adjoint RMS"; what is no such name stays as it is."""
+    """Return a column name as a title: `adjoint_rms` becomes "adjoint RMS". A name without `_` is unchanged."""
     words = name.split("_")
     return " ".join("RMS" if word == "rms" else word for word in words) if len(words) > 1 else name

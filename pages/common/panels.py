@@ -1,4 +1,4 @@
-"""Boxes that every page uses: refusals and notices as sentences, verdicts in words; and the reader's theme."""
+"""Boxes that every page uses: errors and notices as sentences, verdicts in words; and the reader's theme."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from core.errors import DepthscopeError, Remedy, shown
 from core.figures.style import Theme
 from core.health.diagnosis import Diagnosis
 
-# What leads a box, so that its colour is never alone.
+# The icon at the start of a box, so that its meaning does not depend on colour alone.
 GOOD, CAREFUL, FAULT = ":material/check_circle:", ":material/warning:", ":material/error:"
 REFUSED, NOTE = ":material/block:", ":material/info:"
 BOXES = {
@@ -23,7 +23,7 @@ BOXES = {
     "refused": (st.error, REFUSED),
     "note": (st.info, NOTE),
 }
-# What refusals call a way out on a page; none where no control offers it.
+# The text of each remedy on a page; empty if no control of a page offers it.
 REMEDIES: Mapping[str, str] = {
     Remedy.PARAMETERS: "",
     Remedy.POSITIONS: "",
@@ -39,13 +39,16 @@ UNEXPECTED = "This page met an unexpected fault and the server's log has it; cha
 
 
 def theme() -> Theme:
-    """The theme that the browser shows now; light where it is not known."""
+    """Return the theme that the browser shows now; light if it is not known."""
     return "dark" if st.context.theme.type == "dark" else "light"
 
 
 @contextmanager
 def refusals() -> Iterator[None]:
-    """Show a refusal raised inside as its own sentence, anything unexpected as one neutral sentence; never a trace."""
+    """Draw a `DepthscopeError` raised in the block as its sentence, any other exception as one neutral sentence.
+
+    No traceback is ever shown.
+    """
     try:
         yield
     except DepthscopeError as error:
@@ -58,53 +61,53 @@ def refusals() -> Iterator[None]:
 
 
 def told(error: DepthscopeError) -> str:
-    """A refusal in the words of the pages."""
+    """Return the sentence of an error with its remedy in the words of the pages."""
     return error.told(REMEDIES)
 
 
 def box(kind: str, sentence: str, title: str = "") -> None:
-    """A sentence in a box under its title, led by the icon of its kind; markup in either is shown as typed."""
+    """Draw a sentence in a box with a title and the icon of its kind; markup in both texts is shown literally."""
     draw, icon = BOXES[kind]
     draw(f"**{escaped(title)}**  \n{escaped(sentence)}" if title else escaped(sentence), icon=icon)
 
 
 def refusal(sentence: str) -> None:
-    """One sentence that says why something is not done."""
+    """Draw one sentence that explains why something was not done."""
     box("refused", sentence)
 
 
 def notice(sentence: str) -> None:
-    """One sentence that says what was done otherwise than asked."""
+    """Draw one sentence about something that was done differently than requested."""
     box("note", sentence)
 
 
 def outcome(sentence: str, *, good: bool) -> None:
-    """One sentence that something holds, or that it does not."""
+    """Draw one sentence that something holds (`good`), or that it does not."""
     box("good" if good else "careful", sentence)
 
 
 def formula(tex: str) -> None:
-    """Formulas on a line that wraps between them on a narrow screen, where a display formula would need scrolling.
+    r"""Draw formulas on a line that wraps on a narrow screen, where a display formula would need scrolling.
 
-    Where one ends and the next begins stands a comma with `\\qquad`.
+    Write a comma and `\qquad` between two formulas.
     """
     parts = re.split(r",\\qquad ?", tex)
     st.markdown(",\u2003".join(f"$\\displaystyle {part}$" for part in parts))
 
 
 def of_file(name: str, error: DepthscopeError) -> str:
-    """A refusal of an upload with the name that its owner gave it, where the sentence has it not yet."""
+    """Return the error of an upload as a sentence that contains the file's name."""
     sentence = told(error)
     return sentence if shown(name) in sentence else f"{shown(name)}: {sentence}"
 
 
 def escaped(text: str) -> str:
-    """Text from outside as Streamlit's markdown shows it literally: no image, link, formula or emoji is made of it."""
+    """Return `text` escaped, so that Streamlit shows it literally: no image, link, formula or emoji."""
     return "".join("\\" + sign if sign in "\\`*_{}[]()<>#+-.!|~$:&@" else sign for sign in text)
 
 
 def verdict(diagnosis: Diagnosis, beside: str = "") -> None:
-    """The verdict in words; the icon says it too, so colour is never alone."""
+    """Draw the verdict in words with an icon, so that it does not depend on colour alone."""
     lines = [f"**{escaped(diagnosis.headline)}**", *map(escaped, diagnosis.sentences), escaped(beside)]
     draw, icon = BOXES["good" if diagnosis.within else "careful"]
     draw(" ".join(line for line in lines if line), icon=icon)

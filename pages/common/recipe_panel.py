@@ -1,4 +1,4 @@
-"""Warnings beside every place where recipes are chosen, computed from the arms."""
+"""Warnings about recipes, drawn wherever recipes are chosen."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from pages.common.panels import CAREFUL, escaped
 if TYPE_CHECKING:
     from core.compare.combinations import CombinationReport
 
-# A page that answers to nothing for longer than this is no page.
+# A page does not respond while it computes, so a longer comparison is refused.
 PATIENCE_SECONDS = 30.0
 
 
 def checked_names(typed: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Names of recipes and combinations as the core writes them, each once, and a sentence for each that is none."""
+    """Return the valid names of recipes and combinations, each once, and one sentence per name that is not valid."""
     names: list[str] = []
     refusals: list[str] = []
     said: list[tuple[str, ...]] = []
@@ -44,9 +44,9 @@ def checked_names(typed: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def warn(request: ObserveRequest, names: Sequence[str]) -> None:
-    """Show why to think again about each of `names` on the request's decoder; nothing where there is no reason.
+    """Draw the warnings about each of `names` on the request's decoder; nothing if there are none.
 
-    A combination also shows by how much each of its parts changes the observation.
+    For a combination, also draw how much each of its parts changes the observation.
     """
     for name in names:
         if not (recipe(name).parts or recipe(name).refusal):
@@ -64,12 +64,15 @@ def warn(request: ObserveRequest, names: Sequence[str]) -> None:
 
 
 def caution(name: str, sentence: str) -> None:
-    """A warning about one recipe, led by its name."""
+    """Draw a warning about one recipe, with its name first."""
     st.warning(f"**{escaped(name)}** {escaped(sentence.removeprefix(f'{name}: '))}", icon=CAREFUL)
 
 
 def warnings(request: ObserveRequest) -> CombinationReport:
-    """Effects and warnings of the request's recipe; only a combination is observed, with and without its parts."""
+    """Return the effects and warnings of the request's recipe.
+
+    Only a combination is observed, with and without each of its parts.
+    """
     if recipe(request.recipe).refusal is None:
         check_patience(comparison_of(request, (request.recipe,)), runs=1 + len(recipe(request.recipe).parts))
     cached.start_engine()
@@ -84,9 +87,9 @@ def _report(request: ObserveRequest) -> CombinationReport:
 
 
 def check_patience(request: ComparisonRequest, runs: int = 1) -> None:
-    """Refuse what cannot run, what memory does not hold, and what would take longer than a page's patience.
+    """Raise `DepthscopeError` if a request cannot run, does not fit into memory, or takes too long for a page.
 
-    `runs` says how many times the request is observed.
+    `runs` is how many times the request is observed.
     """
     request.check()
     seconds = runs * SweepPlan(grid_of(request, (request.config.blocks,))).seconds
@@ -98,7 +101,7 @@ def check_patience(request: ComparisonRequest, runs: int = 1) -> None:
 
 
 def grid_of(request: ComparisonRequest, depths: Sequence[int]) -> SweepGrid:
-    """A comparison over depths as a sweep."""
+    """Return the grid of a sweep that runs a comparison at every depth."""
     return SweepGrid(
         blocks=tuple(depths), seeds=request.seeds, recipes=request.recipes, sizes=(request.config,),
         dtypes=(request.dtype,), batches=(request.batch,), device=request.device, distribution=request.distribution,

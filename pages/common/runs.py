@@ -1,6 +1,6 @@
-"""Runs: up to four settings that are kept, named and drawn over each other; in the session, the URL and the manifest.
+"""Runs: up to four stored settings, named and drawn in one figure; in the session, the URL and the manifest.
 
-A run in the URL is a query of its model, every control that is not at its default, led by its name.
+In the URL a run is its name, followed by every control of its model that is not at its default.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LONGEST_NAME = 40
 
 
 def keep() -> None:
-    """Callback of Keep: add the current setting, unless it is kept already; at most four."""
+    """Callback of the button Keep: store the current setting as a run, unless it is stored or there are four runs."""
     one = saved(controls.MODEL)
     others = pins()
     if len(others) < MAX_PINS and all((other.setting, other.batch) != (one.setting, one.batch) for other in others):
@@ -33,12 +33,12 @@ def keep() -> None:
 
 
 def remove(index: int) -> None:
-    """Callback: take a run away."""
+    """Callback of the button Remove: delete the run at `index`."""
     st.session_state[PINS] = [one for place, one in enumerate(pins()) if place != index]
 
 
 def rename(index: int, key: str) -> None:
-    """Callback of a name's field; an empty name, or one that another run has, gets something behind it."""
+    """Callback of a name field: rename the run; a name that another run has gets a number, an empty one is "run"."""
     kept = pins()
     others = [one for place, one in enumerate(kept) if place != index]
     kept[index] = replace(kept[index], name=_unique(str(st.session_state[key]).strip()[:LONGEST_NAME] or "run", others))
@@ -46,13 +46,13 @@ def rename(index: int, key: str) -> None:
 
 
 def drawn() -> list[SavedSetting]:
-    """The runs that are not hidden."""
+    """Return the runs that are not hidden."""
     hidden = st.session_state.get(HIDDEN, set())
     return [one for one in pins() if one.name not in hidden]
 
 
 def draw_list() -> None:
-    """A row per run: its name, whether it is drawn, and Remove."""
+    """Draw one row per run: its name, the switch that shows it, and the button Remove."""
     hidden: set[str] = st.session_state.setdefault(HIDDEN, set())
     for index, one in enumerate(pins()):
         with st.container(horizontal=True, gap="small", vertical_alignment="bottom", key=f"run-{index}"):
@@ -65,7 +65,7 @@ def draw_list() -> None:
 
 
 def arrive(page: str) -> list[str]:
-    """Take the runs of a link where a page is new; a sentence about each that is none."""
+    """Take the runs from the link when a page is opened; return one sentence per run that is not valid."""
     if st.session_state.get(READ) == page:
         return []
     st.session_state[READ] = page
@@ -82,7 +82,7 @@ def arrive(page: str) -> list[str]:
 
 
 def keep_in_link() -> None:
-    """Write the runs into the URL; one that reads an upload or typed rows stays with this session."""
+    """Write the runs into the URL, except a run whose input is uploaded or typed."""
     wanted = [_written(one) for one in pins() if one.setting["batch"] in (controls.CHAPTER, controls.RANDOM)]
     if not wanted:
         st.query_params.pop(NAME, None)

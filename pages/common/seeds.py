@@ -1,4 +1,4 @@
-"""Arms over seeds for a page: counted beside its first curves where they are cheap, else after them."""
+"""Both arms over seeds: computed before the first curves are drawn if they are cheap, else after them."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
     from core.health.suggestion import Suggestion
 
 Key = tuple[ObserveRequest, tuple[int, ...], tuple[str, ...]]
-# Session entries: arms by what was asked, and the sentence why the last count was refused.
+# Session entries: results by key, and the sentence why the last count was refused.
 KEPT, REFUSED = "arms over seeds", "seeds refused"
 KEPT_COUNTS = 24
 # Parameters times seeds up to which the count is part of the page's own run: some hundredths of a second.
 INLINE_WORK = 2**18
-# The same for what is tried, which is a dozen recipes: never beside a slider that is being moved.
+# The same for a suggestion, which tries a dozen recipes: never in the page's own run, which a slider waits for.
 INLINE_SUGGESTION = 0
-# Seeds that the twin's other sizes are observed on.
+# Number of seeds for the further sizes of the twin.
 FEW_SEEDS = 8
 TICK_SECONDS = 0.05
 
 
 class Moved(NamedTuple):
-    """End-to-end ratios of a setting, medians over a few seeds: the last activation's and the input's gradient's."""
+    """Medians over a few seeds, in one setting, of the last activation's ratio and the input gradient's ratio."""
 
     setting: str
     activation: float
@@ -40,12 +40,12 @@ class Moved(NamedTuple):
 
 
 def key_of(request: ObserveRequest, seeds: Sequence[int], recipes: Sequence[str]) -> Key:
-    """What a count is known by; the seed of the curves does not decide it."""
+    """Return the key under which a count is stored; it does not depend on `request.seed`."""
     return replace(request, seed=0, recipe=recipes[0]), tuple(seeds), tuple(recipes)
 
 
 def counted(request: ObserveRequest, seeds: Sequence[int], recipes: Sequence[str]) -> list[SeedArm] | None:
-    """The arms over seeds where they are known or cheap; None where `count` is to be drawn for them."""
+    """Return one arm per recipe over the seeds if they are stored or cheap; None if `count` must be called first."""
     key = key_of(request, seeds, recipes)
     if key not in _kept() and layout(request.config).parameters * len(seeds) <= INLINE_WORK:
         _keep(key, _observed(request, seeds, recipes))
@@ -54,18 +54,18 @@ def counted(request: ObserveRequest, seeds: Sequence[int], recipes: Sequence[str
 
 
 def refusal() -> str | None:
-    """Why the last count was refused, once."""
+    """Return why the last count was refused; None if it was not, or if this was returned before."""
     found: tuple[Hashable, str] | None = st.session_state.pop(REFUSED, None)
     return None if found is None else found[1]
 
 
 def count(request: ObserveRequest, seeds: Sequence[int], recipes: Sequence[str], words: str) -> None:
-    """Count what is missing in a fragment after this run, with its progress, and have the page drawn again."""
+    """Count the missing arms in a fragment after this run, with a progress bar; then the page runs again."""
     _after(key_of(request, seeds, recipes), words, lambda told: _observed(request, seeds, recipes, told))
 
 
 def suggested(request: ObserveRequest, arm: SeedArm) -> Suggestion | None:
-    """What would change the verdict on an arm, where it is known or cheap; None where `seek` is to be drawn for it."""
+    """Return what would improve the verdict on an arm if it is stored; None if `seek` must be called first."""
     key = _suggestion_key(request, arm)
     if key not in _kept() and layout(request.config).parameters * len(arm.seeds) <= INLINE_SUGGESTION:
         _keep(key, _sought(request, arm))
@@ -74,18 +74,21 @@ def suggested(request: ObserveRequest, arm: SeedArm) -> Suggestion | None:
 
 
 def seek(request: ObserveRequest, arm: SeedArm, words: str) -> None:
-    """Seek what would change the verdict, in a fragment after this run."""
+    """Search for a change that would improve the verdict, in a fragment after this run; then the page runs again."""
     _after(_suggestion_key(request, arm), words, lambda told: _sought(request, arm, told))
 
 
 def moves(request: ObserveRequest) -> list[Moved] | None:
-    """A reduced twin's ratios at half its width and with rows half as long; None where `move` is to be drawn."""
+    """Return a reduced twin's ratios as shown, at half its width and with rows half as long.
+
+    None if `move` must be called first.
+    """
     found: list[Moved] | None = _kept().get((key_of(request, (), (request.recipe,)), "moves"))
     return found
 
 
 def move(request: ObserveRequest, arm: SeedArm, words: str) -> None:
-    """Observe how far a twin's ratios move, in a fragment after this run."""
+    """Observe how much a twin's ratios change with its sizes in a fragment after this run; the page then runs again."""
     _after((key_of(request, (), (request.recipe,)), "moves"), words, lambda _: _moved(request, arm))
 
 
@@ -102,7 +105,7 @@ def _moved(request: ObserveRequest, arm: SeedArm) -> list[Moved]:
 
 
 def _largest(arm: SeedArm, seeds: int) -> tuple[float, float]:
-    """Medians over the first seeds of the last activation ratio and of the input's gradient ratio."""
+    """Return the medians over the first `seeds` seeds of the last activation ratio and the input's gradient ratio."""
     import numpy as np
 
     return (
@@ -123,7 +126,7 @@ def _suggestion_key(request: ObserveRequest, arm: SeedArm) -> Hashable:
 
 
 def _after(key: Hashable, words: str, work: Callable[[Told], Any]) -> None:
-    """Do and keep a piece of work in a fragment, once what this run shows stands; then have the page drawn again."""
+    """Do the work and store its result in a fragment, after this run has drawn the page; then the page runs again."""
     ticks: list[bool] = []
 
     @st.fragment(run_every=TICK_SECONDS)

@@ -1,4 +1,4 @@
-"""Whole settings: reset, pins, the link to one, and a manifest restored through the same constructors."""
+"""Whole settings of a page: reset, stored runs, the link to a setting, and restoring a manifest."""
 
 from __future__ import annotations
 
@@ -20,40 +20,40 @@ PINS, REFUSAL, NEXT_PAGE = "pins", "restore refusal", "next page"
 
 
 def reset_page(entry: navigation.Entry) -> None:
-    """Callback of Reset: the page's controls at their defaults, where it is about the model that too."""
+    """Callback of the button Reset: set the page's controls, and the model's if the page uses it, to their defaults."""
     reset(entry.all_controls if entry.section == navigation.YOUR_MODEL else entry.controls)
 
 
 def saved(controls: Iterable[Control]) -> SavedSetting:
-    """The controls' values now, with the batch where it was uploaded."""
+    """Return the present values of the controls, and the batch if it was uploaded."""
     values = values_of(controls)
     batch = st.session_state.get(shared.UPLOADED) if values.get("batch") == shared.UPLOADED_BATCH else None
     return SavedSetting(setting=values, batch=batch.document() if isinstance(batch, Batch) else None)
 
 
 def query_parameters(controls: Iterable[Control]) -> dict[str, str | list[str]]:
-    """What a link to the setting carries: every linked control that is not at its default."""
+    """Return the query parameters of a link to the setting: every linked control that is not at its default."""
     return {c.name: linked(c.value) for c in controls if c.linked and c.value != c.default}
 
 
 def query(controls: Iterable[Control]) -> str:
-    """The link's query as text."""
+    """Return the query of the link as text."""
     return urlencode(query_parameters(controls), doseq=True)
 
 
 def request_of(setting: SavedSetting) -> ObserveRequest:
-    """The request that a saved setting describes; raises a `DepthscopeError`."""
+    """Return the request that a saved setting describes. Raises `DepthscopeError` if it is not valid."""
     batch = None if setting.batch is None else Batch.from_document(setting.batch)
     return shared.request_of(setting.setting, batch)
 
 
 def pins() -> list[SavedSetting]:
-    """The runs that are kept, oldest first."""
+    """Return the stored runs, oldest first."""
     return list(st.session_state.get(PINS, []))
 
 
 def restore_upload() -> None:
-    """Callback of the manifest's uploader: restore the page, or keep the sentence why not."""
+    """Callback of the manifest's uploader: restore the page, or store the sentence that explains the error."""
     file = st.session_state.get("manifest_file")
     if file is not None:
         try:
@@ -63,7 +63,7 @@ def restore_upload() -> None:
 
 
 def restore(data: bytes) -> None:
-    """Set every control of the manifest's page as it was; nothing is set unless everything is valid."""
+    """Set every control of the manifest's page to its saved value; if one value is not valid, nothing is set."""
     manifest = read_manifest(data)
     entry = navigation.ENTRIES.get(manifest.page)
     if entry is None:
@@ -82,7 +82,7 @@ def restore(data: bytes) -> None:
 
 
 def checked(setting: Mapping[str, Any], controls: Iterable[Control]) -> dict[str, Any]:
-    """Values from a file as these controls take them, missing ones at their defaults; raises `DepthscopeError`."""
+    """Return values from a file, checked by their controls; a missing one is the default. Raises `DepthscopeError`."""
     by_name = {control.name: control for control in controls}
     for name in setting:
         if name not in by_name:

@@ -1,4 +1,4 @@
-"""The sidebar of every page below the menu: Reset, and the page's files."""
+"""The sidebar of every page below the menu: the button Reset, and the page's files."""
 
 from __future__ import annotations
 

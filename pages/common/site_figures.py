@@ -1,4 +1,4 @@
-"""Figures that several pages show: pairs over residual sites, a block, growth with depth."""
+"""Figures that several pages show: ratios and RMS at residual sites, a block, growth with depth."""
 
 from __future__ import annotations
 
@@ -34,9 +34,10 @@ def draw_ratios(
     spread: pd.DataFrame | None = None,
     stacked: bool = False,
 ) -> None:
-    """Show both ratios beside the band, `stacked` one above the other; `prefix` leads their files' names.
+    """Draw both ratios with the band; with `stacked`, one figure above the other.
 
-    `spread` is that of the arms over seeds, as `ribbon_table` gives it.
+    `prefix` is put before the names of their files. `spread` is the spread of the arms over seeds, as `ribbon_table`
+    returns it; None draws no spread.
     """
     for quantity in RATIO_TITLES if stacked else beside(RATIO_TITLES):
         chart = ratio_figure.chart(sites, band, quantity, log=log, spread=spread)
@@ -44,13 +45,13 @@ def draw_ratios(
 
 
 def draw_tokens(sheet: Sheet, tokens: pd.DataFrame, *, log: bool = True) -> None:
-    """Absolute RMS of states and adjoints, beside that of their tokens."""
+    """Draw the absolute RMS of states and adjoints, with the RMS of their tokens."""
     for quantity in beside(RMS_TITLES):
         sheet.figure(f"{quantity}-rms", token_figure.chart(tokens, quantity, log=log))
 
 
 def draw_contributions(sheet: Sheet, table: pd.DataFrame, *, log: bool = True) -> None:
-    """What every branch adds, beside the stream and by itself."""
+    """Draw what every branch adds, relative to the stream and absolutely."""
     for name in beside(("contribution_to_stream", "contribution_rms")):
         sheet.figure(name.replace("_", "-"), contribution_figure.chart(table, name, log=log))
 
@@ -65,7 +66,7 @@ def draw_block(
     title: str,
     observed: Observed | None = None,
 ) -> pd.DataFrame:
-    """One block of a recipe as a diagram, with what was `observed` there; the table of its writers."""
+    """Draw one block of a recipe as a diagram, with the values `observed` there; return the table of its writers."""
     nodes, edges = drawing(recipe(name).graph(config), block)
     writers = writer_table(config, name, block, distribution)
     sheet.figure(file, block_figure.chart(nodes, edges, writers, title, observed))
@@ -73,7 +74,10 @@ def draw_block(
 
 
 def draw_growth(sheet: Sheet, growth: pd.DataFrame, table: pd.DataFrame, order: Sequence[str] = ()) -> None:
-    """Growth exponents, fits and derived ones apart; `growth` is the `table` of the files by series."""
+    """Draw fitted and derived growth exponents, one figure per quantity and one table.
+
+    `growth` has the rows with series names for display; `table` is what the files contain.
+    """
     st.markdown(
         "A **fit** is the slope of log ratio against log depth by least squares over seeds and depths, with the middle "
         "95 % of a bootstrap over seeds. A **derived** law is arithmetic on the recipe: it fits nothing and knows "

@@ -1,4 +1,4 @@
-"""Sweeps of a session, kept between runs of the script; what one session and all together may compute."""
+"""Sweeps of a session, kept between runs of the script, and the limits for one session and for all sessions."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ TURNS = Semaphore(max(1, (os.cpu_count() or 1) - 1))
 
 
 def session_sweep(place: str, asked: object, new: Callable[[], tuple[SweepGrid, Store]]) -> InteractiveSweep:
-    """The sweep of what is `asked`, under the session entry `place`; another one than before stops the earlier.
+    """Return the sweep for what is `asked`, stored in the session entry `place`.
 
-    `new` makes its grid and names its store; raises the refusal of either.
+    If `asked` has changed, the earlier sweep is stopped and `new` is called for the new sweep's grid and store. Raises
+    the errors of `new`.
     """
     kept: tuple[object, InteractiveSweep] | None = st.session_state.get(place)
     if kept is not None and kept[0] != asked:

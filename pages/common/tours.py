@@ -1,7 +1,8 @@
-"""Guided tours: a panel above the page with two sentences a stop, Back and Next, which set page and controls.
+"""Guided tours: a panel above the page with two sentences per stop, and buttons that set page and controls.
 
-A stop is in the URL as `tour` and `stop` (counted from 1) beside the controls it set, so it can be linked. A link with
-these two alone sets the controls too; where a link also carries controls of the page, they stay as they are.
+A stop is in the URL as `tour` and `stop` (counted from 1), together with the controls that it set, so it can be linked.
+A link with only these two parameters sets the controls too; if a link also contains controls of the page, they are not
+changed.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ NAME, STOP = "tour", "stop"
 
 
 def draw(entry: navigation.Entry) -> None:
-    """Draw the panel where a tour is under way; once a run, before any control is drawn."""
+    """Draw the panel of the tour if one is under way. Call it once per run, before any control is drawn."""
     with panels.refusals():
         if PLACE not in st.session_state and NAME in st.query_params:
             _arrive(entry)
@@ -35,7 +36,7 @@ def draw(entry: navigation.Entry) -> None:
 
 
 def offer() -> None:
-    """A button a tour, where a page invites to them; nothing while one is under way."""
+    """Draw one button per tour; nothing while a tour is under way."""
     if st.session_state.get(PLACE) is not None:
         return
     with st.container(horizontal=True, gap="xsmall", vertical_alignment="center", key="tours"):
@@ -47,7 +48,7 @@ def offer() -> None:
 
 
 def go(name: str, position: int) -> None:
-    """Callback: set page and controls to a stop."""
+    """Callback: open a stop of a tour and set its controls."""
     step = tour(name).step(position)
     assign(setting(step))
     st.session_state[PLACE] = (name, position)
@@ -55,7 +56,7 @@ def go(name: str, position: int) -> None:
 
 
 def setting(step: Step) -> dict[str, Any]:
-    """The values of every control that a stop sets: what it names, and its experiment's or page's at their defaults."""
+    """Return the values of every control that a stop sets; a control that the stop does not name is at its default."""
     if step.page in PAGES:
         given = {name: value for name, value in step.parameters.items() if name != "experiment"}
         return PAGES[step.page].setting(step.parameters["experiment"], given)
@@ -66,13 +67,13 @@ def setting(step: Step) -> dict[str, Any]:
 
 
 def link(name: str, position: int) -> dict[str, str | list[str]]:
-    """The query that a link to a stop needs beside the page's own address."""
+    """Return the query of a link to a stop; the page's own address is not included."""
     tour(name).step(position)
     return {NAME: name, STOP: str(position + 1)}
 
 
 def _arrive(entry: navigation.Entry) -> None:
-    """Take a tour's stop from the link, with its controls unless the link brings its own."""
+    """Open the tour's stop in the link; its controls are set unless the link contains controls of the page."""
     st.session_state[PLACE] = None
     name, stop = st.query_params[NAME], st.query_params.get(STOP, "1")
     walk = tour(name)

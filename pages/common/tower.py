@@ -1,6 +1,7 @@
-"""The tower in the page, linked with the figures and the table of sites beside it; `tower.js` draws it.
+"""The tower in the page, linked with the figures and the table of sites; `tower.js` draws it.
 
-What is under the pointer is kept in the browser (`link.js`); what is chosen is the server's, which draws its block.
+The site under the pointer is known only to the browser (`link.js`); the chosen site is known to the server, which draws
+its block.
 """
 
 from __future__ import annotations
@@ -46,12 +47,12 @@ def tower(
     preview: Callable[[int], pd.DataFrame | None] | None = None,
     key: str = "tower",
 ) -> None:
-    """Draw the tower of a site table where Streamlit stands, as wide as its column, and add it to the sheet's pictures.
+    """Draw the tower of a site table at full width, and add it to the pictures of the sheet.
 
     `table` has one row per series, site and seed, or per series and site with quantile columns (`profiles`); its first
-    series is filled. `site` is the one that is chosen, and `select` is called with a clicked one, None when it was
-    chosen already. While the slider with the key `follow` is dragged, the tower shows `preview` of its values, if that
-    is a table. Tables of the page whose first column is the site are linked too.
+    series is filled. `site` is the chosen site. `select` is called with a clicked site, or with None if that site was
+    chosen already. While the slider with the key `follow` is dragged, the tower shows the table that `preview` returns
+    for its value; None changes nothing. Tables of the page whose first column is the site are linked too.
     """
     picture = tower_figure.chart(table, band)
     if not picture.sites:
@@ -70,7 +71,7 @@ def _standing(
     preview: Callable[[int], pd.DataFrame | None] | None,
     key: str,
 ) -> None:
-    """The component; a depth on the way runs this alone, a click on a site the whole page."""
+    """Draw the component. While the slider is dragged only this fragment runs; a click on a site runs the page."""
     asked = _trigger(key, "depth")
     found = preview(int(asked)) if preview is not None and asked is not None else None
     shown = picture if found is None else tower_figure.chart(found, picture.band)
@@ -88,7 +89,7 @@ def _standing(
 
 
 def _nothing() -> None:
-    """The fragment runs, which is all."""
+    """Do nothing: the callback is needed only so that the fragment runs."""
 
 
 def _chosen(key: str, select: Callable[[int | None], None] | None) -> None:
@@ -102,7 +103,7 @@ def _trigger(key: str, name: str) -> Any:
 
 
 def _parts(picture: Tower, theme: Theme) -> dict[str, Any]:
-    """What the script draws; every number is finite, None or a text."""
+    """Return what the script draws; every number is finite, None or text."""
     colors = PALETTES[theme]
     main = {quantity: _bars(picture, picture.profiles[0], quantity) for quantity in QUANTITIES}
     longest = max(picture.profiles, key=lambda one: one.sites)
@@ -122,7 +123,7 @@ def _parts(picture: Tower, theme: Theme) -> dict[str, Any]:
 
 
 def words(label: str) -> str:
-    """A site's label as people read it: "block 2, after attention"."""
+    """Return a site's label for display: "block 2, after attention"."""
     parts = label.replace("_", " ").split(".")
     return f"{' '.join(parts[:-1])}, {parts[-1]}" if len(parts) > 1 else label
 
@@ -143,7 +144,7 @@ def _outline(picture: Tower, profile: Profile, theme: Theme) -> dict[str, Any]:
 
 
 def _told(profile: Profile, theme: Theme) -> dict[str, Any]:
-    """Median, 5 % and 95 % at every site, the median alone where there is one seed."""
+    """Return the numbers of every site: median, 5 % and 95 % over seeds, or the value alone if there is one seed."""
     look = profile.style.stroke(theme)
     order = (1, 0, 2) if profile.seeds > 1 else (1,)
     found: dict[str, Any] = {"name": profile.name, "color": look.color, "dash": look.dash}

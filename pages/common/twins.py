@@ -1,6 +1,6 @@
-"""A model too large for an answer at once, as its reduced twin; which one is a matter of its sizes alone.
+"""Reduced twins, which stand for a model too large for an answer at once.
 
-The choice must not depend on the machine: a link opened elsewhere shows the same numbers.
+Which twin is used depends on the model's sizes only and not on the machine: a link shows the same numbers everywhere.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from core.sweep.request import uniform_batch
 # Parameters times seeds, for rows of 32 tokens or fewer: about four seconds of one core.
 MOST_WORK = 2**28
 USUAL_TOKENS = 32
-# Bytes of one observation that a page's own run takes.
+# Largest memory, in bytes, of one observation during a page's run.
 MOST_BYTES = 2**28
 WIDTHS = (512, 256, 128, 64, 32)
 
 
 def work(request: ObserveRequest, seeds: int) -> float:
-    """Parameters times seeds, with rows longer than usual counted in proportion."""
+    """Return parameters times seeds, multiplied by tokens / `USUAL_TOKENS` if the batch has more tokens than that."""
     return seeds * layout(request.config).parameters * max(1.0, request.batch.inputs.size / USUAL_TOKENS)
 
 
 def at_once(request: ObserveRequest, seeds: int) -> bool:
-    """Whether a page answers for a request over its seeds without being asked to wait."""
+    """Return whether a page computes a request over its seeds without asking the visitor to wait."""
     return work(request, seeds) <= MOST_WORK and estimate(request).total_bytes <= MOST_BYTES
 
 
 def answered(request: ObserveRequest, seeds: int) -> ObserveRequest:
-    """The request itself where a page can answer it at once, else that of its widest twin that can.
+    """Return the request if a page can compute it at once, else that of the widest reduced twin that is small enough.
 
-    Raises `BudgetError` where even the narrowest twin is too much.
+    Raises `BudgetError` if even the narrowest twin is too large.
     """
     if at_once(request, seeds):
         return request
@@ -50,7 +50,7 @@ def answered(request: ObserveRequest, seeds: int) -> ObserveRequest:
 
 
 def narrowed(request: ObserveRequest, width: int) -> ObserveRequest | None:
-    """The request of the twin of a width; None where that width has no twin."""
+    """Return the request of the reduced twin with this width; None if there is no such twin."""
     true, longest = request.config.true_config, request.batch.longest
     random = _is_random(request)
     ids = int(request.batch.inputs.max()) + 1 if not random else 1
@@ -64,20 +64,20 @@ def narrowed(request: ObserveRequest, width: int) -> ObserveRequest | None:
 
 
 def with_rows(request: ObserveRequest, tokens: int | None = None) -> ObserveRequest:
-    """The request with random rows of its own vocabulary, as long as before or of `tokens` tokens."""
+    """Return the request with random rows of its own vocabulary; `tokens` is their length, None keeps it."""
     rows, longest = request.batch.inputs.shape
     return replace(request, batch=uniform_batch(rows, tokens or longest, request.config.vocabulary))
 
 
 def _is_random(request: ObserveRequest) -> bool:
-    """Whether the rows are uniform ids of the whole vocabulary, and so are drawn again for another."""
+    """Return whether the batch is the random one of this vocabulary; a twin then gets a new one."""
     batch, config = request.batch, request.config
     rows, tokens = batch.inputs.shape
     return batch == uniform_batch(rows, tokens, config.vocabulary)
 
 
 def sizes_words(true: DecoderConfig, twin: DecoderConfig) -> str:
-    """Both sizes in a sentence."""
+    """Return a sentence with the sizes of the model and of its reduced twin."""
     return (
         f"The model has width {true.width:,} and {layout(true).parameters:,} parameters. For an answer at once it is "
         f"shown as its reduced twin: the same {true.blocks} blocks at width {twin.width:,} with {twin.heads} heads and "

@@ -1,7 +1,7 @@
 """One control as data, and how it is drawn: its name is its key, its URL parameter and its name in a manifest.
 
 Every page declares its controls as `Control` values and draws them with `draw`; presets, reset, links and manifests
-then work on them without further code. A value set for a name in a callback (`assign`) is what the widget shows next.
+then work on them without further code. A widget shows the value that a callback sets for its name with `assign`.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ RULES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Control:
-    """A widget's description. `lower` and `upper` are inclusive limits; `linked` says whether the URL carries it.
+    """A description of a widget. `lower` and `upper` are inclusive limits; `linked` states whether the URL contains it.
 
-    The widget keeps the URL itself where it is `bound`; the current model's do not, for every page's URL carries them.
-    `takes` says in words what it takes, where that is not read off the kind. A choice `among` changing entries stands
-    at the first one, or the one that `place` counts to, as long as it is empty.
+    If `bound`, the widget writes the URL itself; the current model's controls do not, as every page's URL contains
+    them. `takes` describes the accepted values if the kind does not. `place` is the entry of an `among` choice at the
+    start.
     """
 
     name: str
@@ -64,7 +64,7 @@ class Control:
     place: int = 0
 
     def draw(self, among: Sequence[str] = (), label_visibility: Literal["visible", "collapsed"] = "visible") -> Any:
-        """Draw the widget where Streamlit stands now, bound to the URL and kept over page switches; its value."""
+        """Draw the widget, bound to the URL and kept when the page changes; return its value."""
         loose = self._is_loose()
         common: dict[str, Any] = {
             "key": self.name,
@@ -109,10 +109,7 @@ class Control:
         return st.selectbox(self.label, self.options, first, **typed)
 
     def _is_loose(self) -> bool:
-        """Whether the URL asked for an infinite or undefined number, once in this session.
-
-        Streamlit drops what a control cannot take, but fails at these; such a control writes the URL itself.
-        """
+        """Return whether the URL asked for an infinite or undefined number in this session; Streamlit fails on it."""
         loose: set[str] = st.session_state.setdefault(LOOSE, set())
         if (
             self.linked
@@ -132,7 +129,7 @@ class Control:
             del st.query_params[self.name]
 
     def _enter_link(self) -> None:
-        """Put a value that was assigned before the widget's first run into the URL; afterwards Streamlit does."""
+        """Write a value that was assigned before the widget's first run into the URL; later Streamlit does it."""
         value = st.session_state.get(self.name)
         if value is not None and value != self.default and self.name not in st.query_params:
             with suppress(StreamlitAPIException):  # The widget is known to the URL already and keeps it itself.
@@ -140,13 +137,13 @@ class Control:
 
     @property
     def value(self) -> Any:
-        """The value now, the default where the widget was never drawn."""
+        """The present value; the default if the widget was never drawn."""
         value = st.session_state.get(self.name)
         value = self.default if value is None else value
         return tuple(value) if self.kind == "recipes" else value
 
     def parsed(self, text: str) -> Any:
-        """The value that a link's text stands for; raises as `checked` does."""
+        """Return the value of a text in a link. Raises the errors of `checked`."""
         value: Any = text
         if self.kind == "toggle":
             value = {"true": True, "false": False}.get(text, text)
@@ -156,7 +153,7 @@ class Control:
         return self.checked(value)
 
     def checked(self, value: object) -> Any:
-        """`value` from a file as this control may take it; raises `ConfigError` or `RecipeError` otherwise."""
+        """Return `value`, read from a file, if this control accepts it. Raises `ConfigError` or `RecipeError`."""
         if self.kind == "recipe":
             return recipe(str(value)).name
         if not self._is_taken(value):
@@ -184,7 +181,7 @@ class Control:
 
     @property
     def rule(self) -> str:
-        """What the control takes, in words."""
+        """The values that the control accepts, in words."""
         if self.takes is not None or self.kind in RULES:
             return self.takes or RULES[self.kind]
         if self.options:
@@ -200,56 +197,57 @@ class Control:
 
 
 def _finite(text: str) -> bool:
-    """False for a number that is infinite or undefined; what is no number is for Streamlit to drop."""
+    """Return whether `text` is not an infinite or undefined number; True for text that is no number."""
     with suppress(ValueError):
         return math.isfinite(float(text))
     return True
 
 
 def linked(value: Any) -> str | list[str]:
-    """A value as the URL has it."""
+    """Return a value in the form that the URL has."""
     if isinstance(value, tuple):
         return [str(part) for part in value]
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def assign(values: Mapping[str, Any]) -> None:
-    """Set controls by name; only before they are drawn in a run, so from a callback."""
+    """Set controls by name. Only before they are drawn in a run, so from a callback."""
     for name, value in values.items():
         st.session_state[name] = value
 
 
 def reset(controls: Iterable[Control]) -> None:
-    """Set every control to its default; from a callback."""
+    """Set every control to its default. Only from a callback."""
     assign(defaults_of(controls))
 
 
 def defaults_of(controls: Iterable[Control]) -> dict[str, Any]:
-    """The defaults, by name."""
+    """Return the default of every control, by its name."""
     return {control.name: control.default for control in controls}
 
 
 def values_of(controls: Iterable[Control]) -> dict[str, Any]:
-    """The values now, by name."""
+    """Return the present value of every control, by its name."""
     return {control.name: control.value for control in controls}
 
 
 def asked() -> dict[str, list[str]]:
-    """The URL's parameters before any control is drawn, without those of controls that have a value already.
+    """Return the URL's parameters, without each parameter whose control has a value already.
 
-    A control reads the link when it is new to the session; afterwards the URL follows it, a run behind after a reset.
+    Call it before any control is drawn. A control reads the link when it is new to the session; later the URL follows
+    the control, after a reset one run late.
     """
     return {name: st.query_params.get_all(name) for name in st.query_params if name not in st.session_state}
 
 
 def declined(control: Control, text: str) -> str:
-    """The sentence about a value in a link that a control cannot take."""
+    """Return the sentence about a value in a link that a control does not accept."""
     told = f"The link asks for {control.name} = {shown(text)}, which is not {control.rule}"
     return f"{told}; {shown(control.value)} is used."
 
 
 def notices(before: Mapping[str, list[str]], controls: Iterable[Control]) -> list[str]:
-    """What a link asked for and did not get, one sentence each: Streamlit drops what a control cannot take."""
+    """Return one sentence per value in the link that its control did not accept; Streamlit drops such a value."""
     return [
         declined(control, before[control.name][-1])
         for control in controls
@@ -261,7 +259,7 @@ def notices(before: Mapping[str, list[str]], controls: Iterable[Control]) -> lis
 
 
 def control_table(pages: Mapping[str, Iterable[Control]]) -> pd.DataFrame:
-    """Every linked control of every page: its name, label, default and what it takes; a shared one stands once."""
+    """Return one row per control in the URL: its name, label, default, accepted values, and first page."""
     rows: dict[str, dict[str, str]] = {}
     for page, controls in pages.items():
         for one in controls:
@@ -272,7 +270,7 @@ def control_table(pages: Mapping[str, Iterable[Control]]) -> pd.DataFrame:
 
 
 def beside(items: Iterable[T], widths: Sequence[float] | None = None) -> Iterator[T]:
-    """The items one after another; what the loop draws for each stands in a separate column."""
+    """Yield the items one after another; what the loop draws for an item is in a separate column."""
     items = tuple(items)
     for column, item in zip(st.columns(widths or len(items)), items, strict=True):
         with column:
@@ -286,13 +284,13 @@ def draw_beside(controls: Iterable[Control], widths: Sequence[float] | None = No
 
 
 def draw_row(*controls: Control, key: str, among: Sequence[str] = ()) -> list[Any]:
-    """Draw controls in one row that wraps, what changes `among` those entries; their values."""
+    """Draw controls in one row that wraps; return their values. `among` are the entries of changing choices."""
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom", key=key):
         return [control.draw(among) for control in controls]
 
 
 def draw_tabs(tabs: Mapping[str, Callable[[T], None]], shown: T, *, key: str) -> None:
-    """Tabs by their titles, in the URL as `key`; only the open one is computed and drawn, with its own refusals."""
+    """Draw tabs by title, with the open one in the URL as `key`; only the open tab is computed and drawn."""
     places = st.tabs(list(tabs), key=key, on_change="rerun", bind="query-params")
     for place, draw in zip(places, tabs.values(), strict=True):
         if place.open:

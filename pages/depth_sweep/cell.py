@@ -1,4 +1,4 @@
-"""From a cell of a sweep to its residual sites: the same decoder, seed, recipe and input on Health."""
+"""The way from a cell of a sweep to the page Health, with the same decoder, seed, recipe and input."""
 
 from __future__ import annotations
 
@@ -21,18 +21,21 @@ MOST_SEEDS = 256
 
 
 def drawn_seeds(grid: SweepGrid) -> list[str]:
-    """The seeds that a heat map has room for."""
+    """Return the seeds that the heat maps draw, as text."""
     return [str(seed) for seed in grid.seeds[: min(MOST_SEEDS, max(1, MOST_POINTS // len(grid.blocks)))]]
 
 
 def open_clicked(grid: SweepGrid, axes: Sequence[str], cell: Sequence[Any]) -> None:
-    """Callback of a click in a heat map: open the cell."""
+    """Callback of a click in a heat map: open the clicked cell."""
     seed, blocks, series = cell[:3]
     open_cell(grid, str(series), int(blocks), str(seed), axes)
 
 
 def open_cell(grid: SweepGrid, series: str, blocks: int, seed: str, axes: Sequence[str]) -> None:
-    """Callback: set the model to a cell and show Health; what they cannot take is said."""
+    """Callback: set the current model to a cell and open the page Health.
+
+    A value that the model's controls do not accept is named in a sentence.
+    """
     setting, made_by = cell_of(grid, series, blocks, axes)
     try:
         values = control_values(setting, made_by, seed)
@@ -44,7 +47,7 @@ def open_cell(grid: SweepGrid, series: str, blocks: int, seed: str, axes: Sequen
 
 
 def picker(grid: SweepGrid, series: str, axes: Sequence[str]) -> None:
-    """Depth and seed of a cell, and the button that opens it: a click on a heat map for those who use no mouse."""
+    """Draw the depth and seed of a cell and the button that opens it, for visitors without a mouse."""
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom", key="sweep-picker"):
         blocks = int(controls.DEPTH.draw([str(depth) for depth in grid.blocks]))
         seed = controls.SEED.draw([str(seed) for seed in grid.seeds])
@@ -55,14 +58,17 @@ def picker(grid: SweepGrid, series: str, axes: Sequence[str]) -> None:
 
 
 def cell_of(grid: SweepGrid, series: str, blocks: int, axes: Sequence[str]) -> tuple[Setting, str]:
-    """The setting of a series at a depth, and the recipe that makes its weights."""
+    """Return the setting of a series at a depth, and the recipe that makes its weights."""
     table = series_table(address_table(grid), axes)
     row = table[(table["recipe"] == series) & (table["blocks"] == blocks)].iloc[0]
     return grid.settings[int(row["setting"])], str(row["made_by"])
 
 
 def control_values(setting: Setting, made_by: str, seed: str) -> dict[str, Any]:
-    """What the model's controls show this cell with; raises `DepthscopeError` where one cannot take it."""
+    """Return the values of the model's controls for a cell.
+
+    Raises `DepthscopeError` if a control does not accept its value.
+    """
     fits = int(seed) <= int(shared.SEED.upper or 0)
     values: Mapping[str, Any] = {
         "blocks": setting.config.blocks,

@@ -1,4 +1,4 @@
-"""Controls of the page Depth sweep alone. Lists are typed as on the command line: `1,2,4`, seeds `0:32`."""
+"""Controls of the page Depth sweep. Lists are typed as on the command line: `1,2,4`, seeds `0:32`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,10 @@ CONTROLS = (*AXES, STATISTIC, SPREAD, SERIES, DEPTH, SEED)
 
 
 def grid_of(values: Mapping[str, Any], names: Sequence[str], base: ObserveRequest, most_seeds: int) -> SweepGrid:
-    """The sweep of control values over `names`, on a model's sizes, draw, rows, type and band; raises its refusal."""
+    """Return the sweep of the recipes `names` that control values describe, with the model's request as `base`.
+
+    Raises `DepthscopeError` if it is not valid.
+    """
     return SweepGrid(
         blocks=parse_sizes("Depths", values["sweep_blocks"]),
         seeds=seeds_or_range(values["sweep_seeds"], most_seeds),

@@ -1,4 +1,4 @@
-"""Depth sweep: how residual health scales with depth, over seeds, recipes and sizes, and how sure that is."""
+"""Depth sweep: how ratios grow with depth, over seeds, recipes and sizes, and how certain the growth is."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ st.markdown(
 
 
 def show(sweep: InteractiveSweep) -> None:
-    """What has finished: verdicts, refusals, the view that is open, and the page's files."""
+    """Draw the finished cells: verdicts, refusals, the open tab and the page's exports."""
     shown = Shown(sweep, Sheet("depth_sweep", TITLE))
     refusal_notice(shown)
     if sentences := verdict_sentences(shown.summary, sweep.grid.band):

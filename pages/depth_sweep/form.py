@@ -1,4 +1,4 @@
-"""The head of the page Depth sweep: the form, what the sweep takes, Run and Cancel, and how far it is."""
+"""The top of the page Depth sweep: the form, the estimate, the buttons Run and Cancel, and the progress."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pages.common.sweeps import ALLOWANCE, session_sweep
 from pages.common.widgets import draw_beside, values_of
 from pages.depth_sweep import controls
 
-# Session entry: what was asked for last, with its sweep.
+# Session entry: the last request, with its sweep.
 SWEEP = "sweep"
 TICK_SECONDS = 0.05
 ESTIMATED = "Estimated from the sizes alone, within a factor of about two. Nothing was run yet."
@@ -25,7 +25,7 @@ GOES_ON = "What has finished is stored and shown below; only the missing cells a
 
 
 def form() -> Sequence[str]:
-    """Draw the form; the recipes that it asks for, named as the core writes them."""
+    """Draw the form; return the names of the recipes that the visitor chose in it, as the core writes them."""
     with st.form("sweep-form"):
         draw_beside((controls.BLOCKS, controls.SEEDS))
         controls.RECIPES.draw()
@@ -37,10 +37,10 @@ def form() -> Sequence[str]:
 
 
 def sweep_of(names: Sequence[str], base: ObserveRequest) -> InteractiveSweep:
-    """The session's sweep of `names` on a model, on the store that the command line uses too. Raises its refusal.
+    """Return the session's sweep of the recipes `names` on a model, with the store that the command line uses too.
 
-    Finished cells lie in the user's own cache folder, or where the variable DEPTHSCOPE_STORE said when the server was
-    started; neither a page nor a link can say it.
+    Finished cells are stored in the user's cache folder, or in the folder that the variable DEPTHSCOPE_STORE named when
+    the server was started; neither a page nor a link can change it. Raises `DepthscopeError` if the sweep is not valid.
     """
     values = values_of(controls.AXES)
 
@@ -54,7 +54,7 @@ def sweep_of(names: Sequence[str], base: ObserveRequest) -> InteractiveSweep:
 
 
 def warnings(sweep: InteractiveSweep) -> None:
-    """Why to think again about a combination of recipes, at the sweep's largest depth and first size."""
+    """Draw the warnings about combinations of recipes, at the sweep's largest depth and first size."""
     grid = sweep.grid
     setting = max(grid.settings[: len(grid.blocks)], key=lambda setting: setting.config.blocks)
     base = ObserveRequest(
@@ -65,7 +65,7 @@ def warnings(sweep: InteractiveSweep) -> None:
 
 
 def state(sweep: InteractiveSweep) -> None:
-    """Estimate and Run, or progress and Cancel, or that everything is there."""
+    """Draw the estimate and the button Run, or the progress and Cancel, or that every cell is finished."""
     if sweep.fault is not None:
         panels.refusal(sweep.fault)
     if sweep.running:
@@ -80,22 +80,22 @@ def state(sweep: InteractiveSweep) -> None:
 
 
 def go_on(sweep: InteractiveSweep) -> None:
-    """Compute a slice at the end of a run of the script, and have the page drawn once more."""
+    """Compute some cells at the end of a run of the script; then the page runs again."""
     cached.start_engine()
     sweep.advance()
     _draw_again()
 
 
 def _draw_again() -> None:
-    """Run the script again once this run is over; to be called at its end.
+    """Run the script again when this run has ended; call it at the end of the run.
 
-    `st.rerun` here would end the run early, and a browser then keeps the figures of every such run on the page.
+    `st.rerun` would end the run early here, and a browser then keeps the figures of every such run on the page.
     """
     drawn: list[bool] = []
 
     @st.fragment(run_every=TICK_SECONDS)
     def tick() -> None:
-        # The first call is this run's own; the next one is the timer's.
+        # The first call belongs to this run, the next one to the timer.
         if drawn:
             st.rerun()
         drawn.append(True)

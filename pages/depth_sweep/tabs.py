@@ -1,4 +1,4 @@
-"""What each tab of the page Depth sweep shows; only the open one is drawn and computed."""
+"""The tabs of the page Depth sweep; only the open tab is drawn and computed."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ FILES = {ROWS: "text/csv", PARQUET: "application/vnd.apache.parquet", SUMMARY: "
 
 @dataclass(frozen=True)
 class Shown:
-    """The sweep and the sheet it is shown on; tables are of the cells that have finished."""
+    """The sweep and the sheet on which it is shown; tables contain finished cells only."""
 
     sweep: InteractiveSweep
     sheet: Sheet
@@ -57,27 +57,27 @@ class Shown:
 
     @cached_property
     def cells(self) -> pd.DataFrame:
-        """Finished cells by series."""
+        """The table of finished cells, with the series of each."""
         return series_table(self.sweep.table("cells"), self.axes)
 
     @cached_property
     def summary(self) -> pd.DataFrame:
-        """The summary by series."""
+        """The summary table, with the series of each row."""
         return series_table(self.sweep.table("summary"), self.axes)
 
     @cached_property
     def order(self) -> Sequence[str]:
-        """Every series of the grid, computed or not, so that colours stay while a sweep runs."""
+        """Every series of the grid, computed or not, so that colours do not change during a sweep."""
         return series_names(series_table(address_table(self.sweep.grid), self.axes))
 
     @property
     def quantities(self) -> tuple[str, str]:
-        """The activation and the adjoint ratio that the reader looks at."""
+        """The column names of the activation ratio and the adjoint ratio that the reader chose."""
         return STATISTICS[str(controls.STATISTIC.value)]
 
 
 def against_depth(shown: Shown) -> None:
-    """Quantile ribbons of both ratios against depth."""
+    """Draw both ratios against depth, with ribbons for the quantiles over seeds."""
     draw_row(controls.STATISTIC, controls.SPREAD, key="sweep-options")
     band, spread = shown.sweep.grid.band, bool(controls.SPREAD.value)
     for quantity in beside(shown.quantities):
@@ -90,7 +90,7 @@ def against_depth(shown: Shown) -> None:
 
 
 def depth_by_seed(shown: Shown) -> None:
-    """Heat maps of both ratios of one series, and the way from a cell to its residual sites."""
+    """Draw heat maps of both ratios of one series, and the picker that opens a cell on Health."""
     _, name = draw_row(controls.STATISTIC, controls.SERIES, key="sweep-options", among=shown.order)
     cells = shown.cells[shown.cells["recipe"] == name]
     drawn = sweep_cell.drawn_seeds(shown.sweep.grid)
@@ -112,7 +112,7 @@ def depth_by_seed(shown: Shown) -> None:
 
 
 def one_depth(shown: Shown) -> None:
-    """How the seeds of one depth are spread."""
+    """Draw how the ratios at one chosen depth are distributed over seeds."""
     depths = list(map(str, shown.sweep.grid.blocks))
     blocks = int(draw_row(controls.STATISTIC, controls.DEPTH, key="sweep-options", among=depths)[1])
     tables = []
@@ -135,7 +135,7 @@ def one_depth(shown: Shown) -> None:
 
 
 def within_band(shown: Shown) -> None:
-    """Share of seeds within the band against depth."""
+    """Draw the share of seeds within the band against depth, as a figure and as a table."""
     shown.sheet.figure("share-within", share_figure.chart(shown.summary, order=shown.order))
     view = share_view(shown.summary)
     shown.sheet.table(
@@ -145,13 +145,13 @@ def within_band(shown: Shown) -> None:
 
 
 def growth(shown: Shown) -> None:
-    """Growth exponents: fits with intervals, derived laws as such."""
+    """Draw the growth exponents: fitted ones with intervals, and derived ones."""
     table = series_table(shown.sweep.table("growth"), shown.axes)
     draw_growth(shown.sheet, table, shown.sweep.table("growth"), shown.order)
 
 
 def differences(shown: Shown) -> None:
-    """Each recipe minus the control of the same seed."""
+    """Draw each recipe minus the control with the same seed."""
     draw_row(controls.STATISTIC, controls.SPREAD, key="sweep-options")
     table = difference_table(shown.sweep.table("summary"))
     named = series_table(table, shown.axes)
@@ -169,7 +169,7 @@ def differences(shown: Shown) -> None:
 
 
 def rows_and_refusals(shown: Shown) -> None:
-    """The long table, the files of the command line, and what was refused."""
+    """Draw the download buttons for the files that the command line writes, and the table of refused cells."""
     st.markdown(
         "The long table has one row per site. These files are byte for byte what the command line writes for this grid."
     )
@@ -190,7 +190,7 @@ def rows_and_refusals(shown: Shown) -> None:
 
 
 def refusal_notice(shown: Shown) -> None:
-    """What was refused, one sentence per reason, where anything was."""
+    """Draw one sentence per reason why cells were refused; nothing if none was."""
     refused = refusal_table(shown.sweep.table("cells"))
     for reason, rows in refused.groupby("reason", sort=False):
         depths = ", ".join(str(depth) for depth in dict.fromkeys(rows["blocks"]))

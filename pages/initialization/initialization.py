@@ -27,7 +27,10 @@ from pages.initialization.controls import DEPTH, FAN_IN, FAN_OUT, LAYERS, RECIPE
 
 @cached.kept(entries=16)
 def measured(fan_in: int, fan_out: int, seed: str, layers: int) -> cached.Document:
-    """The init document of a matrix, with the expected propagation over `layers`; raises its refusal."""
+    """Return the init document of a matrix, with the expected propagation over `layers` layers.
+
+    Raises `DepthscopeError` if the sizes or the seed are not valid.
+    """
     document = init_document(fan_in, fan_out, checked_seed(seed))
     return {**document, "expected_propagation": expected_propagation(xavier_scale(fan_in, fan_out), layers)}
 

@@ -1,4 +1,4 @@
-"""Plan: what the current model holds, by exact arithmetic; nothing of it is allocated."""
+"""Plan: parameters and memory of the current model, by exact arithmetic; nothing is allocated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the page Audit a model answers first: the headline, the repair as code, and what the numbers rest on."""
+"""The first part of the answer of the page Audit a model: the headline, the repair as code, and its evidence."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FORMS = {LOOP: "PyTorch, any model", OVERRIDE: "transformers, by _init_weights"}
 
 
 def answer(document: Mapping[str, Any]) -> None:
-    """The headline, the repair, and in one line each what was audited, proved and judged by."""
+    """Draw the headline, the repair, and one line each on what was audited, how it was proved, and the rule applied."""
     model, headline = document["model"], document["headline"]
     st.subheader(panels.escaped(model["class"]))
     first, *rest = headline["sentences"]
@@ -38,7 +38,7 @@ def answer(document: Mapping[str, Any]) -> None:
 
 
 def gate_files(shown: Shown) -> None:
-    """The files and the steps of a pipeline, folded."""
+    """Draw the files and the steps for a CI pipeline, in an expander."""
     with st.expander("For continuous integration", icon=":material/published_with_changes:"):
         st.markdown("These steps audit the model on every change, and fail where the initialization no longer holds.")
         _code(ci_snippet(shown.document))
@@ -60,7 +60,7 @@ def _box(document: Mapping[str, Any]) -> str:
 
 
 def _repairs(repairs: Sequence[Mapping[str, str]]) -> None:
-    """Every repair in its forms, one tab per form."""
+    """Draw every repair, one tab per form of it."""
     st.markdown("**The repair as code**")
     forms = [form for form in FORMS if any(repair["form"] == form for repair in repairs)]
     for form, tab in zip(forms, st.tabs([FORMS[form] for form in forms]), strict=True):
@@ -71,13 +71,15 @@ def _repairs(repairs: Sequence[Mapping[str, str]]) -> None:
 
 
 def _code(code: str) -> None:
-    """Code to copy, wrapped and in one colour: a block that scrolls is out of the keyboard's reach, and the
-    highlighter's colours are too pale for axe."""
+    """Draw code to copy, wrapped and in one colour.
+
+    A block that scrolls cannot be reached by keyboard, and the highlighter's colours have too little contrast.
+    """
     st.code(code, language=None, wrap_lines=True)
 
 
 def _identity(document: Mapping[str, Any]) -> None:
-    """The tool's own proof, as a line; a box where it fails, for then the numbers rest on less."""
+    """Draw the check of the tool itself as a line; as a box if it fails, because the numbers are then less certain."""
     verdict, sentence = document["identity"]["verdict"], words.identity_sentence(document)
     title = words.IDENTITY_TITLES[verdict]
     if verdict == "proved":

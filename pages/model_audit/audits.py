@@ -1,7 +1,7 @@
-"""Audits of the session: what the page asks for, the confined child that answers, and documents kept by what was asked.
+"""Audits of the session: the request of the page, the child process that audits, and the stored documents.
 
-A child has no network, opens nothing but the upload's own files, and is bounded in memory and time; it never runs code
-that came with a model.
+A child has no network, opens only the upload's own files, and is limited in memory and time; it never runs code that
+came with a model.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pages.model_audit import uploads
 
 MAX_PARAMETERS = 2**27
 BUDGET = Budget(max_parameters=MAX_PARAMETERS)
-# What a small audit takes on a quiet core, most of it for the library's import; what a parameter adds.
+# Seconds of a small audit on an idle core, most of them for the library's import.
 EXPECTED_SECONDS = 9.0
 LEDGER, REFUSAL = "audits computed", "audit refusal"
 LIMITS = (
@@ -34,7 +34,7 @@ LIMITS = (
 
 
 class Child(ChildProcess):
-    """A child whose refusals name no way out that the page has not: a model that is small has no widths to shrink."""
+    """A child process whose errors never suggest small widths for a model that has small widths already."""
 
     def __init__(self, task: Mapping[str, Any], **limits: Any) -> None:
         super().__init__(task, **limits)
@@ -42,7 +42,7 @@ class Child(ChildProcess):
         self._way = "choose fewer blocks or a smaller width" if task["kind"] == "family" else "give a smaller model"
 
     def result(self) -> dict[str, Any]:
-        """The document, or the refusal with what there is to do here."""
+        """Return the document; raises the error of the child with a remedy that this page has."""
         try:
             return super().result()
         except DepthscopeError as error:
@@ -53,7 +53,7 @@ class Child(ChildProcess):
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """An audit as the page asks for it: a family of these sizes, or the upload of that digest."""
+    """An audit that the page asks for: of a family with the given sizes, or of the upload with the given digest."""
 
     request: AuditRequest
     family: str | None = None
@@ -63,7 +63,7 @@ class Wanted:
     shrink: bool = False
 
     def model(self) -> dict[str, Any]:
-        """The screened model of the task; raises the refusal of an upload that cannot be built."""
+        """Return the screened model of the task. Raises `AuditError` if an upload cannot be built or is gone."""
         if self.family is not None:
             return family_task(self.family, self.blocks, self.width)
         upload = uploads.room().upload
@@ -76,7 +76,10 @@ class Wanted:
 
 
 def collect() -> None:
-    """Keep the document of an audit that has ended, or the sentence why there is none; once a run, before the form."""
+    """Store the document of an audit that has ended, or the sentence that explains its error.
+
+    Call it once per run, before the form is drawn.
+    """
     ended = jobs.collect()
     if ended is None or not ended.ended:
         return
@@ -89,7 +92,7 @@ def collect() -> None:
 
 
 def start(wanted: Wanted) -> None:
-    """Callback of Audit: start the child, or keep the sentence why not."""
+    """Callback of the button Audit: start the child process, or store the sentence that explains why it cannot."""
     st.session_state[REFUSAL] = None
     try:
         require_library()

@@ -1,4 +1,4 @@
-"""The head of the page Audit a model: which model, judged by what, Audit and Cancel, and what to begin with."""
+"""The top of the page Audit a model: the form, the buttons Audit and Cancel, and models to begin with."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ STEPS = {
 
 
 def form() -> tuple[Wanted | None, DeltaGenerator]:
-    """Draw the form; the audit that it asks for, None as long as there is no model, and the place of its button."""
+    """Draw the form; return the audit that it describes, None without a model, and the place of the button Audit."""
     with st.container(border=True, key="audit-form"):
         chosen = controls.MODEL.draw()
         if chosen == controls.UPLOADED:
@@ -50,7 +50,7 @@ def form() -> tuple[Wanted | None, DeltaGenerator]:
 
 
 def run_row(place: DeltaGenerator, wanted: Wanted | None) -> None:
-    """Draw Audit with what it grants; drawn when it is known whether an audit is running."""
+    """Draw the button Audit and its limits in `place`; called when it is known whether an audit is running."""
     with place:
         st.button(
             "Audit", key=RUN, type="primary", icon=":material/search:", on_click=audits.start, args=(wanted,),
@@ -60,7 +60,7 @@ def run_row(place: DeltaGenerator, wanted: Wanted | None) -> None:
 
 
 def state(wanted: Wanted, document: Mapping[str, Any] | None) -> None:
-    """Why the last audit was refused, or how far the present one is, or that none was run."""
+    """Draw why the last audit was refused, or the progress of the present one, or that none was run."""
     if (sentence := st.session_state.pop(audits.REFUSAL, None)) is not None:
         panels.refusal(sentence)
     elif (running := jobs.running()) is not None:
@@ -74,7 +74,7 @@ def state(wanted: Wanted, document: Mapping[str, Any] | None) -> None:
 
 
 def empty(sentence: str) -> None:
-    """What the page does, and models to begin with."""
+    """Draw `sentence`, what the page does, and buttons with models to begin with."""
     panels.notice(sentence)
     for title, text in beside(STEPS.items()):
         with st.container(border=True, height="stretch"):
@@ -124,14 +124,14 @@ def _upload() -> None:
 
 
 def _file(icon: str, name: str, size: int) -> None:
-    """One upload, taken or refused, and the button that removes it."""
+    """Draw an upload, accepted or refused, and the button Remove."""
     with st.container(horizontal=True, gap="medium", vertical_alignment="center", key="audit-upload"):
         st.markdown(f"{icon} **{panels.escaped(name)}**, {size:,} bytes", width="content")
         st.button("Remove", key="audit-remove", icon=":material/delete:", type="tertiary", on_click=uploads.remove)
 
 
 def _offer_small(error: BudgetError) -> None:
-    """What is said of a model that is too large before it is audited, and the button that makes it small."""
+    """Draw why a model is too large to be audited, and the button that switches on small widths."""
     panels.notice(f"{error.sentence.rstrip('.')}; its depth can be audited with small widths.")
     st.button(
         "Switch on Small widths", key="audit-shrink", icon=":material/compress:", on_click=assign,

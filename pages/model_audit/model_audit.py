@@ -25,7 +25,7 @@ st.markdown(
 
 
 def show(document: Mapping[str, Any]) -> None:
-    """The answer, the open tab and the exports."""
+    """Draw the answer, the open tab and the page's exports."""
     shown = Shown(document, Sheet("model_audit", TITLE))
     answer(document)
     draw_tabs(TABS, shown, key="audit_view")

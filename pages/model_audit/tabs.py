@@ -1,4 +1,4 @@
-"""What the page Audit a model shows of a document; only the open tab is drawn."""
+"""The tabs of the page Audit a model; only the open tab is drawn."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ from pages.common.outputs import Sheet
 from pages.common.site_figures import draw_contributions, draw_ratios, draw_tokens
 
 SIGNS = {"error": panels.FAULT, "warning": panels.CAREFUL, "info": panels.NOTE}
-# Names up to which the list is open, and up to which it is shown without scrolling.
+# Number of names up to which the list is open, and up to which it is shown without scrolling.
 FEW_NAMES, SHOWN_NAMES = 4, 12
 
 
 @dataclass(frozen=True)
 class Shown:
-    """The document and the sheet it is shown on."""
+    """The document and the sheet on which it is shown."""
 
     document: Mapping[str, Any]
     sheet: Sheet
 
     @cached_property
     def tables(self) -> dict[str, pd.DataFrame]:
-        """Every table of the document."""
+        """Every table of the document, by its name."""
         return audit_tables(self.document)
 
 
 def findings(shown: Shown) -> None:
-    """Every finding, worst first, beside the writers' scale over the blocks."""
+    """Draw every finding, worst first, and the scale of the writers over the blocks."""
     document = shown.document
     left, right = st.columns([1, 1.15], gap="large")
     with left:
@@ -55,7 +55,7 @@ def findings(shown: Shown) -> None:
 
 
 def matrices(shown: Shown) -> None:
-    """Every matrix that writes to the stream and every one that reads it, with its scale beside the declared one."""
+    """Draw the matrices that write to the stream and the matrices that read it, with measured and declared scale."""
     st.markdown(
         "A writer ends a branch; a reader is the first matrix behind the norm. `ratio` is std over the declared std, "
         "and `sampling ±` how far a matrix of that size may lie from 1 by chance."
@@ -74,7 +74,7 @@ def matrices(shown: Shown) -> None:
 
 
 def additions(shown: Shown) -> None:
-    """The chain of additions, and the interventions that prove it."""
+    """Draw the chain of additions, and the interventions that prove it."""
     st.markdown(
         "Each row is an addition to the stream in forward order: what it gains is the contribution, after coefficient "
         "and output norm, and not what a module returns."
@@ -91,7 +91,7 @@ def additions(shown: Shown) -> None:
 
 
 def health(shown: Shown) -> None:
-    """Both ratios beside the band, the model beside its repaired twin."""
+    """Draw both ratios with the band, for the model and its repaired twin."""
     if not _observed(shown):
         return
     document, sites = shown.document, shown.tables["sites"]
@@ -106,7 +106,7 @@ def health(shown: Shown) -> None:
 
 
 def absolute(shown: Shown) -> None:
-    """Absolute RMS of states and adjoints, with what they depend on."""
+    """Draw the absolute RMS of states and adjoints, and name what it depends on."""
     if not _observed(shown):
         return
     panels.notice(words.reduction_sentence(shown.document))
@@ -122,7 +122,7 @@ def absolute(shown: Shown) -> None:
 
 
 def contributions(shown: Shown) -> None:
-    """What every branch adds, beside the stream it is added to."""
+    """Draw what every branch adds, and the stream to which it is added."""
     if not _observed(shown):
         return
     table = shown.tables["contributions"]
@@ -167,7 +167,7 @@ def _profile(shown: Shown) -> None:
 
 
 def _observed(shown: Shown) -> bool:
-    """Whether the model has a health; says why where it has none."""
+    """Return whether the model was observed; if not, draw the reason."""
     if shown.document["health"] is None:
         panels.notice(f"No health: {shown.document['health_refusal']}")
     return shown.document["health"] is not None

@@ -1,4 +1,4 @@
-"""A visitor's own model: one at a time, in a private folder that goes with the session or with the next upload."""
+"""A visitor's own model: one at a time, in a private folder that is deleted with the session or by the next upload."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ LIMITS = (
     f"{UNPACKED_BYTES // 2**20} MB in all; or a zip of the folder that a model was saved to. Pickles, links, code and "
     "quantized weights are refused; nothing is fetched, and the files go with your session."
 )
-# Session entries: how many uploads were taken, which names the uploader; the last one that was refused, and why.
+# Session entries: the number of uploads, which is part of the uploader's key; the last refused upload, and why.
 ROUND, REFUSED, REFUSAL = "model uploads", "model upload refused", "model upload refusal"
 
 
 @dataclass(frozen=True)
 class Upload:
-    """A screened upload: its name as given, where its config or folder lies, its size, and the digest of its bytes.
+    """A screened upload: the name as given, the path of its config or folder, its size, and the digest of its bytes.
 
-    `too_large` is the refusal of its true sizes, None where they may be audited.
+    `too_large` is the error that its true sizes cause, None if they may be audited.
     """
 
     name: str
@@ -43,14 +43,14 @@ class Upload:
 
 
 class Room:
-    """The private folder of one session, with the upload that lies there."""
+    """The private folder of one session, with the upload in it."""
 
     def __init__(self) -> None:
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self.upload: Upload | None = None
 
     def take(self, files: Sequence[Given], budget: Budget) -> None:
-        """Put an upload in the place of the one before; raises its refusal, after which there is none."""
+        """Replace the present upload by a new one. Raises `DepthscopeError` if it is refused, and keeps no upload."""
         self.clear()
         self._folder = tempfile.TemporaryDirectory(prefix="depthscope-upload-", ignore_cleanup_errors=True)
         try:
@@ -63,7 +63,7 @@ class Room:
         self.upload = Upload(name, path, size, _digest(files), _too_large(path, budget, name))
 
     def clear(self) -> None:
-        """Delete what lies there."""
+        """Delete the files in the folder."""
         self.upload = None
         if self._folder is not None:
             self._folder.cleanup()
@@ -72,12 +72,12 @@ class Room:
 
 @st.cache_resource(scope="session", show_spinner=False, on_release=Room.clear)
 def room() -> Room:
-    """The session's room; Streamlit releases it when the session ends."""
+    """Return the session's room; Streamlit deletes it when the session ends."""
     return Room()
 
 
 def uploader(budget: Budget) -> None:
-    """Draw the uploader; files that were taken leave it, and with them the server's memory."""
+    """Draw the uploader; accepted files are removed from it, and so from the server's memory."""
     number = st.session_state.setdefault(ROUND, 0)
     st.file_uploader(
         "Your model: config.json, with its safetensors or without, or a zipped folder",
@@ -89,13 +89,13 @@ def uploader(budget: Budget) -> None:
 
 
 def remove() -> None:
-    """Callback: delete the upload, or forget the refused one."""
+    """Callback of the button Remove: delete the upload, or forget the refused one."""
     room().clear()
     st.session_state[REFUSAL] = st.session_state[REFUSED] = None
 
 
 def titled(files: Sequence[Given]) -> str:
-    """The upload's name for people: the first file's, and how many more there are."""
+    """Return the upload's name for display: the name of the first file, and how many more there are."""
     more = len(files) - 1
     return files[0].name + (f" and {plural(more, 'more file')}" if more else "")
 
@@ -113,7 +113,7 @@ def _take(number: int, budget: Budget) -> None:
 
 
 def _digest(files: Sequence[Given]) -> str:
-    """One digest of all names and bytes, whatever order the files came in."""
+    """Return one digest of all names and bytes; it does not depend on the order of the files."""
     digest = hashlib.sha256()
     for file in sorted(files, key=lambda file: file.name):
         file.stream.seek(0)
@@ -125,7 +125,7 @@ def _digest(files: Sequence[Given]) -> str:
 
 
 def _too_large(path: Path, budget: Budget, name: str) -> BudgetError | None:
-    """The refusal of a model that is larger than the page's budget; others wait until it is to be audited."""
+    """Return the error of a model that exceeds the page's budget, else None; further errors are found by the audit."""
     try:
         path_task(path, budget, shrink=False, source=name)
     except BudgetError as error:

@@ -1,6 +1,6 @@
 """The comparison that the page Recipes shows: its sheet, its sweep over depths, and its cached tables.
 
-A comparison that would hold the page up is refused beforehand with what it would take.
+A comparison that would take too long for a page raises `BudgetError` before it starts.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 Tables = dict[str, pd.DataFrame]
 OBSERVING = "Observing every recipe on the same base draws…"
 DRIFT_SEEDS = 8
-# Session entries: the sweep over depths that was shown last, and the store that has its cells.
+# Session entries: the sweep over depths that was shown last, and the store with its cells.
 SWEEP, STORE = "recipes over depths", "cells of recipes"
 MAX_DEPTHS = 12
 SLICE_SECONDS = 2.0
@@ -43,7 +43,7 @@ SLICE_SECONDS = 2.0
 
 @dataclass
 class Shown:
-    """What the page was asked for and the sheet it is shown on; `unfinished` says that a sweep has cells to go."""
+    """The request of the page and the sheet on which it is shown; `unfinished` is true while a sweep has cells left."""
 
     request: ComparisonRequest
     sheet: Sheet
@@ -51,16 +51,16 @@ class Shown:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The recipes in the order chosen."""
+        """The chosen recipes, in the order chosen."""
         return self.request.recipes
 
     def one(self, name: str) -> ComparisonRequest:
-        """The same comparison of one recipe alone."""
+        """Return the same comparison with one recipe only."""
         return replace(self.request, recipes=(name,))
 
     @property
     def runnable(self) -> list[str]:
-        """Those that run on this decoder."""
+        """The names of the chosen recipes that can run on this decoder."""
         return [name for name in self.names if card(name, self.request.config).refusal is None]
 
 
@@ -74,7 +74,7 @@ def _comparison(request: ComparisonRequest) -> Comparison:
 
 @kept(OBSERVING)
 def profiles(request: ComparisonRequest) -> Tables:
-    """`overview`, `profiles` and the long table `sites` of a comparison at one depth."""
+    """Return the tables `overview`, `profiles` and `sites` of a comparison at one depth."""
     from core.compare.comparison_tables import largest_table, profile_table, share_table
     from core.tables.recipes import overview_table, profile_summary
 
@@ -89,7 +89,7 @@ def profiles(request: ComparisonRequest) -> Tables:
 
 @kept(OBSERVING)
 def contributions(request: ComparisonRequest) -> pd.DataFrame:
-    """Contributions over seeds, of a comparison at one depth."""
+    """Return the summary over seeds of what branches add, for a comparison at one depth."""
     from core.compare.comparison_tables import contribution_table
     from core.tables.recipes import contribution_summary
 
@@ -98,7 +98,7 @@ def contributions(request: ComparisonRequest) -> pd.DataFrame:
 
 @kept()
 def tokens(request: ComparisonRequest) -> pd.DataFrame:
-    """Quantiles over tokens of one recipe's cosines."""
+    """Return quantiles over tokens of the cosines of one recipe."""
     from core.compare.token_cosines import token_cosine_table
 
     check_patience(request)
@@ -107,7 +107,7 @@ def tokens(request: ComparisonRequest) -> pd.DataFrame:
 
 @kept(OBSERVING)
 def theory(request: ComparisonRequest) -> Tables:
-    """`overlay` and `errors` of one recipe by site."""
+    """Return `overlay` (predicted and measured values) and `errors` (relative errors) of one recipe by site."""
     from core.compare.overlays import EVIDENCE, overlay_errors, site_overlay_table
     from core.tables.recipes import overlay_summary
 
@@ -116,7 +116,7 @@ def theory(request: ComparisonRequest) -> Tables:
 
 
 def drift(request: ComparisonRequest) -> pd.DataFrame:
-    """What code bases do under recipes' names, on the request's decoder and its first seeds."""
+    """Return what code bases do under the names of recipes, on the request's decoder and its first seeds."""
     return _drift(replace(request, seeds=request.seeds[:DRIFT_SEEDS], recipes=(CONTROL,)))
 
 
@@ -129,7 +129,7 @@ def _drift(request: ComparisonRequest) -> pd.DataFrame:
 
 
 def depth_theory(sweep: InteractiveSweep, name: str) -> pd.DataFrame:
-    """The derived terminal adjoint of one recipe at every depth of the session's sweep, as far as it is finished."""
+    """Return the derived terminal adjoint of one recipe at every finished depth of the session's sweep."""
     from core.compare.overlays import depth_overlay_table
 
     run = SweepRun(sweep.grid, st.session_state[STORE])
@@ -137,9 +137,9 @@ def depth_theory(sweep: InteractiveSweep, name: str) -> pd.DataFrame:
 
 
 def _depth_sweep(request: ComparisonRequest, depths: tuple[int, ...]) -> InteractiveSweep:
-    """The sweep of a comparison over depths; its finished cells stay as long as the session asks for the same.
+    """Return the sweep of a comparison over depths; finished cells are kept while the session asks for the same sweep.
 
-    They lie in memory: a comparison is small, and a page that cannot write to a disk still compares.
+    They are in memory, so a server that cannot write to a disk can compare too.
     """
 
     def new() -> tuple[SweepGrid, Store]:
@@ -150,7 +150,11 @@ def _depth_sweep(request: ComparisonRequest, depths: tuple[int, ...]) -> Interac
 
 
 def depth_sweep(shown: Shown) -> InteractiveSweep:
-    """The sweep over the depths asked for, worked off by a slice; says how far it is and asks for another run."""
+    """Compute a part of the sweep over the chosen depths, draw its progress, and return the sweep.
+
+    Sets `shown.unfinished` if the page must run again. Raises `SweepError` for too many depths, `BudgetError` if the
+    sweep cannot run.
+    """
     depths = parse_sizes("Depths", controls.DEPTHS.value)
     if len(depths) > MAX_DEPTHS:
         raise SweepError(f"{len(depths)} depths are asked for; give at most {MAX_DEPTHS}, or use the page Depth sweep.")
@@ -174,11 +178,11 @@ def depth_sweep(shown: Shown) -> InteractiveSweep:
 
 
 def recipes_only(table: pd.DataFrame) -> pd.DataFrame:
-    """The rows of a sweep's table without those of the control that stands beside every recipe."""
+    """Return the rows of a sweep's table without the rows of the control."""
     return table[table["arm"] == INITIALIZED]
 
 
 def show_graph(shown: Shown, name: str, file: str, title: str) -> None:
-    """The last block of a recipe as a diagram."""
+    """Draw the last block of a recipe as a diagram."""
     config = shown.request.config
     draw_block(shown.sheet, file, config, name, config.blocks - 1, shown.request.distribution, title)

@@ -1,4 +1,4 @@
-"""Controls of the page Recipes alone: which recipes are compared, at which depths."""
+"""Controls of the page Recipes: which recipes are compared, and at which depths."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verdict over seeds, what would change it, and what a reduced twin stands for."""
+"""The verdict over seeds, what would improve it, and what a reduced twin is."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ THRESHOLDS = (
     "Inside: at least 95 % of the seeds keep every ratio within the band with a factor of 2 to spare. Outside: fewer "
     "than half keep it at all. Close: between the two. No state promises that training converges."
 )
-# Session entry: the last verdict in words, and of what.
+# Session entry: the last verdict and its setting.
 LAST = "last verdict"
 
 
 def draw(shown: Shown) -> None:
-    """The verdict and what would change it, or the last one with its setting while this one is counted."""
+    """Draw the verdict and what would improve it; while seeds are counted, the last verdict and its setting."""
     if (sentence := shown.refusal) is not None:
         panels.refusal(sentence)
     if shown.arms is not None:
@@ -44,7 +44,7 @@ def draw(shown: Shown) -> None:
 
 
 def go_on(shown: Shown) -> None:
-    """Count the seeds after the curves stand, and seek what would change the verdict."""
+    """Do what remains after the curves are drawn: count the seeds, search for a better setting, or vary the twin."""
     if shown.refusal is not None:
         return
     if shown.arms is None:
@@ -56,7 +56,7 @@ def go_on(shown: Shown) -> None:
 
 
 def _offer(shown: Shown) -> None:
-    """What would change the verdict, with the button that changes it."""
+    """Draw what would improve the verdict, and the button that applies it."""
     if (found := shown.suggestion) is None or found.before.verdict.state == "inside":
         return
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="suggestion"):
@@ -71,7 +71,7 @@ def _offer(shown: Shown) -> None:
 
 
 def reduced(shown: Shown) -> None:
-    """What a reduced twin is, with both sizes."""
+    """Draw what a reduced twin is, with the sizes of the model and of the twin."""
     config, found = shown.request.config, seeds.moves(shown.request)
     words = twins.sizes_words(config.true_config, config)
     if found is not None:
@@ -81,7 +81,7 @@ def reduced(shown: Shown) -> None:
 
 
 def true_size(shown: Shown, document: Document | None) -> None:
-    """One seed of the model at its true size, where it was run."""
+    """Draw the ratios of one seed of the model at its true size; nothing if `document` is None."""
     if document is not None:
         draw_ratios(shown.sheet, site_table(document), shown.request.band, prefix="true-size-")
 

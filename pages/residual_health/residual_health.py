@@ -1,4 +1,4 @@
-"""Health, the landing page: is the depth of the current model safe, by how much, and what would change it."""
+"""Health, the landing page: is the depth of the current model safe, by how much, and what would improve it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WELCOME = (
 
 
 def welcome() -> None:
-    """The name, the question and the ways in."""
+    """Draw the name, the question of the page and the ways to begin."""
     st.markdown(WELCOME)
     known, files, rest = st.columns([2, 3, 2], vertical_alignment="bottom")
     with known:
@@ -35,7 +35,7 @@ def welcome() -> None:
 
 
 def show(shown: Shown) -> None:
-    """The verdict, what it is of, the open tab and the exports."""
+    """Draw the verdict, its model, the open tab and the page's exports."""
     headline.draw(shown)
     if shown.model.is_reduced:
         headline.reduced(shown)

@@ -1,4 +1,4 @@
-"""What each tab of the page Health shows; only the open one is drawn and computed."""
+"""The tabs of the page Health; only the open tab is drawn and computed."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Shown:
-    """What the page was asked for and found, and the sheet it is shown on.
+    """The current model, the document that answers for it, and the sheet on which it is shown.
 
-    `document` observes one seed of what is answered for, the model or its reduced twin.
+    `document` observes one seed of the model or of its reduced twin.
     """
 
     model: Model
@@ -67,27 +67,27 @@ class Shown:
 
     @property
     def request(self) -> ObserveRequest:
-        """What is answered for."""
+        """The request of the model, or of its reduced twin."""
         return self.model.answered
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The arms that are counted over seeds: the recipe and what it stands beside."""
+        """The recipes counted over seeds: the model's and the one it is compared with."""
         return (self.request.recipe, CONTROL if self.request.recipe != CONTROL else DEFAULT)
 
     @cached_property
     def arms(self) -> list[SeedArm] | None:
-        """Both arms over the model's seeds; None as long as they are not counted."""
+        """Both arms over the model's seeds; None while they are not counted."""
         return seeds.counted(self.request, self.model.seed_values, self.names)
 
     @cached_property
     def refusal(self) -> str | None:
-        """Why the seeds of an earlier run were not counted to their end."""
+        """Why the last count of seeds was refused; None if it was not."""
         return seeds.refusal()
 
     @cached_property
     def suggestion(self) -> Suggestion | None:
-        """What would change the verdict; None as long as it was not sought."""
+        """What would improve the verdict; None while it is not known."""
         return None if self.arms is None else seeds.suggested(self.request, self.arms[0])
 
     @cached_property
@@ -97,18 +97,18 @@ class Shown:
 
     @cached_property
     def contributions(self) -> pd.DataFrame:
-        """What every branch of the arm that blocks are drawn of adds."""
+        """The contribution table of the arm `arm`."""
         table = contribution_table(self.document)
         return table[table["arm"] == self.arm]
 
     @property
     def arm(self) -> str:
-        """The arm that blocks are drawn of."""
+        """The name of the arm whose blocks are drawn."""
         return SAME_BASE_CONTROL if controls.ARMS.value == controls.CONTROL_ONLY else INITIALIZED
 
     @property
     def site(self) -> int | None:
-        """The chosen site, if the arm has it."""
+        """The chosen site; None if no site is chosen or the arm does not have it."""
         wanted = str(controls.SITE.value).strip()
         known = wanted.isascii() and wanted.isdigit() and len(wanted) < 6
         return (
@@ -117,7 +117,7 @@ class Shown:
 
     @cached_property
     def compared(self) -> pd.DataFrame:
-        """The sites of the recipe and of what it stands beside; the unscaled model beside what mends it."""
+        """The site table of both arms; if the recipe is the control, the second arm is the default recipe."""
         if self.request.recipe != CONTROL:
             return self.sites
         other = site_table(cached.observation(replace(self.request, recipe=DEFAULT)))
@@ -131,13 +131,13 @@ class Shown:
 
 
 def chosen_arms(table: pd.DataFrame) -> pd.DataFrame:
-    """The rows of the arms that the reader wants to see."""
+    """Return the rows of the arms that the reader has chosen."""
     wanted = {controls.RECIPE_ONLY: "initialized", controls.CONTROL_ONLY: "control"}.get(controls.ARMS.value)
     return table if wanted is None else table[table["arm"] == wanted]
 
 
 def ratios(shown: Shown) -> None:
-    """Both ratios beside the band, the arms and every site."""
+    """Draw both ratios with the band, for the chosen arms at every site."""
     draw_row(controls.ARMS, controls.SCALE, controls.SITE, key="figure-options")
     table = chosen_arms(shown.compared)
     spread = None if shown.arms is None else ribbon_table(shown.arms)
@@ -173,7 +173,7 @@ def _choose(site: int | None) -> None:
 
 
 def _at_depth(request: ObserveRequest, blocks: int) -> pd.DataFrame | None:
-    """The site table at another depth; None where that cannot be had at once."""
+    """Return the site table at another depth; None if it cannot be computed at once."""
     other = replace(request, config=replace(request.config, blocks=blocks))
     with suppress(DepthscopeError):
         other.check()
@@ -182,7 +182,7 @@ def _at_depth(request: ObserveRequest, blocks: int) -> pd.DataFrame | None:
 
 
 def _opened(shown: Shown, site: int) -> None:
-    """The block that adds at the chosen site, with its numbers; the input's is the first."""
+    """Draw the block that adds at the chosen site, with its numbers; for the input site, the first block."""
     table = shown.contributions
     added = table.loc[table["site"] == site, "block"]
     number = int(added.iloc[0]) if len(added) else 0
@@ -192,7 +192,7 @@ def _opened(shown: Shown, site: int) -> None:
 
 
 def _drawn_block(shown: Shown, file: str, number: int) -> None:
-    """One block of the arm that is shown as it is wired and observed, beside its writers."""
+    """Draw one block of the arm `arm` with its wiring, observed values and writers."""
     config, name = shown.request.config, CONTROL if shown.arm == SAME_BASE_CONTROL else shown.request.recipe
     title = f"Block {number} of {config.blocks}, {name}"
     observed = Observed(shown.sites[shown.sites["arm"] == shown.arm], shown.contributions)
@@ -212,7 +212,7 @@ def _drawn_block(shown: Shown, file: str, number: int) -> None:
 
 
 def absolute(shown: Shown) -> None:
-    """Absolute RMS of states and adjoints, with what they depend on."""
+    """Draw the absolute RMS of states and adjoints, and name what it depends on."""
     panels.notice(reduction_sentence(shown.document))
     tokens = token_table(shown.document)
     if (outsized := outsized_sentence(tokens)) is not None:
@@ -228,7 +228,7 @@ def absolute(shown: Shown) -> None:
 
 
 def contributions(shown: Shown) -> None:
-    """What every branch adds, beside the stream it is added to."""
+    """Draw what every branch adds, and the stream to which it is added."""
     st.markdown(
         "A contribution is what the stream gains at an addition; the stream is the shortcut term it is added to. The "
         "raw output is the branch's own, before its coefficient and output norm."
@@ -244,7 +244,7 @@ def contributions(shown: Shown) -> None:
 
 
 def reference_site(shown: Shown) -> None:
-    """RMS relative to a chosen site, beside the ratio of the definition."""
+    """Draw the RMS relative to a chosen site, with the ratio of the definition."""
     st.markdown(
         "The ratio of the definition divides by the input's RMS. A tiny embedding makes every later site large beside "
         "it, and one of unit scale hides growth; another reference tells which it is. No band judges these."
@@ -262,12 +262,12 @@ def reference_site(shown: Shown) -> None:
 
 
 def block(shown: Shown) -> None:
-    """One block as it is wired, with its sites, writers and factors."""
+    """Draw one block with its wiring, sites, writers and factors."""
     _drawn_block(shown, "block", min(int(controls.BLOCK.draw()), shown.request.config.blocks - 1))
 
 
 def mend_it(shown: Shown) -> None:
-    """What would change the verdict, before and after, and everything that was tried."""
+    """Draw what would improve the verdict, before and after, and every change that was tried."""
     if shown.arms is not None and shown.arms[0].verdict.state == "inside":
         panels.outcome("The verdict is inside the band; nothing needs to change.", good=True)
         return
@@ -287,7 +287,7 @@ def mend_it(shown: Shown) -> None:
 
 
 def kept_runs(shown: Shown) -> None:
-    """Up to four runs over each other and the present setting, with their differences."""
+    """Draw up to four runs and the present setting in one figure, with their differences."""
     if not settings.pins():
         st.info("No run is kept yet. Press Keep in the bar above; up to four stay here.", icon=":material/push_pin:")
         return

@@ -1,4 +1,4 @@
-"""Residual paths: what travels along the identity, and what it costs."""
+"""Residual paths: what the shortcut carries through the blocks, and what it costs."""
 
 from pages.common.lab import show
 from pages.common.lab_controls import PAGES

@@ -1,4 +1,4 @@
-"""Play, step and reset of the saturating unit: its steps are shown one after another, so that one can predict first."""
+"""Buttons that show the steps of the saturating unit one after another, so that the visitor can predict each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SECONDS = 0.9
 
 
 def draw(bench: Bench) -> Callable[[Result], Result]:
-    """The three buttons; what to call on the result to have only the steps taken."""
+    """Draw the three buttons; return a function that limits a result to the steps taken so far."""
     count = int(st.session_state.get(TAKEN, STEPS))
     with st.container(horizontal=True, gap="xsmall", key="unit-player"):
         st.button("Play", key="unit-play", icon=":material/play_arrow:", on_click=_play)
@@ -49,7 +49,7 @@ def _reset(bench: Bench) -> None:
 
 
 def _tick() -> None:
-    """Take the next step once it is due; the fragment comes back by itself until the last one is taken."""
+    """Take the next step when it is due; the fragment runs again until the last step is taken."""
     if time.monotonic() < st.session_state.get(DUE, float("inf")):
         return
     _step()

@@ -1,4 +1,4 @@
-"""From a row of the survey to the page that audits that family."""
+"""The way from a row of the survey to the page that audits its model family."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ TARGET, FAMILY = "model_audit", "family"
 
 
 def opener(rows: Sequence[Mapping[str, Any]]) -> Callable[[], None]:
-    """The callback of a chosen row of the table that shows `rows`."""
+    """Return the callback for a chosen row of the table that shows `rows`."""
     return partial(_open_chosen, [str(row["family"]) for row in rows])
 
 
 def picker(rows: Sequence[Mapping[str, Any]]) -> None:
-    """A family and the button that opens it: a row of the table for those who use no mouse."""
+    """Draw a menu of families and the button that opens the chosen one, for visitors without a mouse."""
     entry = navigation.ENTRIES[TARGET]
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom", key="survey-picker"):
         family = controls.FAMILY.draw([str(row["family"]) for row in rows])
@@ -30,7 +30,7 @@ def picker(rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def open_family(family: str) -> None:
-    """Callback: show the audit's page with this family and else its defaults."""
+    """Callback: open the page Audit a model with this family, every remaining control at its default."""
     entry = navigation.ENTRIES[TARGET]
     reset(entry.all_controls)
     assign({FAMILY: family})

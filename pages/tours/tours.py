@@ -1,4 +1,4 @@
-"""Tours: every guided walk with its stops, to begin or to enter at any of them."""
+"""Tours: every guided tour with its stops; each stop can be opened."""
 
 from __future__ import annotations
 

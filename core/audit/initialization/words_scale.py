@@ -33,7 +33,11 @@ def hidden(matrices: Matrices, factor: float) -> str:
 
 
 def applied(rule: Rule, depths: Sequence[int], *, forward: bool) -> str:
-    """Return the sentence of an `applied` finding; `forward`: coefficients of the forward do a part of the scaling."""
+    """Return the sentence of an `applied` finding: every writer already meets the depth rule.
+
+    `depths` are the numbers of blocks at which this was found. `forward` adds that coefficients of the forward do a
+    part of the scaling.
+    """
     how = "; the forward's coefficients carry part or all of it" if forward else ""
     at = " and ".join(map(str, depths))
     return f"Every writer meets {rule.name}, {rule.formula}, at {at} blocks{how}; nothing is to change."

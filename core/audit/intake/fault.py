@@ -111,9 +111,9 @@ def _value(settings: Settings, key: str) -> Any:
 
 
 def reason_of(error: BaseException) -> str:
-    """Return an exception's type and the last line of its message, as one line.
+    """Return an exception's type and the last line of its message, as one line of at most 200 characters.
 
-    Of a `DepthscopeError` with a cause, those of the cause.
+    For a `DepthscopeError` with a cause, return the type and message of the cause instead.
     """
     cause = error.__cause__ if isinstance(error, DepthscopeError) and error.__cause__ is not None else error
     lines = [line.strip() for line in str(cause).splitlines() if line.strip()]

@@ -108,7 +108,7 @@ def _drawn_targets(inputs: ModelInputs, vocabulary: int) -> torch.Tensor:
 def _logits(tensor: torch.Tensor, inputs: ModelInputs) -> torch.Tensor | None:
     """Return logits `[B, T, V]`, or `[B, T', V]` where the model returns the last T' positions only.
 
-    None for other shapes.
+    None if `tensor` has neither shape.
     """
     rows, positions = inputs.rows, inputs.positions
     if not tensor.numel():

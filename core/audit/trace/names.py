@@ -66,13 +66,19 @@ def block_numbers(additions: Sequence[Sequence[str]], writers: Sequence[Sequence
 
 
 def numbered(name: str) -> list[tuple[str, int]]:
-    """Return every (container, number) pair in a dotted name, outermost first."""
+    """Return every (container, number) pair in a dotted name, outermost first.
+
+    The container is the whole prefix: `a.layers.3.w` gives `("a.layers", 3)`.
+    """
     parts = name.split(".")
     return [(".".join(parts[:place]), int(part)) for place, part in enumerate(parts) if part.isdecimal()]
 
 
 def _filled(keys: list[tuple[str, int] | None]) -> list[tuple[str, int] | None]:
-    """Return the keys with missing ones taken from the addition before, or from the next if the first is missing."""
+    """Return the keys (container, number) of all additions, where a missing key is that of the addition before.
+
+    If the first key is missing, a missing key is that of the next addition instead.
+    """
     order = range(len(keys) - 1, -1, -1) if keys and keys[0] is None else range(len(keys))
     filled, last = list(keys), None
     for place in order:

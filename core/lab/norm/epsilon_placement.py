@@ -12,7 +12,7 @@ from .row import ROW, RowOptions, norm_kind, row_subject
 
 
 class EpsilonPlacementOptions(RowOptions):
-    """A row, a norm with a moment, and epsilon."""
+    """A row `x`, a norm that divides by the root of a moment (`RowNorm.moment`), and its epsilon."""
 
     norm: str = choice("layernorm", MOMENT_NORMS, "Norm", "Which norm.", widget="choice")
     epsilon: float = number(

@@ -30,7 +30,10 @@ from .row import ROW, NormOptions, norm_subject
 
 
 class NormEpsilonOptions(NormOptions):
-    """A row, a norm with a moment, and the factor that makes the row small."""
+    """A row `x`, a norm that divides by the root of a moment (`RowNorm.moment`), and a factor on the row.
+
+    `constant` is the value of every entry of a second row, the constant row.
+    """
 
     norm: str = choice("rmsnorm", MOMENT_NORMS, "Norm", "Which norm.", widget="choice")
     factor: float = number(0.0001, 1e-12, 1e6, "Factor on the row", "Factor on the row.", step=0.0001)

@@ -30,7 +30,7 @@ class BranchInteractionOptions(JacobianOptions):
     """The decoder; its graph must add attention, then feed-forward, with no norm after the addition."""
 
     def check(self) -> None:
-        """Raise `LabError` for other graphs."""
+        """Raise `LabError` if a block of the recipe is parallel, or has a norm after the addition."""
         super().check()
         refuse_norm_after(self)
         if any(len(addition.branches) > 1 for addition in self.additions()):
