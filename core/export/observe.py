@@ -38,7 +38,7 @@ def site_figures(
 
 
 def observe_contents(document: Mapping[str, Any], arms: Sequence[SeedArm] = ()) -> Contents:
-    """Return everything that the landing page can show of an observe document, and of its `arms` over seeds if given."""
+    """Return everything that the landing page can show of an observe document, and of its `arms` over seeds."""
     tables, spread = observe_tables(document), None
     if arms:
         # Both import the tensor engine, which is there already where arms are.

@@ -66,7 +66,7 @@ PAIRS: tuple[tuple[str, ...], ...] = (
     ("lab", "--list", "chain"), ("compare", "-", "-"), ("init", "--fan-in", "3", "--fan-in", "4"), ("trace", "trace"),
 )  # fmt: skip
 TOP = ("", "--help", "-h", "--version", "--json", "-x", "--", "-", "observ", "OBSERVE", "observe ", "x" * 5000, "\n")
-OUTPUTS = ("--csv", "--html", "--save", "--out")
+OUTPUTS = ("--csv", "--html", "--figures", "--save", "--out")
 Words = list[str]
 Drawn = tuple[Words, dict[str, bytes | Special]]
 
