@@ -158,7 +158,7 @@ def site_view(sites: pd.DataFrame, suffixes: Mapping[str, str] = VIEW_SUFFIXES) 
 def arm_view(arms: pd.DataFrame) -> pd.DataFrame:
     """Return the arm table for display, columns under titles with units; of each ratio only the largest value is shown.
 
-    Columns without a title (arm, seed, blocks) are left out.
+    Columns without a title (arm, seed, blocks, valid positions and smallest ratios) are left out.
     """
     return for_people(arms, (*HEAD, *ARM))
 

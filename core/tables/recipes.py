@@ -175,7 +175,8 @@ def law_table(card: Card) -> pd.DataFrame:
     """Return every law of a card with its numbers in the first and last block (`LAW_COLUMNS`), stored weights first.
 
     A law on stored weights multiplies the base draw; `*_std` is the resulting standard deviation. For a law of the
-    forward, `tensors` is missing, and `first` and `last` are NaN if the coefficient is measured on a batch.
+    forward, `tensors` and `*_std` are missing, and `first` and `last` are NaN if the coefficient is measured on a
+    batch.
     """
     stored = [{"acts": "stored, once", "on": law.pattern, **asdict(law)} for law in card.stored]
     forward = [{"acts": "forward", "on": law.what, **asdict(law)} for law in card.forward]

@@ -43,7 +43,10 @@ SLICE_SECONDS = 2.0
 
 @dataclass
 class Shown:
-    """The request of the page and the sheet on which it is shown; `unfinished` is true while a sweep has cells left."""
+    """The request of the page and the sheet on which it is shown.
+
+    `unfinished` is true if the page must run again to finish a sweep.
+    """
 
     request: ComparisonRequest
     sheet: Sheet
@@ -107,7 +110,7 @@ def tokens(request: ComparisonRequest) -> pd.DataFrame:
 
 @kept(OBSERVING)
 def theory(request: ComparisonRequest) -> Tables:
-    """Return `overlay` (predicted and measured values) and `errors` (relative errors) of one recipe by site."""
+    """Return `overlay` (predicted and measured values by site) and `errors` (relative errors by law) of one recipe."""
     from core.compare.overlays import EVIDENCE, overlay_errors, site_overlay_table
     from core.tables.recipes import overlay_summary
 

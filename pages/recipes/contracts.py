@@ -78,7 +78,7 @@ def difference(shown: Shown) -> None:
 
 
 def drift(shown: Shown) -> None:
-    """Draw what public code bases do under the name of the same recipe."""
+    """Draw what public code bases do under the names of the recipes."""
     st.markdown(
         "The same name in another code base is often another recipe. Every entry was read in the code named; its law "
         "is observed here beside the declared one, on the same base draws of this decoder."
