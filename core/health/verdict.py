@@ -165,13 +165,7 @@ def verdict_of(
     marks seeds whose ratios mean nothing; a seed with a ratio that is not finite is refused too. Raises
     `ObservationError` if the shapes do not match or there is no seed.
     """
-    if activation.shape != adjoint.shape or activation.ndim != 2 or 0 in activation.shape:
-        raise ObservationError(
-            f"The ratios have shapes {list(activation.shape)} and {list(adjoint.shape)}; give both as [seeds, sites], "
-            "of one seed at least."
-        )
-    if not 0 <= first_block < activation.shape[1]:
-        raise ObservationError(f"Site {first_block} does not end the first block of {activation.shape[1]} sites.")
+    _check_shapes(activation, adjoint, first_block)
     out = np.zeros(len(activation), dtype=np.bool_) if refused is None else np.asarray(refused, dtype=np.bool_)
     source = _judged([activation, adjoint], out, band)
     deep = first_block < activation.shape[1] - 1
@@ -198,6 +192,16 @@ def verdict_of(
         input_ratio=_medians(before, source.refused),
         subject=subject,
     )
+
+
+def _check_shapes(activation: FloatArray, adjoint: FloatArray, first_block: int) -> None:
+    if activation.shape != adjoint.shape or activation.ndim != 2 or 0 in activation.shape:
+        raise ObservationError(
+            f"The ratios have shapes {list(activation.shape)} and {list(adjoint.shape)}; give both as [seeds, sites], "
+            "of one seed at least."
+        )
+    if not 0 <= first_block < activation.shape[1]:
+        raise ObservationError(f"Site {first_block} does not end the first block of {activation.shape[1]} sites.")
 
 
 def seed_margins(ratios: Sequence[FloatArray], band: Band) -> FloatArray:

@@ -16,7 +16,7 @@ from pages.common.widgets import assign
 if TYPE_CHECKING:
     from core.health.verdict import Verdict
     from pages.common.cached import Document
-    from pages.residual_health.tabs import Shown
+    from pages.residual_health.shown import Shown
 
 BOXES = {"inside": "good", "close": "careful", "outside": "fault", "refused": "refused"}
 THRESHOLDS = (

@@ -10,7 +10,8 @@ from pages.common import cached, jobs, model, model_ways, panels, recipe_panel
 from pages.common.outputs import Sheet
 from pages.common.widgets import draw_tabs
 from pages.residual_health import headline
-from pages.residual_health.tabs import TABS, Shown
+from pages.residual_health.shown import Shown
+from pages.residual_health.tabs import TABS
 
 WELCOME = (
     "**Depthscope** answers one question before a training run is paid for: **is your decoder's depth safe, and if "

@@ -76,7 +76,8 @@ def stream_growth(options: StreamGrowthOptions, told: Told = silent) -> Result:
     _, mean_square, _ = ACTIVATIONS["gelu"].moments(options.width * options.spread**2)
     added = coefficient**2 * options.ff_ratio * options.width * options.spread**2 * mean_square
     mean = measured.mean(axis=0)
-    seeds = [str(each) for each in consecutive(options.seed, options.seeds)]
+    seeds = np.repeat([str(each) for each in consecutive(options.seed, options.seeds)], options.blocks)
+    stream = pd.DataFrame({"seed": seeds, "block": np.tile(blocks, options.seeds), "rms": measured.flat})
     return Result(
         summary={
             "first_rms": mean[0],
@@ -87,13 +88,7 @@ def stream_growth(options: StreamGrowthOptions, told: Told = silent) -> Result:
             "branch_variance_expected": added,
         },
         tables={
-            "stream": pd.DataFrame(
-                {
-                    "seed": np.repeat(seeds, options.blocks),
-                    "block": np.tile(blocks, options.seeds),
-                    "rms": measured.flat,
-                }
-            ),
+            "stream": stream,
             "mean": pd.DataFrame(
                 {
                     "block": blocks,
