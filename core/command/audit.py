@@ -18,13 +18,13 @@ from ..cli import DONE, GATE_FAILED
 from ..decoder.config import Budget
 from ..decoder.progress import Told
 from ..errors import BatchError
-from ..files import check_outputs, write_text
+from ..files import check_outputs
 from ..health.band import DEFAULT_BAND
 from ..health.diagnosis import diagnose_arm
 from ..strict_json import JsonValue, read_json
 from . import options as opt
 from .audit_ci import with_snippet
-from .exports import figures_option, write_pictures
+from .exports import EXPORT_KEYS, export_options, export_places, write_exports
 from .progress import progress
 
 if TYPE_CHECKING:
@@ -71,9 +71,7 @@ class GateCommand(click.Command):
 @click.option("--junit", type=opt.PATH, metavar="FILE", help="Write the findings as a JUnit report.")
 @click.option("--sarif", type=opt.PATH, metavar="FILE", help="Write the findings as a SARIF 2.1.0 log.")
 @click.option("--golden", type=opt.PATH, metavar="FILE", help="Write FILE, or show what changed against it.")
-@click.option("--csv", "csv_folder", type=opt.PATH, metavar="DIR", help="Write the page's tables.")
-@click.option("--html", "html_file", type=opt.PATH, metavar="FILE", help="Write the page's report.")
-@figures_option
+@export_options
 @opt.json_option
 def command(**options: Any) -> int:
     """Find the residual stream of MODEL, prove it, judge its initialization, and show its health.
@@ -119,8 +117,8 @@ def _why(document: dict[str, Any], gate: Gate, outcome: Outcome) -> list[str]:
 def _check_outputs(options: dict[str, Any]) -> None:
     """Raise `StorageError` if an output cannot be written, before the model is built."""
     check_outputs(
-        {"--html": options["html_file"], **{f"--{name}": options[name] for name in REPORTS}},
-        {"--csv": options["csv_folder"], "--figures": options["figures_folder"]},
+        {**export_places(options, "FILE"), **{f"--{name}": options[name] for name in REPORTS}},
+        export_places(options, "DIR"),
         {"MODEL": options["model"], "--batch": options["batch_file"]},
     )
     if options["golden"] is not None:
@@ -134,25 +132,18 @@ def _check_outputs(options: dict[str, Any]) -> None:
 
 def _export(document: dict[str, Any], options: dict[str, Any]) -> None:
     """Write the tables, figures and gate reports that the options request."""
-    _export_page(document, options["csv_folder"], options["html_file"], options["figures_folder"])
+    _export_page(document, options)
     write_outputs(document, gate=options["gate"], **{name: options[name] for name in REPORTS})
 
 
-def _export_page(
-    document: dict[str, Any], csv_folder: str | None, html_file: str | None, figures_folder: str | None
-) -> None:
-    if csv_folder is None and html_file is None and figures_folder is None:
+def _export_page(document: dict[str, Any], options: dict[str, Any]) -> None:
+    if all(options[key] is None for key in EXPORT_KEYS):
         return
     # Pandas and Plotly are kept out of the module, so that inputs are refused before they are imported.
     from ..export.audit import audit_contents, audit_report
-    from ..export.csv import write_tables
 
     contents = audit_contents(document)
-    if csv_folder is not None:
-        write_tables(csv_folder, contents.tables)
-    if html_file is not None:
-        write_text(html_file, audit_report(document))
-    write_pictures(figures_folder, lambda: contents.figures)
+    write_exports("", lambda: contents.tables, lambda: contents.figures, options, report=lambda: audit_report(document))
 
 
 def _batch(path: str | None) -> JsonValue:

@@ -15,19 +15,31 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 FIGURES = "Write every figure as PNG, SVG and PDF."
-figures_option = click.option("--figures", "figures_folder", type=PATH, metavar="DIR", help=FIGURES)
-export_options = combined(
-    click.option("--csv", "csv_folder", type=PATH, metavar="DIR", help="Write every table as CSV."),
-    click.option("--html", "html_file", type=PATH, metavar="FILE", help="Write the tables as one page."),
-    figures_option,
+# What every verb with tables can write: a flag, its key in the options, a file or a folder, its line of help.
+EXPORTS = (
+    ("--csv", "csv_folder", "DIR", "Write every table as CSV."),
+    ("--html", "html_file", "FILE", "Write the tables as one page."),
+    ("--figures", "figures_folder", "DIR", FIGURES),
 )
+EXPORT_KEYS = tuple(key for _, key, _, _ in EXPORTS)
+export_options = combined(
+    *(click.option(flag, key, type=PATH, metavar=place, help=text) for flag, key, place, text in EXPORTS)
+)
+
+
+def export_parameters() -> list[click.Parameter]:
+    """Return the options of `EXPORTS` for a command that is made of parameters."""
+    return [click.Option([flag, key], type=PATH, metavar=place, help=text) for flag, key, place, text in EXPORTS]
+
+
+def export_places(options: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    """Return what the options name as files (`FILE`) or folders (`DIR`), by flag."""
+    return {flag: options[key] for flag, key, place, _ in EXPORTS if place == kind}
 
 
 def check_exports(options: Mapping[str, Any]) -> None:
     """Raise `StorageError` if an output cannot be written, before any work is done."""
-    check_outputs(
-        {"--html": options["html_file"]}, {"--csv": options["csv_folder"], "--figures": options["figures_folder"]}
-    )
+    check_outputs(export_places(options, "FILE"), export_places(options, "DIR"))
 
 
 def emit_with_tables(
@@ -48,10 +60,14 @@ def write_exports(
     figures: Callable[[], Mapping[str, go.Figure]],
     options: Mapping[str, Any],
     notes: Sequence[str] = (),
+    report: Callable[[], str] | None = None,
 ) -> None:
-    """Write `tables` and `figures` as the options request; `notes` come first in the HTML. Raises `StorageError`."""
+    """Write `tables` and `figures` as the options request; `notes` come first in the HTML. Raises `StorageError`.
+
+    `report` makes the page of a verb that has one of its own.
+    """
     write_pictures(options["figures_folder"], figures)
-    if options["csv_folder"] is None and options["html_file"] is None:
+    if all(options[key] is None for key in EXPORT_KEYS if key != "figures_folder"):
         return
     # Pandas and Plotly are kept out of the module, so that help and refusals do not wait for them.
     from ..export.csv import write_tables
@@ -61,7 +77,8 @@ def write_exports(
     if options["csv_folder"] is not None:
         write_tables(options["csv_folder"], found)
     if options["html_file"] is not None:
-        write_text(options["html_file"], html_report(title, found, {}, notes))
+        page = html_report(title, found, {}, notes) if report is None else report()
+        write_text(options["html_file"], page)
 
 
 def write_pictures(folder: str | None, figures: Callable[[], Mapping[str, go.Figure]]) -> None:

@@ -11,7 +11,7 @@ from ..errors import LabError
 from ..lab.experiments import EXPERIMENTS, SCHEMA, experiment, listing
 from ..lab.options import Option, typed
 from . import options as opt
-from .exports import FIGURES, check_exports, write_exports
+from .exports import EXPORT_KEYS, check_exports, export_parameters, write_exports
 from .progress import progress
 
 if TYPE_CHECKING:
@@ -68,15 +68,13 @@ def _command(entry: Experiment[Any]) -> click.Command:
     ]
     parameters += [
         click.Option(["--preset"], metavar="NAME", help=f"Start from {' | '.join(entry.presets)}."),
-        click.Option(["--csv", "csv_folder"], type=opt.PATH, metavar="DIR", help="Write every table as CSV."),
-        click.Option(["--html", "html_file"], type=opt.PATH, metavar="FILE", help="Write the tables as one page."),
-        click.Option(["--figures", "figures_folder"], type=opt.PATH, metavar="DIR", help=FIGURES),
+        *export_parameters(),
         click.Option(["--json", "as_json"], is_flag=True, help="One JSON document on standard output."),
     ]
 
     @click.pass_obj
     def callback(json_before: bool, /, preset: str | None, as_json: bool, **given: Any) -> None:
-        places = {name: given.pop(name) for name in ("csv_folder", "html_file", "figures_folder")}
+        places = {name: given.pop(name) for name in EXPORT_KEYS}
         options = entry.options({name: value for name, value in given.items() if value is not None}, preset)
         check_exports(places)
         if entry.needs_torch(options):

@@ -13,15 +13,16 @@ from ..decoder.config import Budget
 from ..decoder.parameters import layout
 from ..decoder.twin import twin_for_rows
 from ..errors import ConfigError
-from ..files import check_outputs, write_text
+from ..files import check_outputs
 from ..health.band import parse_band
 from . import options as opt
-from .exports import figures_option, write_pictures
+from .exports import export_options, export_places, write_exports
 from .observe_text import readable
 from .progress import progress
 from .seeds import GATES, check_gate, checked_seeds, gate_failure
 
 if TYPE_CHECKING:
+    import pandas as pd
     import plotly.graph_objects as go
 
     from ..health.estimate import Estimate
@@ -71,9 +72,7 @@ SECONDS_FOR_WARNINGS = 5.0
 )
 @click.option("--save", type=opt.PATH, metavar="DIR", help="Write the record and both arms' weights.")
 @click.option("--restore", type=opt.PATH, metavar="DIR", help="Observe stored weights exactly, without draws.")
-@click.option("--csv", "csv_folder", type=opt.PATH, metavar="DIR", help="Write the page's tables.")
-@click.option("--html", "html_file", type=opt.PATH, metavar="FILE", help="Write the page's report.")
-@figures_option
+@export_options
 @opt.budget_options
 @opt.json_option
 @click.pass_context
@@ -145,8 +144,8 @@ def _model(context: click.Context, options: dict[str, Any], longest: int) -> Obs
 def _check_outputs(options: dict[str, Any]) -> None:
     """Raise `StorageError` if an output cannot be written, before anything is drawn."""
     check_outputs(
-        {"--html": options["html_file"]},
-        {"--save": options["save"], "--csv": options["csv_folder"], "--figures": options["figures_folder"]},
+        export_places(options, "FILE"),
+        {"--save": options["save"], **export_places(options, "DIR")},
         {"--batch": options["batch_file"]},
     )
     if options["save"] is not None:
@@ -241,16 +240,19 @@ def _export(document: dict[str, Any], options: dict[str, Any], request: ObserveR
         from ..health.seeds_report import check_arms
 
         check_arms(document)
-    if options["csv_folder"] is not None:
-        from ..export.csv import write_tables
-        from ..tables.observe import observe_tables
+    write_exports("", lambda: _tables(document), lambda: _figures(document), options, report=lambda: _report(document))
 
-        write_tables(options["csv_folder"], observe_tables(document))
-    if options["html_file"] is not None:
-        from ..export.observe import observe_report
 
-        write_text(options["html_file"], observe_report(document))
-    write_pictures(options["figures_folder"], lambda: _figures(document))
+def _tables(document: dict[str, Any]) -> dict[str, pd.DataFrame]:
+    from ..tables.observe import observe_tables
+
+    return observe_tables(document)
+
+
+def _report(document: dict[str, Any]) -> str:
+    from ..export.observe import observe_report
+
+    return observe_report(document)
 
 
 def _figures(document: dict[str, Any]) -> dict[str, go.Figure]:

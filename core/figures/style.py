@@ -96,7 +96,7 @@ class Style:
 
 
 def place_style(place: int) -> Style:
-    """Return the style of series number `place`.
+    """Return the style of series number `place`, counted from 0.
 
     Colours repeat after six, with another dash, and everything after 36.
     """

@@ -57,8 +57,9 @@ def site_rows(
 ) -> Columns:
     """Return the columns of `SITE_TYPES`: one row per site of every observed cell, then one row per refused cell.
 
-    `observed` holds seed and loss of the cells in `values`, in the same order; `refused` holds seed and reason. Seeds
-    are text, since they may exceed 2^63. A refused cell has no site, and its numbers are None.
+    `values` are the columns from `site_values`, one row per site, cell after cell. `observed` holds seed and loss of
+    these cells in the same order; `refused` holds seed and reason. In the rows seeds are text, for they may exceed
+    2^63. A refused cell has no site, and its numbers are None.
     """
     rows = len(values["site"])
     count, each = rows + len(refused), rows // max(1, len(observed))

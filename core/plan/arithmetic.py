@@ -30,7 +30,7 @@ BYTES_MEANING = {
 
 @dataclass(frozen=True)
 class RoleRow:
-    """All tensors of one name pattern: how many, the shape of each, and the numbers stored in all of them."""
+    """All tensors of one name pattern: how many, the shape of each, and how many numbers all of them store."""
 
     spec: ParameterSpec
     tensors: int

@@ -48,7 +48,7 @@ def offer() -> None:
 
 
 def go(name: str, position: int) -> None:
-    """Callback: open a stop of a tour and set its controls."""
+    """Callback: open the stop at `position`, counted from 0, of the tour `name`, and set its controls."""
     step = tour(name).step(position)
     assign(setting(step))
     st.session_state[PLACE] = (name, position)

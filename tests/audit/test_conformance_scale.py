@@ -341,6 +341,15 @@ def test_zero_writers_learn_and_are_no_fault() -> None:
     assert judged(Drawn(on_writers(lambda at: 0.0)), rule="zero-writer").verdict == "zero-by-construction"
 
 
+def test_writers_that_are_all_one_number_are_not_called_zero() -> None:
+    """They spread nowhere, and still write: what they add is not nothing."""
+    model = Drawn(on_writers(lambda at: 0.0))
+    for name, parameter in model.named_parameters():
+        if "output" in name or "down" in name:
+            torch.nn.init.constant_(parameter, 0.01)
+    assert not [found for found in judged(model).findings if found.kind == "zero-by-construction"]
+
+
 @pytest.mark.parametrize("draw", [None, uniform, truncated])
 def test_any_distribution_and_a_truncated_one(draw: Callable[[tuple[int, ...]], torch.Tensor] | None) -> None:
     judgement = judged(Drawn(gpt2, draw=draw), rule="gpt2", sigma=SIGMA)

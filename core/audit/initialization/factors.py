@@ -77,7 +77,7 @@ class Factors:
         return self.near(reader, (1.0,) if rule is None else (1.0, *self.allowed(rule, reader)))
 
     def near(self, matrix: MatrixStats, factors: Sequence[float]) -> bool:
-        """Return whether a matrix is stored at one of the factors, within its sampling tolerance."""
+        """Return whether a matrix's std over the base's is one of `factors`, within its sampling tolerance."""
         return any(close(self.stored(matrix), factor, self.margin(matrix)) for factor in factors)
 
     def allowed(self, rule: Rule, reader: MatrixStats) -> tuple[float, ...]:

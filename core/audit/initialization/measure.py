@@ -98,7 +98,7 @@ class ModelStats:
     @property
     def zero(self) -> list[MatrixStats]:
         """The writers that are zero, or that the forward multiplies by zero."""
-        return [m for m in self.writers if m.weights.std == 0 or m.forward == 0]
+        return [m for m in self.writers if m.weights.largest == 0 or m.forward == 0]
 
 
 def usable(matrices: Iterable[MatrixStats]) -> list[MatrixStats]:

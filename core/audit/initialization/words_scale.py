@@ -25,7 +25,10 @@ def fan_name(fan: Fan) -> str:
 
 
 def hidden(matrices: Matrices, factor: float) -> str:
-    """Return the sentence of an `invisible-after-norm` finding."""
+    """Return the sentence of an `invisible-after-norm` finding: a norm hides the writers' scale from the stream.
+
+    `factor` is the writers' standard deviation relative to the base, the median over `matrices`.
+    """
     return (
         f"A norm stands on the branch output, so the factor {factor:.4g} of {shown(matrices)} does not reach "
         "the stream; scale that norm's gain or the contribution instead, or declare no rule."

@@ -23,9 +23,11 @@ from .spine import Addition, Term
 
 @dataclass(frozen=True)
 class MatrixUse:
-    """One product with a `matrix` that is made of `parameters`; `operand` is the address of the matrix in the run.
+    """One product with a `matrix` that is made of `parameters`, at index `node` of `Flow.nodes`.
 
-    For a table of rows, such as an embedding, `matrix`, `operand` and `fan_in` are None.
+    `call` is the number of the recorded operation, -1 if there is none; `operand` is that number and the place of the
+    matrix among its tensor arguments. For a table of rows, such as an embedding, `matrix`, `operand` and `fan_in` are
+    None.
     """
 
     node: int
