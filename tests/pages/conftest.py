@@ -10,6 +10,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from pages.common import outputs, seeds
+from pages.model_audit import uploads
 
 ROOT = Path(__file__).resolve().parents[2]
 APP = ROOT / "pages" / "common" / "main.py"
@@ -37,6 +38,15 @@ def no_browser_to_wait_for() -> Iterator[None]:
 def own_temporary_files(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """A test that counts what an upload leaves behind counts nothing of other programs."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("temporary")))
+
+
+@pytest.fixture(autouse=True)
+def own_room(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """All apps here are one session in Streamlit's eyes; what one test uploads does not lie there in the next."""
+    room = uploads.Room()
+    monkeypatch.setattr(uploads, "room", lambda: room)
+    yield
+    room.clear()
 
 
 @pytest.fixture

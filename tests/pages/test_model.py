@@ -179,7 +179,7 @@ def test_several_files_are_screened_as_a_folder(open_app: Open, names: tuple[str
     change(app, "Drop files").file_uploader(key="model-files").set_value(files).run()
     assert_no_trace(app)
     assert bar(app).startswith(line)
-    # Sessions of tests share one room, which other tests look for empty; the audit's page shows what lies there.
+    # The audit's page shows what lies in the session's room.
     app.session_state["model"] = "uploaded"
     app.switch_page(str(ROOT / "pages/model_audit/model_audit.py")).run()
     removed = [button.click().run() for button in app.button if button.key == "audit-remove"]
