@@ -20,7 +20,7 @@ from .style import Style
 
 QUANTITIES: tuple[Quantity, ...] = ("activation", "adjoint")
 LEVELS = (0.05, 0.5, 0.95)
-# Rows that are told apart in the height of a screen: every site of 64 blocks with two additions, else 128 bundles.
+# Rows that fit the height of a screen: every site of 64 blocks with two additions, else 128 bundles.
 MOST_ROWS, MOST_BUNDLES = 129, 128
 # The gap between two blocks, and the room beyond the band on either side, as parts of a row and of the band's width.
 BLOCK_GAP, ROOM = 0.5, 0.125

@@ -64,7 +64,7 @@ def narrowed(request: ObserveRequest, width: int) -> ObserveRequest | None:
 
 
 def with_rows(request: ObserveRequest, tokens: int | None = None) -> ObserveRequest:
-    """Return the request with random rows of its own vocabulary; `tokens` is their length, None keeps it."""
+    """Return the request with random rows of ids from its vocabulary; `tokens` is their length, None keeps it."""
     rows, longest = request.batch.inputs.shape
     return replace(request, batch=uniform_batch(rows, tokens or longest, request.config.vocabulary))
 
