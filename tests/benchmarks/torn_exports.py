@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core.files import SETTLED_SECONDS, is_room
+from core.sweep.output import LOCK
 
 ROOT = Path(__file__).parents[2]
 SURVEY = """
@@ -98,11 +99,12 @@ def environment() -> dict[str, str]:
 
 
 def contents(place: Path) -> Files:
-    """The export's files as they stand, places aside left out."""
+    """The export's files as they stand; places aside, and the lock that a killed sweep leaves, are none of them."""
     out = place / "out"
     if out.is_file():
         return {"": out.read_bytes()}
-    return {p.name: p.read_bytes() for p in sorted(out.iterdir()) if p.is_file()} if out.is_dir() else {}
+    found = {p.name: p.read_bytes() for p in sorted(out.iterdir()) if p.is_file()} if out.is_dir() else {}
+    return {name: data for name, data in found.items() if name != LOCK}
 
 
 def rooms(place: Path) -> list[Path]:
