@@ -13,7 +13,7 @@ from hypothesis import settings
 
 # Tensors in tests are small, and two threads on small tensors wait for each other. Subprocesses inherit this.
 os.environ["OMP_NUM_THREADS"] = "1"
-# What `use_one_thread` sets in a process of its own, before the first product.
+# What `use_one_thread` sets at the start of a program, before the first product.
 os.environ["MKL_CBWR"] = "AUTO,STRICT"
 
 # `pytest -m fast`: the laws of the core that need no other library and no process, in half a minute.

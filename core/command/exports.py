@@ -64,7 +64,7 @@ def write_exports(
 ) -> None:
     """Write `tables` and `figures` as the options request; `notes` come first in the HTML. Raises `StorageError`.
 
-    `report` makes the page of a verb that has one of its own.
+    `report` makes the page of a verb that has a report.
     """
     write_pictures(options["figures_folder"], figures)
     if all(options[key] is None for key in EXPORT_KEYS if key != "figures_folder"):

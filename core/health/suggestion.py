@@ -104,8 +104,8 @@ def suggest(
 ) -> Suggestion:
     """Try changes to `request` over `seeds`.
 
-    `before` is the arm of its own recipe on these seeds, observed here if None. `told` is as in `observe_seeds`. Raises
-    the errors of the request itself.
+    `before` is the arm of the request's recipe on these seeds, observed here if None. `told` is as in
+    `observe_seeds`. Raises the errors of the request itself.
     """
     if before is None:
         (before,) = observe_seeds(request, seeds, [request.recipe], told=told)
