@@ -69,14 +69,12 @@ def estimate(request: ObserveRequest) -> Estimate:
     """Estimate the cost of observing both arms of `request`."""
     config, batch = request.config, request.batch
     sizes, item = layout(config), ITEM_BYTES[request.dtype]
-    rows = batch.inputs.size
     writers = config.blocks * sum(spec.coordinates for spec in sizes.block_template if spec.role in WRITERS)
     wide = max(item, 4)
-    block_bytes = rows * (block_features(config) * item + KEPT_SCORES * config.heads * batch.longest * wide)
     return Estimate(
         request=request,
         weight_bytes=item * (sizes.parameters + 2 * writers) + 8 * sizes.block_draws,
-        activation_bytes=int(ARMS * config.blocks * block_bytes),
+        activation_bytes=ARMS * config.blocks * graph_bytes(config, batch, item),
         logit_bytes=ARMS * 3 * batch.valid_count * config.vocabulary * wide,
     )
 
@@ -113,6 +111,12 @@ def block_features(config: DecoderConfig) -> int:
     """
     heads = config.heads + 2 * config.key_value_heads
     return 12 * config.width + 4 * heads * config.head_width + 5 * config.ff_width
+
+
+def graph_bytes(config: DecoderConfig, batch: Batch, item: int) -> int:
+    """Return the bytes of the activations that one member's graph of one block keeps; `item` is a number's bytes."""
+    scores = KEPT_SCORES * config.heads * batch.longest * max(item, 4)
+    return int(batch.inputs.size * (block_features(config) * item + scores))
 
 
 def check_run(request: ObserveRequest) -> Estimate:
