@@ -22,6 +22,7 @@ from ..errors import ConfigError, Remedy
 from ..recipes.recipe import Recipe
 from .block_driver import COUNTED, BlockRun
 from .block_records import Journal, Records
+from .estimate import Estimate, allowed_memory
 from .observation import Observation, measure
 from .passes import passes
 from .request import checked_names
@@ -64,6 +65,16 @@ class _Asked:
     device: str
     contributions: bool
     tokens: bool
+
+
+def by_block_of(cost: Estimate) -> ByBlock | None:
+    """Return how the request of an estimate is observed block by block; None if it is by the whole graph.
+
+    Graphs of blocks may use the memory that the rest of the run leaves.
+    """
+    if cost.request.driver == "graph":
+        return None
+    return ByBlock(graph_room=max(0, allowed_memory(cost.request) - cost.total_bytes))
 
 
 def torch_dtype(name: str) -> torch.dtype:

@@ -152,7 +152,8 @@ class BlockRun:
         return self._records.observation(self._batch.valid_count, self._weights.config.width)
 
     def _done(self, name: str, compute: Callable[[], Record]) -> Record:
-        return self._records.take(name, recording(self._device)(compute))
+        passed = self._records.take(name, recording(self._device)(compute))
+        return {key: value.to(self._device) for key, value in passed.items()}
 
     def _statistics(self, sites: Sequence[torch.Tensor]) -> Record:
         return site_record(sites, self._batch.valid, self._tokens)
@@ -195,7 +196,9 @@ class BlockRun:
 
     def _loss(self) -> Record:
         config, leaves = self._weights.config, Leaves(self._gradients is not None)
-        stem, tail = leaves.take(self._weights.stem(), ""), leaves.take(self._weights.tail(), "")
+        # A head of its own needs no embedding beside it.
+        stem = leaves.take(self._weights.stem(), "") if config.tied else {}
+        tail = leaves.take(self._weights.tail(), "")
         x = self._states[len(self._graph.blocks)].detach().requires_grad_()
         loss = mean_loss(self._graph, config, x, stem, tail, self._batch)
         adjoint, *found = torch.autograd.grad(loss.sum(), [x, *leaves.found.values()], allow_unused=True)
