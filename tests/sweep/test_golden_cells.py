@@ -7,9 +7,10 @@ import json
 import numpy as np
 import pytest
 
+from core import canonical
 from core.canonical import ENGINE, engine_version
 from core.health.arms import Arm
-from core.sweep import canonical, engine
+from core.sweep import engine
 from core.sweep.results import split_numbers
 from tests.sweep.golden_cells import PLACE, RUNNABLE, computed, differences
 
