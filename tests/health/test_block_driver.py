@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import weakref
 from typing import Any
 
@@ -156,7 +155,6 @@ class Watched:
         return self.inner.tail()
 
     def block(self, block: int) -> Weights:
-        gc.collect()
         assert not [one for one in self._living if one() is not None]
         self.asked.append(block)
         # Copies, because a small draw is kept and shared.
