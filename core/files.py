@@ -133,7 +133,7 @@ def check_outputs(files: Outputs, folders: Outputs | None = None, inputs: Output
 def check_file(path: PathLike, option: str = "", made: list[Path] | None = None) -> None:
     """Raise `StorageError` if no regular file can be written to `path`; `option` is the option's name for the message.
 
-    The folder of `path` must exist, or be one that `made` lists as created later.
+    The folder of `path` must exist, or come into being when one of the folders in `made` is created.
     """
     try:
         reason = _file_fault(path, made or [])

@@ -1,4 +1,4 @@
-"""What the experiments on epsilon share: the *share of full size*, the output relative to that without epsilon."""
+"""What the experiments on epsilon share: the share of full size, a norm's output divided by its output for epsilon = 0."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ ROOT_AXIS = "root of the row's moment, in the row's own unit"
 
 
 def scales(x: FloatArray, laws: Mapping[str, RowNorm]) -> pd.DataFrame:
-    """Return the share of full size, sqrt(moment) / denominator, of the scaled row, one column per law."""
+    """Return how large a norm's output is, relative to epsilon = 0, for the row `x` times factors from 1e-8 to 1e4.
+
+    The share is sqrt(moment) / denominator, where `RowNorm` defines both. Columns: `factor`, `root_of_moment` (of the
+    scaled row) and one column of shares per norm in `laws`, under its name there.
+    """
     factors = np.logspace(LOWEST, HIGHEST, STEPS)
     rows = factors[:, None] * x
     roots = np.sqrt(next(iter(laws.values())).moment(rows)[:, 0])
