@@ -1,4 +1,4 @@
-"""A small decoder for the experiments: its sizes, seed, recipe and row of tokens as options, and its recorded forward."""
+"""A small decoder for the experiments: its sizes, seed, recipe and row of tokens as options, and its forward pass."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ READ = ("source", ("decoder",))
 
 
 class DecoderOptions(Options):
-    """Options of an experiment that describe a binary64 decoder and one row of tokens; by default eight narrow blocks."""
+    """Options of an experiment on a decoder in binary64 and one row of tokens; by default eight narrow blocks."""
 
     blocks: int = whole(CHAPTER.blocks, 1, 256, "Blocks L", "Complete blocks L.", when=READ)
     width: int = whole(CHAPTER.width, 1, 512, "Width d", "Features d of the stream.", when=READ)
@@ -47,11 +47,11 @@ class DecoderOptions(Options):
         self.request().check()
 
     def batch(self) -> Batch:
-        """Return a batch of one row of token ids: the bytes of `text` plus 10, or by default the example's four tokens."""
+        """Return a batch of one row of token ids: the bytes of `text` plus 10, by default the example's four tokens."""
         return Batch.from_text(self.text) if self.text else chapter_batch()
 
     def request(self) -> ObserveRequest:
-        """Return the decoder, its recipe, seed and row as an `ObserveRequest`, within the labs' budget of parameters."""
+        """Return the decoder, its recipe, seed and row as an `ObserveRequest` with the labs' limit of parameters."""
         batch = self.batch()
         config = DecoderConfig(
             blocks=self.blocks,
@@ -64,7 +64,7 @@ class DecoderOptions(Options):
         return ObserveRequest(config=config, seed=self.seed, recipe=self.recipe, batch=batch, budget=LAB_BUDGET)
 
     def graph(self) -> Graph:
-        """Return the graph of the recipe at these sizes: for every block, what is added to the residual stream and how."""
+        """Return the recipe's graph at these sizes: for every block, what is added to the residual stream and how."""
         return recipe(self.recipe).graph(self.request().config)
 
     def additions(self) -> list[Addition]:

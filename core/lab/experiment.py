@@ -149,7 +149,7 @@ class Experiment(Generic[O]):
         }
 
     def pictures(self, result: Result, subject: str) -> dict[str, Picture]:
-        """Return all charts and matrices of a result by file name; one without a line under its title gets `subject`."""
+        """Return all charts and matrices of a result by file name; those without a subject get `subject`."""
         return {
             f"{self.name}-{key}": replace(picture, subject=picture.subject or subject)
             for key, picture in self.draw(result).items()

@@ -105,21 +105,17 @@ def words(default: str, label: str, text: str, **shown: Any) -> Any:
 
 
 def numbers(default: tuple[float, ...] | None, low: int, high: int, label: str, text: str, **shown: Any) -> Any:
-    """Return the field of a vector option: `low` to `high` finite numbers, in text with commas; None as default:
-    optional.
-    """
+    """Return the field of an option of `low` to `high` finite numbers, in text with commas; default None: optional."""
     return _declared(default, kind="numbers", label=label, help=text, low=low, high=high, **shown)
 
 
 def rows(default: tuple[tuple[float, ...], ...], low: int, high: int, label: str, text: str, **shown: Any) -> Any:
-    """Return the field of an option of equally long vectors of `low` to `high` numbers, in text with commas and
-    semicolons.
-    """
+    """Return the field of an option of equally long vectors, each of `low` to `high` numbers; text has `,` and `;`."""
     return _declared(default, kind="rows", label=label, help=text, low=low, high=high, **shown)
 
 
 def wholes(default: tuple[int, ...], low: int, high: int, most: int, label: str, text: str) -> Any:
-    """Return the field of an option that is up to `most` increasing integers from `low` to `high`, in text with commas."""
+    """Return the field of an option that is up to `most` increasing integers from `low` to `high`; text has commas."""
     return _declared(default, kind="wholes", label=label, help=text, low=low, high=high, most=most)
 
 

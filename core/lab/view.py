@@ -69,7 +69,7 @@ def summary_table(result: Result) -> pd.DataFrame:
 
 
 def summary_view(result: Result) -> pd.DataFrame:
-    """Return the numbers of a result's summary as a table of text: integers in full, others to six significant digits."""
+    """Return the numbers of a result's summary as a table of text: integers in full, others to six digits."""
     numbers = _numbers(result)
     texts = [f"{value:,}" if isinstance(value, int) else rounded(value, 6) for value in numbers.values()]
     return pd.DataFrame({"quantity": [name.replace("_", " ") for name in numbers], "value": texts})

@@ -1,4 +1,4 @@
-"""What the experiments on epsilon share: the share of full size, a norm's output divided by its output for epsilon = 0."""
+"""What the experiments on epsilon share: the share of full size, which is a norm's output over that for epsilon = 0."""
 
 from __future__ import annotations
 

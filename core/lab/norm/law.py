@@ -72,7 +72,7 @@ class RowNorm:
         return self.counted(d)
 
     def moment(self, x: FloatArray) -> FloatArray:
-        """Return the moment s `[..., 1]`: variance (LayerNorm), squared length (ScaleNorm) or mean square (the others)."""
+        """Return the moment s `[..., 1]`: variance (LayerNorm), squared length (ScaleNorm) or mean square (others)."""
         d = x.shape[-1]
         z = self.centered(x)[..., : self.counted(d)]
         return np.asarray(np.square(z).sum(axis=-1, keepdims=True) / self.divisor(d))

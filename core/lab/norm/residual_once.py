@@ -24,7 +24,7 @@ from .row import OVER_FEATURES
 
 
 class ResidualOnceOptions(Options):
-    """Options: the number of ranks, the width, and the RMS of the branch output, which is a sum of one part per rank."""
+    """Options: the number of ranks, the width, and the RMS of the branch output, a sum of one part per rank."""
 
     ranks: int = whole(4, 1, 64, "Ranks P", "Ranks P.")
     width: int = whole(64, 1, 4096, "Width d", "Features d.")

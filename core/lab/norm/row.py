@@ -121,7 +121,7 @@ class NormOptions(RowOptions):
     )
 
     def check(self) -> None:
-        """Raise `LabError` if gain or bias has another length than the row, or pRMSNorm's moment would have no feature."""
+        """Raise `LabError` if gain or bias has another length than the row, or pRMSNorm's moment has no feature."""
         super().check()
         d = self.length
         for name in ("gain", "bias"):

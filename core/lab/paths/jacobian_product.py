@@ -1,4 +1,4 @@
-"""Experiment: the product of all blocks' Jacobians, its singular values, and how far the bound on its norm is from it."""
+"""Experiment: the product of all blocks' Jacobians, its singular values, and how far its norm is below its bound."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class PathJacobians:
 
     @property
     def blocks(self) -> tuple[FloatArray, ...]:
-        """The Jacobian `[n, n]` of every block: the product of the Jacobians of its additions, the last one leftmost."""
+        """The Jacobian `[n, n]` of every block: the product of the Jacobians of its additions, the last one first."""
         return tuple(map(ordered_product, self.additions))
 
 

@@ -1,4 +1,4 @@
-"""Experiment: size and direction of every update (what an addition adds), relative to the stream that it is added to."""
+"""Experiment: size and direction of every update (what an addition adds), relative to the stream it is added to."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ THEORY = {"post-norm": 0.0, "pre-norm": -0.5}
 
 
 class NormPlacementOptions(Options):
-    """Options: the depths, width, rows and seeds; for one seed, a shallower model is the first blocks of a deeper one."""
+    """Options: depths, width, rows and seeds; for one seed, a shallower model is the first blocks of a deeper one."""
 
     depths: tuple[int, ...] = wholes((6, 12, 24, 48), 1, 128, 12, "Depths, in blocks", "Numbers of blocks.")
     width: int = whole(64, 8, 512, "Width d", "Features d of the stream.")
