@@ -105,9 +105,7 @@ class Failure:
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """The result of the gate: counts of all cells, those outside the band and refused ones; the first and worst
-    failure.
-    """
+    """The result of the gate: counts of cells, of those outside the band and refused; the first and worst failure."""
 
     cells: int
     outside: int
