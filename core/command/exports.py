@@ -109,7 +109,7 @@ def init_tables(document: dict[str, Any]) -> dict[str, pd.DataFrame]:
 def trace_tables(document: dict[str, Any]) -> dict[str, pd.DataFrame]:
     """Return the tables of a `trace` document by file name.
 
-    Worked values, the sites of every fixed decoder, the classified arrays and the laptop plan.
+    Worked values, the residual sites of every fixed decoder, the classified arrays and the laptop plan.
     """
     from ..tables.observe import site_table
     from ..tables.studies import classifier_table, ideal_table, vector_table

@@ -46,7 +46,7 @@ def check_gate(gate: str | None, blocks: int) -> None:
 
 
 def gate_failure(document: Mapping[str, Any], gate: str) -> list[str]:
-    """Return why the verdict on the recipe fails the gate, as a list of sentences; empty if it passes."""
+    """Return the sentences that say why the verdict on the recipe fails the gate; an empty list if it passes."""
     from ..health.verdict import Verdict
     from ..health.verdict_words import verdict_sentences
 

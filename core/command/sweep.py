@@ -97,7 +97,7 @@ def _list(name: str, default: int | None, text: str, *aliases: str) -> Callable[
 @opt.json_option
 @click.pass_context
 def command(context: click.Context, /, **options: Any) -> int:
-    """Run a grid of depths, seeds and recipes, each recipe beside the unscaled control of the same random base weights."""
+    """Run a grid of depths, seeds and recipes, each recipe beside its unscaled control of the same base weights."""
     from ..sweep.output import OutputFolder
     from ..sweep.process import Stopped, stoppable
     from ..sweep.store import default_store

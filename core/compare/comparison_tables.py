@@ -2,7 +2,7 @@
 
 `profile_table` has the columns of a sweep's long table, so `largest_table`, `share_table` and the predictions of
 `core.compare.overlays` accept either. A cell is one recipe on one seed at one depth. A cell that cannot run, or whose
-ratios are not finite, is one row without a site, with the status `refused` and the reason.
+ratios are not finite, is one row without a residual site, with the status `refused` and the reason.
 """
 
 from __future__ import annotations
@@ -72,10 +72,10 @@ def contribution_table(comparison: Comparison) -> pd.DataFrame:
 
 
 def largest_table(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the largest ratio over the sites, one row per recipe, seed, depth and quantity (activation or adjoint).
+    """Return the largest ratio over the residual sites, one row per recipe, seed, depth and quantity.
 
-    Columns are `LARGEST_COLUMNS`: `site` is where the largest ratio is, `within_band` is True if all sites are in the
-    band.
+    The quantity is activation or adjoint (gradient of the mean loss). Columns are `LARGEST_COLUMNS`: `site` is where
+    the largest ratio is, `within_band` is True if all sites are within the band.
     """
     observed = rows[rows["status"] == OBSERVED]
     parts = []
@@ -89,7 +89,7 @@ def largest_table(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def share_table(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the share of seeds whose ratio is within the band, one row per recipe, depth, site and quantity.
+    """Return the share of seeds whose ratio is within the band, one row per recipe, depth, residual site and quantity.
 
     Columns are `SHARE_COLUMNS`; `seeds` counts the seeds observed.
     """

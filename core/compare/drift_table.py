@@ -27,7 +27,7 @@ def drift_table(request: ComparisonRequest) -> pd.DataFrame:
     `output_*` and `down_*` are the variant's factor on the matrix that ends the attention or feed-forward branch,
     divided by the recipe's factor, in the first and the last block; NaN if the recipe's factor is 0. `other_tensors`
     counts the kinds of other matrices with another factor. The ratio columns are medians over seeds of the largest
-    ratio over sites; `largest_change` is the largest relative change of an RMS over all sites and seeds.
+    ratio over residual sites; `largest_change` is the largest relative change of an RMS over all sites and seeds.
     """
     rows = []
     for variant in VARIANTS:

@@ -40,10 +40,11 @@ class Effect:
 
 
 def largest_change(arm: Arm, twin: Arm, seed: int = 0) -> tuple[float, str, int]:
-    """Return the largest |arm / twin - 1| over the activation and adjoint RMS of all sites, with its quantity and site.
+    """Return the largest relative change of an RMS over all residual sites, with its quantity and site.
 
-    `arm` and `twin` are two recipes on the same seeds, and `seed` is the position of a seed among these. Equal numbers,
-    also two zeros, have change 0. If only one of the two numbers is undefined, the change is infinity.
+    The change is |arm / twin - 1| (absolute value) of an activation or adjoint (gradient) RMS. `arm` and `twin` are two
+    recipes on the same seeds, and `seed` is the position of a seed among these. Equal numbers, also two zeros, have
+    change 0. If only one of the two numbers is undefined, the change is infinity.
     """
     changes = []
     for quantity in ("activation", "adjoint"):

@@ -61,7 +61,7 @@ class _Member:
 
 
 def site_overlay_table(comparison: Comparison) -> pd.DataFrame:
-    """Return predicted and measured activation RMS at every site, for every law that applies.
+    """Return predicted and measured activation RMS at every residual site, for every law that applies.
 
     Columns are `SITE_OVERLAY_COLUMNS`. A recipe with a norm after the additions has no rows, since the norm sets the
     scale there.

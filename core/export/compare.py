@@ -1,7 +1,7 @@
-"""Compare two documents: the requested settings first, then sites and findings, then everything else.
+"""Compare two documents: the requested settings first, then residual sites and findings, then everything else.
 
-Lists of labelled items (sites, branches, findings, writers) are matched by label, so an item that one document lacks is
-reported as absent and does not shift the others.
+Lists of labelled items (sites, branches, findings, matrices) are matched by label, so an item that one document lacks
+is reported as absent and does not shift the others.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Figures that compare recipes: ratios by site and by depth, shares within the band, branch outputs, cosines.
+"""Figures that compare recipes: ratios by residual site and by depth, shares within the band, branch outputs, cosines.
 
 Each figure is made from one table of `core.tables.recipes`, or from the summary of a sweep.
 """

@@ -75,7 +75,7 @@ class Tower:
 
     @cached_property
     def sites(self) -> int:
-        """The largest number of sites of a series."""
+        """The largest number of residual sites of a series."""
         return max((one.sites for one in self.profiles), default=0)
 
     @cached_property
@@ -85,7 +85,7 @@ class Tower:
 
     @cached_property
     def rows(self) -> list[tuple[int, int]]:
-        """The first and the last site of every row of the tower, from the input up."""
+        """The first and the last residual site of every row of the tower, from the input up."""
         return bundles(self.sites, self.blocks) if self.sites else []
 
     @cached_property
@@ -115,7 +115,7 @@ class Tower:
 
     @cached_property
     def worst(self) -> int:
-        """The site of the first series that is closest to a limit of the band, or farthest outside."""
+        """The residual site of the first series that is closest to a limit of the band, or farthest outside."""
         if not self.sites:
             return 0
         found = np.minimum(*(margins(self.profiles[0].ratios[quantity][1], self.band) for quantity in QUANTITIES))

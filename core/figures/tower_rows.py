@@ -1,4 +1,4 @@
-"""The data of a tower: medians over seeds at each site, groups of blocks, widths and shades of ratios.
+"""The data of a tower: medians over seeds at each residual site, groups of blocks, widths and shades of ratios.
 
 A width is a number from 0 to 1, linear in log10 of a ratio. A shade is an integer that stands for a colour: 0 in the
 middle of the band, negative below and positive above; `OUTSIDE` or more in size is outside the band.
@@ -30,7 +30,7 @@ OUTSIDE, FARTHEST, FAR = 4, 5, 1.5
 
 @dataclass(frozen=True)
 class Profile:
-    """One series at S sites: `ratios[quantity]` is `[3, S]`, the 5 %, 50 % and 95 % quantiles over its seeds."""
+    """One series at S residual sites: `ratios[quantity]` is `[3, S]`, the 5 %, 50 % and 95 % quantiles over seeds."""
 
     name: str
     style: Style
@@ -40,16 +40,16 @@ class Profile:
 
     @property
     def sites(self) -> int:
-        """The number of sites S."""
+        """The number of residual sites S."""
         return len(self.labels)
 
 
 def profiles(table: pd.DataFrame) -> list[Profile]:
     """Return the data of every series of a site table, in order of appearance.
 
-    If a site has rows of several seeds, quantiles over these are computed. The table may also have quantiles already:
-    either in columns such as `activation_ratio_q05` and `activation_ratio_q95` beside the medians, with `seeds`, or as
-    one row per `quantity` and site with `q05`, `median` and `q95`. Rows without a site are left out.
+    If a residual site has rows of several seeds, quantiles over these are computed. The table may also have quantiles
+    already: either in columns such as `activation_ratio_q05` and `activation_ratio_q95` beside the medians, with
+    `seeds`, or as one row per `quantity` and site with `q05`, `median` and `q95`. Rows without a site are left out.
     """
     return [_profile(name, rows[rows["site"].notna()], style) for name, rows, style in styled(table)]
 
@@ -161,8 +161,8 @@ def shades(ratios: FloatArray, band: Band) -> list[int]:
 class Bars:
     """The bars of one series and quantity, one per row of the tower.
 
-    A row of several sites shows the `site` that is closest to a limit of the band, with its median `ratio`. `low` and
-    `high` are the smallest and largest quantiles over all sites of the row.
+    A row of several residual sites shows the `site` that is closest to a limit of the band, with its median `ratio`.
+    `low` and `high` are the smallest and largest quantiles over all sites of the row.
     """
 
     site: list[int]

@@ -24,8 +24,8 @@ PRE_NORM_STACK = "A pre-norm stack: each branch reads a normalized copy, so the 
 class Growth:
     """Theoretical exponents p of two ratios, each proportional to L^p for L blocks.
 
-    `activation` is for the largest activation ratio over the sites, `adjoint` for the adjoint ratio of the input (None
-    if unknown). `reason` is the derivation in words.
+    `activation` is for the largest activation ratio over the residual sites, `adjoint` for the adjoint (gradient) ratio
+    of the input (None if unknown). `reason` is the derivation in words.
     """
 
     activation: float

@@ -30,8 +30,8 @@ NUMBER_BYTES = 8
 class Cell(NamedTuple):
     """A finished cell; `reason` is empty unless the cell is refused.
 
-    `numbers` are the loss, then the activation RMS of every site, then the adjoint (gradient) RMS of every site, as
-    bytes; empty if the cell is refused.
+    `numbers` are the loss, then the activation RMS of every residual site, then the adjoint (gradient) RMS of every
+    site, as bytes; empty if the cell is refused.
     """
 
     key: bytes

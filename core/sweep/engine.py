@@ -23,9 +23,9 @@ from .plan import Chunk
 class ChunkResult:
     """The numbers of a chunk, by recipe.
 
-    `values` is `[seeds, 1 + 2 S]` for S sites: the loss, the activation RMS of every site, then the adjoint (gradient)
-    RMS of every site. `reasons` maps the position of each refused seed to the reason; the values of that seed have no
-    meaning.
+    `values` is `[seeds, 1 + 2 S]` for S residual sites: the loss, the activation RMS of every site, then the adjoint
+    (gradient) RMS of every site. `reasons` maps the position of each refused seed to the reason; the values of that
+    seed have no meaning.
     """
 
     values: Mapping[str, FloatArray]

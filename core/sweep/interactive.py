@@ -99,7 +99,7 @@ class InteractiveSweep:
 
     @cached_property
     def rows(self) -> int:
-        """The number of rows of the complete long table: one per site, or one per cell that cannot run."""
+        """The number of rows of the complete long table: one per residual site, or one per cell that cannot run."""
         refused, settings = self._run.plan.refusals, self.grid.settings
         return len(self.grid.seeds) * sum(
             1 if (index, arm.recipe) in refused else len(site_labels(arm.recipe, setting.config))

@@ -73,8 +73,8 @@ def _summary(folder: OutputFolder) -> list[dict[str, str]]:
 class Failure:
     """A cell that fails the gate: a ratio is outside the band, or the cell is refused and has only a `reason`.
 
-    `kind` is activation or adjoint, `label` names the residual site, and `limit` is the limit of the band that is
-    exceeded.
+    `kind` is activation or adjoint (gradient), `label` names the residual site, and `limit` is the limit of the band
+    that is exceeded.
     """
 
     recipe: str

@@ -36,9 +36,9 @@ def split_numbers(numbers: FloatArray) -> tuple[FloatArray, FloatArray, FloatArr
 
 
 def ratios(numbers: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the activation ratios and the adjoint ratios of stored rows, `[n, S]` each.
+    """Return the activation ratios and the adjoint (gradient) ratios of stored rows, `[n, S]` each.
 
-    The RMS of a site is divided by that of the input for activations, and of the last site for adjoints.
+    The RMS of a residual site is divided by that of the input for activations, and of the last site for adjoints.
     """
     _, activation, adjoint = split_numbers(numbers)
     return site_ratios(activation, adjoint)
@@ -122,8 +122,8 @@ class Results:
     def numbers(self, setting: int, recipe: str, seeds: Sequence[int]) -> FloatArray:
         """Return the stored rows `[len(seeds), 1 + 2 S]` of observed cells, for S residual sites.
 
-        They are the loss, the activation RMS and the adjoint RMS. Raises `StorageError` if the store no longer has
-        them.
+        They are the loss, the activation RMS and the adjoint (gradient) RMS. Raises `StorageError` if the store no
+        longer has them.
         """
         cells = [cell for _, cell in self._stored(setting, recipe, seeds)]
         if len(cells) < len(seeds):

@@ -150,7 +150,10 @@ def depth_table(document: Document) -> pd.DataFrame:
 
 
 def intervention_table(document: Document) -> pd.DataFrame:
-    """Return one row per intervention: which states changed when the writers of an addition were set to zero."""
+    """Return one row per intervention: which states changed when the writers of an addition were set to zero.
+
+    Writers are the matrices that end a branch.
+    """
     return frame(document["identity"]["trials"], TRIAL)
 
 

@@ -147,9 +147,10 @@ def arms_of(arms: Arms, columns: Sequence[Column]) -> pd.DataFrame:
 
 
 def site_view(sites: pd.DataFrame, suffixes: Mapping[str, str] = VIEW_SUFFIXES) -> pd.DataFrame:
-    """Return the site table for display: one row per site, with the arms side by side; missing if an arm lacks a site.
+    """Return the site table for display: one row per residual site, with the arms side by side.
 
-    `suffixes` maps each arm to the text after its column titles.
+    An arm is the recipe, or the unscaled control; its cells are missing if it lacks a site. `suffixes` maps each arm to
+    the text after its column titles.
     """
     keys = ["site", "label"]
     parts = [
@@ -160,14 +161,15 @@ def site_view(sites: pd.DataFrame, suffixes: Mapping[str, str] = VIEW_SUFFIXES) 
 
 
 def arm_view(arms: pd.DataFrame) -> pd.DataFrame:
-    """Return the arm table for display, with readable titles; columns without a title are left out."""
+    """Return the table of recipe and control for display, with readable titles; columns without one are left out."""
     return for_people(arms, (*HEAD, *ARM))
 
 
 def token_table(document: Document) -> pd.DataFrame:
-    """Return the RMS of every site over all tokens, and quantiles of the RMS of single tokens.
+    """Return the RMS of every residual site over all tokens, and quantiles of the RMS of single tokens.
 
-    There is one row per arm (recipe, then control), quantity (activation or adjoint) and site.
+    There is one row per arm (recipe, then control), quantity and site. The quantity is `activation`, or `adjoint` for
+    the gradient with respect to the state.
     """
     return tokens_of(head_of_arms(document), HEAD)
 
@@ -187,7 +189,7 @@ def tokens_of(arms: Arms, head: Sequence[Column]) -> pd.DataFrame:
 
 
 def token_view(tokens: pd.DataFrame) -> pd.DataFrame:
-    """Return the token table for display: activation and adjoint (gradient) of a site in one row."""
+    """Return the token table for display: activation and adjoint (gradient) of a residual site in one row."""
     titles = {
         "rms": "RMS", "median": "median token", "q05": "5 %", "q95": "95 %", WITHOUT_LARGEST: "without largest",
     }  # fmt: skip

@@ -67,7 +67,7 @@ def loss_sentence(count: int, reduction: str = "mean over valid targets") -> str
 
 
 def outsized_sentence(tokens: pd.DataFrame) -> str | None:
-    """Return a sentence on the sites whose RMS one single token more than doubles; None if there is no such site.
+    """Return a sentence on the residual sites whose RMS a single token more than doubles, or None.
 
     `tokens` is a token table.
     """

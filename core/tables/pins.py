@@ -1,4 +1,4 @@
-"""Tables of several saved settings: their recipes' ratios in one table, and the differences per site."""
+"""Tables of several saved settings: their recipes' ratios in one table, and the differences per residual site."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def overlay_table(sites: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def quotient_table(overlay: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per site: the ratios of every setting, and each divided by that of the first setting.
+    """Return one row per residual site: the ratios of every setting, and each divided by that of the first setting.
 
     Sites are matched by their index; values are missing if a setting does not have the site.
     """

@@ -1,7 +1,7 @@
 """The published six-decimal values of the four fixed decoders, beside the values that the core computes.
 
 Source of `published.csv`: the tables of the chapter, one row per number, as printed. The smallest and largest ratios of
-a control are over all sites, so their rows have no site.
+a control are over all residual sites, so their rows have no site.
 """
 
 from __future__ import annotations
@@ -25,7 +25,11 @@ EXTREMES = {"min": min, "max": max}
 
 @lru_cache(maxsize=1)
 def published_rows() -> tuple[dict[str, Any], ...]:
-    """Return the published numbers as dicts: fixture, arm, site (None for all sites), quantity, published (as text)."""
+    """Return the published numbers as dicts with the keys `fixture`, `arm`, `site`, `quantity` and `published`.
+
+    `arm` is the recipe or the control; `site` is the residual site, None for all of them; `published` is text, as
+    printed.
+    """
     with open(Path(__file__).with_name(FILE), encoding="utf-8", newline="") as stream:
         rows: list[dict[str, Any]] = list(csv.DictReader(stream))
     return tuple({**row, "site": int(row["site"]) if row["site"] else None} for row in rows)

@@ -32,7 +32,7 @@ LAW_COLUMNS = ("acts", "on", "formula", "tensors", "first", "last", "first_std",
 
 
 def profile_summary(rows: pd.DataFrame, shares: pd.DataFrame) -> pd.DataFrame:
-    """Return quantiles over seeds of the ratios, one row per recipe, depth, site and quantity.
+    """Return quantiles over seeds of the ratios, one row per recipe, depth, residual site and quantity.
 
     Columns are `PROFILE_SUMMARY_COLUMNS`. `rows` is a long table, `shares` its
     `core.compare.comparison_tables.share_table`.

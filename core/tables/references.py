@@ -1,4 +1,4 @@
-"""The table of RMS values divided by those at a chosen reference site."""
+"""The table of RMS values divided by those at a chosen reference residual site."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ REFERENCE_COLUMNS = (
 
 
 def reference_table(document: Mapping[str, Any], reference: Reference) -> pd.DataFrame:
-    """Return the RMS of every site over that at the reference site, for recipe and control; missing if undefined."""
+    """Return the RMS of every residual site over that at the reference site; missing if undefined.
+
+    There is one row per arm (recipe, then unscaled control) and site.
+    """
     parts = [
         frame(arm["sites"], ("site", "label")).assign(
             **head,

@@ -1,4 +1,4 @@
-"""Tables over seeds: quantiles of the ratios at every site, and the numbers of each verdict.
+"""Tables over seeds: quantiles of the ratios at every residual site, and the numbers of each verdict.
 
 An arm is one recipe on the base weights of several seeds.
 """
@@ -40,7 +40,10 @@ VERDICT = (
 
 
 def ribbon_table(arms: Sequence[SeedArm]) -> pd.DataFrame:
-    """Return quantiles of each ratio over the seeds that were not refused, one row per arm (recipe), ratio and site."""
+    """Return quantiles over seeds of each ratio, one row per arm (recipe), ratio and residual site.
+
+    Refused seeds, whose ratios are not finite, are left out.
+    """
     rows: list[dict[str, Any]] = []
     for arm in arms:
         for quantity in QUANTITIES:
@@ -73,7 +76,7 @@ def verdict_table(arms: Sequence[SeedArm]) -> pd.DataFrame:
 
 
 def candidate_table(suggestion: Suggestion) -> pd.DataFrame:
-    """Return what was tried to mend a decoder, one row per change from the best to the worst.
+    """Return the changes that were tried to improve a decoder, one row each, from the best to the worst.
 
     Changes that cannot run come last, with their reason.
     """

@@ -47,7 +47,7 @@ def writer_table(
 
 
 def writer_view(writers: pd.DataFrame) -> pd.DataFrame:
-    """Return a `writer_table` for display, in fewer and shorter columns."""
+    """Return a `writer_table` (matrices that end a branch) for display, in fewer and shorter columns."""
     names = [str(name).split(".", 2)[2].removesuffix(".weight") for name in writers["writer"]]
     fans = [f"{rows} × {columns}" for rows, columns in zip(writers["fan_in"], writers["fan_out"], strict=True)]
     return pd.DataFrame(

@@ -71,7 +71,7 @@ def count(request: ObserveRequest, seeds: Sequence[int], recipes: Sequence[str],
 
 
 def suggested(request: ObserveRequest, arm: SeedArm) -> Suggestion | None:
-    """Return what would improve the verdict on an arm (recipe over seeds), or None: then call `seek`."""
+    """Return the stored suggestion of a change for an arm (recipe over seeds), or None: then call `seek`."""
     key = _suggestion_key(request, arm)
     if key not in _kept() and layout(request.config).parameters * len(arm.seeds) <= INLINE_SUGGESTION:
         _keep(key, _sought(request, arm))

@@ -34,9 +34,10 @@ def draw_ratios(
     spread: pd.DataFrame | None = None,
     stacked: bool = False,
 ) -> None:
-    """Draw the activation ratio and the adjoint ratio of a site table with the band, side by side or `stacked`.
+    """Draw the activation ratio and the adjoint (gradient) ratio of a site table, side by side or `stacked`.
 
-    `prefix` begins the names of their files. `spread`, if given, has quantiles over seeds (`ribbon_table`).
+    Both have the band. `prefix` begins the names of their files. `spread`, if given, has quantiles over seeds
+    (`ribbon_table`).
     """
     for quantity in RATIO_TITLES if stacked else beside(RATIO_TITLES):
         chart = ratio_figure.chart(sites, band, quantity, log=log, spread=spread)

@@ -18,10 +18,11 @@ ROOT_AXIS = "root of the row's moment, in the row's own unit"
 
 
 def scales(x: FloatArray, laws: Mapping[str, RowNorm]) -> pd.DataFrame:
-    """Return how large a norm's output is, relative to epsilon = 0, for the row `x` times factors from 1e-8 to 1e4.
+    """Return the share of full size of a norm's output for the row `x` times factors from 1e-8 to 1e4, as a table.
 
-    The share is sqrt(moment) / denominator, where `RowNorm` defines both. Columns: `factor`, `root_of_moment` (of the
-    scaled row) and one column of shares per norm in `laws`, under its name there.
+    The share is the output divided by the output for epsilon = 0, which is sqrt(moment) / denominator; `RowNorm`
+    defines both. Columns: `factor`, `root_of_moment` (of the scaled row) and one column of shares per norm in `laws`,
+    under its name there.
     """
     factors = np.logspace(LOWEST, HIGHEST, STEPS)
     rows = factors[:, None] * x

@@ -47,7 +47,7 @@ EXPECTED = {"factor": "unchanged", "shift": "unchanged", "sign": "sign turned", 
 
 
 def norm_invariances(options: NormInvariancesOptions) -> Result:
-    """Return how far each norm's output on the changed row is from the output that an invariant norm would give.
+    """Return the distance of each norm's output on the changed row from the output that an invariant norm gives.
 
     Table `changes` has one row per norm and change; `relative_distance` is divided by the RMS of the unchanged output.
     """

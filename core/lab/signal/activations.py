@@ -49,7 +49,7 @@ def sigmoid(z: FloatArray) -> FloatArray:
 
 
 def sigmoid_slope(z: FloatArray) -> FloatArray:
-    """Return the derivative of the sigmoid, sigmoid(z) * sigmoid(-z), elementwise; accurate also for large |z|."""
+    """Return the derivative of the sigmoid, sigmoid(z) * sigmoid(-z), elementwise; accurate for z far from 0 too."""
     tail = np.exp(-np.abs(z))
     return tail / np.square(1.0 + tail)
 

@@ -1,9 +1,10 @@
 """Experiment: an update of the weights that is aligned with the input has a larger effect in a wider layer.
 
-If every one of d weights of an output changes by u with the sign of its input, the output changes by u * sum |x|. For
-inputs from N(0, 1) this is u * d * sqrt(2/pi) on average, with standard deviation u * sqrt(d) * sqrt(1 - 2/pi). The
-output of a random layer with weights of variance 1/d has size 1 at any width. Source: Yang et al., "Tensor Programs V"
-(2022), where Adam's learning rate for hidden matrices is proportional to 1 / fan_in for this reason.
+If each of the d weights of an output changes by u with the sign of its input x_i, the output changes by u times the sum
+of all absolute values of x_i. For inputs from N(0, 1) this is u * d * sqrt(2/pi) on average, with standard deviation u
+* sqrt(d) * sqrt(1 - 2/pi). The output of a random layer with weights of variance 1/d has size 1 at any width. Source:
+Yang et al., "Tensor Programs V" (2022), where Adam's learning rate for hidden matrices is proportional to 1 / fan_in
+for this reason.
 """
 
 from __future__ import annotations
