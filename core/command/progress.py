@@ -1,4 +1,4 @@
-"""Progress of one long run on standard error; a short run shows nothing."""
+"""The progress of a long run on standard error; a short run shows nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ LINE_WIDTH = 70
 
 
 class ProgressLine:
-    """A `Told` callback that writes to `stream`; its clock starts at the first call, so imports are not counted."""
+    """A function that shows progress on `stream`: call it with what is counted, how many are done, and how many in all.
+
+    Its clock starts at the first call, so imports do not count.
+    """
 
     def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream, self._clock, self._rewrites = stream, clock, stream.isatty()
@@ -25,7 +28,7 @@ class ProgressLine:
         self._shown = False
 
     def __call__(self, what: str, done: int, total: int) -> None:
-        """Show that `done` of `total` are finished, if enough time has passed."""
+        """Show that `done` of `total` are finished, if enough time has passed since the last line."""
         now = self._clock()
         if self._next is None:
             self._next = now + (TERMINAL_FIRST if self._rewrites else LOG_FIRST)
@@ -50,7 +53,7 @@ class ProgressLine:
 
 @contextmanager
 def progress() -> Iterator[Told]:
-    """Give a callback that shows the progress of a long computation on standard error while the block runs."""
+    """Yield a function that shows the progress of a long computation on standard error while the block runs."""
     if sys.stderr is None:
         yield silent
         return
