@@ -21,7 +21,7 @@ from ..errors import ConfigError, ObservationError
 from ..numerals import checked_seed
 from ..recipes.catalogue import CONTROL, recipe
 from ..recipes.recipe import Recipe
-from .arms import Arm, observe_arms
+from .arms import Arm, ByBlock, by_block_of, observe_arms
 from .band import Band
 from .chunks import arms_per_pass, seed_chunks, seeds_per_chunk
 from .estimate import check_run
@@ -151,7 +151,7 @@ def observe_seeds(
     # The control is computed once where it is also the recipe.
     chosen = list({known.name: known for known in asked}.values())
     numbers = _checked_seeds(seeds)
-    check_run(request)
+    by_block = by_block_of(check_run(request))
     graphs = [known.graph(request.config) for known in chosen]
     together = arms_per_pass(request.config, request.batch, request.dtype, len(chosen))
     groups = [chosen[start : start + together] for start in range(0, len(chosen), together)]
@@ -160,7 +160,7 @@ def observe_seeds(
     done = 0
     for chunk in seed_chunks(numbers, each):
         draw = BaseDraw(request.config, chunk, request.distribution)
-        parts.append([part for group in groups for part in _observed(request, draw, group)])
+        parts.append([part for group in groups for part in _observed(request, draw, group, by_block)])
         done += len(chunk)
         told("seeds", done, len(numbers))
     arms = {
@@ -179,11 +179,19 @@ def _checked_seeds(seeds: Sequence[int]) -> tuple[int, ...]:
     return numbers
 
 
-def _observed(request: ObserveRequest, draw: BaseDraw, recipes: Sequence[Recipe]) -> list[SeedRows]:
+def _observed(
+    request: ObserveRequest, draw: BaseDraw, recipes: Sequence[Recipe], by_block: ByBlock | None
+) -> list[SeedRows]:
     seeds = draw.seeds
     try:
         arms = observe_arms(
-            draw, recipes, request.batch, dtype=request.dtype, device=request.device, contributions=False
+            draw,
+            recipes,
+            request.batch,
+            dtype=request.dtype,
+            device=request.device,
+            contributions=False,
+            by_block=by_block,
         )
     except ObservationError as refusal:
         # What makes a tape unusable lies in the graph that all members share.
