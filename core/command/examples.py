@@ -1,4 +1,4 @@
-"""The text below the options in every command's help: examples to copy, and the exit statuses."""
+"""The text below the options in the help of every command: examples to copy, and the exit statuses."""
 
 from __future__ import annotations
 
@@ -41,6 +41,6 @@ Exit status:
 
 
 def epilog(verb: str) -> str:
-    """Return the end of a command's help: its examples, if it has any, and the exit statuses."""
+    """Return the end of a command's help as text: its examples, if it has any, and the exit statuses."""
     lines = [f"  {PROGRAM} {example}" for example in EXAMPLES.get(verb, ())]
     return "\n".join(["\b", "Examples:", *lines, "", STATUS]) if lines else STATUS

@@ -1,4 +1,4 @@
-"""`observe`: both arms of one decoder, judged by the band."""
+"""The verb `observe`: run one decoder with a recipe and without, and compare its ratios with the band."""
 
 from __future__ import annotations
 
@@ -79,7 +79,9 @@ SECONDS_FOR_WARNINGS = 5.0
 @opt.json_option
 @click.pass_context
 def command(context: click.Context, /, **options: Any) -> int:
-    """Build a recipe's arm and its unscaled control from one base draw and observe every residual site."""
+    """Run a decoder with a depth recipe and without it, from the same random base weights, and measure every residual
+    site.
+    """
     from ..health.request import ObserveRequest
 
     batch = opt.read_batch(options["inputs"], options["targets"], options["text"], options["batch_file"])

@@ -1,4 +1,4 @@
-"""Progress of one long run on standard error; a short run shows nothing."""
+"""The progress of a long run on standard error; a short run shows nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ LINE_WIDTH = 90
 
 
 class ProgressLine:
-    """A `Told` callback that writes to `stream`; its clock starts at the first call, so imports are not counted."""
+    """A function that shows progress on `stream`: call it with what is counted, how many are done, and how many in all.
+
+    Its clock starts at the first call, so imports do not count.
+    """
 
     def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic, timed: bool = False) -> None:
         self._stream, self._clock, self._rewrites, self._timed = stream, clock, stream.isatty(), timed
@@ -27,7 +30,7 @@ class ProgressLine:
         self._shown = False
 
     def __call__(self, what: str, done: int, total: int) -> None:
-        """Show that `done` of `total` are finished, if enough time has passed."""
+        """Show that `done` of `total` are finished, if enough time has passed since the last line."""
         now = self._clock()
         if what != self._began[0]:
             self._began = (what, now, done)
@@ -68,7 +71,7 @@ def _duration(seconds: float) -> str:
 
 @contextmanager
 def progress(timed: bool = False) -> Iterator[Told]:
-    """Give a callback that shows the progress of a long computation on standard error while the block runs.
+    """Yield a function that shows the progress of a long computation on standard error while the block runs.
 
     `timed` adds the rate and the time left of what is counted.
     """

@@ -27,7 +27,7 @@ from ..decoder.profile import Record
 from ..decoder.progress import Told, silent
 from ..decoder.splitmix64 import FloatArray
 from ..decoder.tape import Contribution, recording
-from ..decoder.weights import WeightProvider, Weights
+from ..decoder.weights import WeightProvider, Weights, tensor
 from .block_records import (
     INPUT,
     LOSS,
@@ -209,7 +209,7 @@ class BlockRun:
             elif gradient is not None and self._gradients is not None:
                 self._gradients(name, gradient)
         record = {"adjoint": adjoint, "loss": loss.detach().to("cpu", torch.float64), **self._statistics([adjoint])}
-        gain = gain_array(tail["final_norm.gain"] if self._graph.owns_final_gain else None)
+        gain = gain_array(tensor(tail, "final_norm.gain") if self._graph.owns_final_gain else None)
         return record if gain is None else {**record, "final_gain": torch.from_numpy(gain)}
 
     def _reverse(self, block: int, adjoint: torch.Tensor, scores: torch.Tensor | None) -> Record:

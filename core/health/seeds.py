@@ -7,7 +7,7 @@ A seed without finite ratios is *refused* in its arm: the arm keeps the reason i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -168,6 +168,28 @@ def observe_seeds(
         for index, (known, graph) in enumerate(zip(chosen, graphs, strict=True))
     }
     return [arms[known.name] for known in asked]
+
+
+def observe_embeddings(
+    request: ObserveRequest, seeds: Sequence[int], stds: Sequence[float], *, told: Told = silent
+) -> list[SeedArm]:
+    """Observe the request's recipe with embeddings of each standard deviation in `stds`; the rest is drawn once.
+
+    Returns one arm per standard deviation, in order. Everything else is as in `observe_seeds`.
+    """
+    known, numbers = recipe(request.recipe), _checked_seeds(seeds)
+    check_run(request)
+    requests = [replace(request, distribution=replace(request.distribution, embedding_std=std)) for std in stds]
+    labels = known.graph(request.config).site_labels()
+    each = seeds_per_chunk(request.config, request.batch, request.dtype, 1)
+    parts: list[list[SeedRows]] = []
+    done = 0
+    for chunk in seed_chunks(numbers, each):
+        draw = BaseDraw(request.config, chunk, request.distribution)
+        parts.append([_observed(request, draw.with_embeddings(std), [known])[0] for std in stds])
+        done += len(chunk)
+        told("seeds", done, len(numbers))
+    return [_arm(one, numbers, known, labels, [part[index] for part in parts]) for index, one in enumerate(requests)]
 
 
 def _checked_seeds(seeds: Sequence[int]) -> tuple[int, ...]:

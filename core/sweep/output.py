@@ -1,6 +1,6 @@
-"""The output folder of a sweep: two tables and a manifest; each file appears under its name only when it is complete.
+"""The output folder of a sweep: its tables and a manifest. A file gets its name only when it is complete.
 
-The files do not contain when, where or in how many parts they were computed, so equal sweeps give equal bytes.
+The files do not depend on when, where or in how many parts they were computed, so equal sweeps give equal bytes.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ MAX_MANIFEST_BYTES = 2**26
 
 
 class OutputFolder:
-    """A folder that holds one sweep and nothing else; every failure raises `StorageError`."""
+    """A folder that holds one sweep and nothing else. Its methods raise `StorageError` if reading or writing fails."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
 
     def finished(self, grid: SweepGrid, *, parquet: bool = False) -> dict[str, Any] | None:
-        """Return the manifest if exactly this grid is complete here and its files match the manifest, else None.
+        """Return the manifest if exactly this grid is complete here and its files are unchanged, else None.
 
         Needs no torch. Raises `StorageError` if the folder holds anything that no sweep wrote. The files of another
-        sweep may be replaced, since its cells are in the store.
+        sweep do not count as such: they may be replaced, since its cells are in the store.
         """
         manifest = self._own_manifest()
         if manifest is None or manifest.get("state") != COMPLETE or manifest.get("grid_digest") != grid.digest:
@@ -65,10 +65,10 @@ class OutputFolder:
 
     @contextmanager
     def claimed(self) -> Iterator[None]:
-        """Make the folder and keep other sweeps from writing to it meanwhile.
+        """Make the folder if it is missing, and keep other sweeps from writing into it while the block runs.
 
-        If it stays empty, it is removed at the end. Raises `StorageError` if another sweep is writing to the folder, or
-        if it holds something else.
+        A folder made here that stays empty is removed at the end. Raises `StorageError` if another sweep is writing
+        into it, or if it holds anything that no sweep wrote.
         """
         busy = StorageError(
             f"Another sweep is writing to the folder {self.path}", "wait until it has ended", Remedy.OUTPUT
@@ -80,11 +80,14 @@ class OutputFolder:
             yield
 
     def begin(self, grid: SweepGrid) -> None:
-        """Mark the claimed folder as this grid's, so that an interrupted sweep can be recognized."""
+        """Write an unfinished manifest for this grid, by which an interrupted sweep can be recognized."""
         self._write_manifest(_head(grid, UNFINISHED))
 
     def write(self, run: SweepRun, *, parquet: bool = False) -> dict[str, Any]:
-        """Write both tables, then the manifest with their digests; returns the manifest."""
+        """Write the tables, then the manifest with their digests, and return the manifest as a dict.
+
+        `parquet` adds the long table as Parquet.
+        """
         digests = {
             name: self._write(name, partial(write_table, name=name, results=run.results)) for name in _names(parquet)
         }
