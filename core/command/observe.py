@@ -173,11 +173,12 @@ def _observed(request: ObserveRequest, seeds: Sequence[int] | None, options: dic
     from ..health.estimate import check_run
 
     cost = check_run(request)
-    opt.use_threads(layout(request.config).parameters, options["checkpoint"] is not None)
+    by_block = cost.request.driver == "block"
+    opt.use_threads(layout(request.config).parameters, by_block)
     from ..health.report import observe_document
     from ..health.seeds_report import seeds_document
 
-    with progress(timed=cost.request.driver == "block") as told:
+    with progress(timed=by_block) as told:
         if options["checkpoint"] is not None:
             document = kept(request, options["checkpoint"], told)
         elif seeds is None:
