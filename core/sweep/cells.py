@@ -28,7 +28,7 @@ NUMBER_BYTES = 8
 
 
 class Cell(NamedTuple):
-    """A finished cell; `reason` is empty unless the cell is refused.
+    """A finished (recipe, seed) cell; `reason` is empty unless the cell is refused.
 
     `numbers` are the loss, then the activation RMS of every residual site, then the adjoint (gradient) RMS of every
     site, as bytes; empty if the cell is refused.
@@ -50,7 +50,7 @@ class CellResult(NamedTuple):
 
 
 def row_of(cell: Cell) -> tuple[Any, ...]:
-    """Return the cell as a row of the database: its values in the order of `COLUMNS`."""
+    """Return the (recipe, seed) cell as a row of the database: its values in the order of `COLUMNS`."""
     key, recipe, blocks, seed, reason, numbers = cell
     values = (key, recipe, blocks, str(seed), REFUSED if reason else OBSERVED, reason, numbers)
     return (*values, _digest(values))
