@@ -43,7 +43,7 @@ class Cell(NamedTuple):
 
 
 class CellResult(NamedTuple):
-    """What the store has for one key: the numbers of an observed cell, or the reason why the cell is refused."""
+    """What the store has for one key: the numbers of an observed (recipe, seed) cell, or why it was refused."""
 
     reason: str
     numbers: FloatArray

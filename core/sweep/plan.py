@@ -71,7 +71,10 @@ class Chunk:
 
 @dataclass(frozen=True, eq=False)
 class ChunkGroup:
-    """Chunks that share random base weights: of one size and the same seeds, at any depth, recipe, dtype and batch."""
+    """Chunks (batched passes) that share random base weights: of one size and the same seeds.
+
+    They may differ in depth, recipe, dtype and batch.
+    """
 
     chunks: tuple[Chunk, ...]
 

@@ -89,7 +89,7 @@ class Failure:
 
     @property
     def factor(self) -> float:
-        """How far the ratio is beyond the limit, |log(ratio / limit)|; 0 for a refused (recipe, seed) cell."""
+        """How far the ratio is beyond the limit, abs(log(ratio / limit)); 0 for a refused (recipe, seed) cell."""
         if self.ratio is None or self.limit is None:
             return 0.0
         return abs(math.log(self.ratio / self.limit)) if self.ratio > 0 else math.inf
