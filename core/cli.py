@@ -51,6 +51,9 @@ REMEDIES: Mapping[str, str] = {
     Remedy.RECIPES: "all are listed by the page and the verb recipes",
     Remedy.SIZES: "give the sizes as options",
     Remedy.AUDIT: "audit the model itself with `audit`",
+    Remedy.BY_BLOCK: "leave --driver graph out",
+    Remedy.MEMORY: "raise --max-memory",
+    Remedy.CHECKPOINT: "give another folder as --checkpoint",
     Remedy.EXPERIMENTS: "all are listed by lab --list",
 }
 OUT_OF_MEMORY = "This machine's memory does not hold that; make the decoder or the batch smaller."

@@ -122,6 +122,9 @@ class Remedy(StrEnum):
     EXPERIMENTS = "all are listed by the registry"
     SIZES = "give the sizes themselves"
     AUDIT = "audit the model itself"
+    BY_BLOCK = "observe it block by block"
+    MEMORY = "allow more memory"
+    CHECKPOINT = "keep this run in another folder"
 
 
 class DepthscopeError(ValueError):

@@ -9,6 +9,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "observe --blocks 32 --recipe gpt2 --seeds 0:32 --gate close",
         "observe --config config.json --twin 256 --text 'Hello'",
         "observe --blocks 12 --save run --json",
+        "observe --config config.json --dtype float32 --checkpoint run --max-memory 4G",
     ),
     "trace": ("trace", "trace --json"),
     "init": ("init --fan-in 512 --fan-out 2048 --seed 7", "init --fan-in 2 --fan-out 2 --weights --json"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import os
 import sys
 import textwrap
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
 
-from ..decoder.config import DEVICES, DTYPE_NAMES, MLPS, NORMS, Budget, DecoderConfig
+from ..decoder.config import DEVICES, DRIVERS, DTYPE_NAMES, MLPS, NORMS, Budget, DecoderConfig
 from ..errors import BatchError, ConfigError, shown
 from ..numerals import SPACES, checked_seed, finite_number, whole_number
 from ..strict_json import read_json
@@ -70,6 +71,15 @@ def _label(param: click.Parameter | None) -> str:
     return param.opts[0] if param else "The value"
 
 
+def _byte_count(text: str) -> int | None:
+    """Return a size in words, such as 2G, 1.5GiB or 500M, in bytes; None if it is none. Units are powers of 1024."""
+    words = text.casefold().removesuffix("b").removesuffix("i")
+    power = "kmgt".find(words[-1:]) + 1 if words else 0
+    number = finite_number(words[:-1].rstrip(SPACES) if power else words)
+    size = math.inf if number is None else number * 1024**power
+    return int(size) if 1 <= size < math.inf else None
+
+
 class Aliased(click.Option):
     """A click option with several names, of which the help shows only the first."""
 
@@ -80,6 +90,7 @@ class Aliased(click.Option):
         return click.Option.get_help_record(shown_alone, ctx)
 
 
+BYTES = Numeral("bytes", _byte_count, "a number of bytes, such as 500M or 2G")
 WHOLE = Numeral("integer", whole_number, "a whole number")
 NUMBER = Numeral("number", finite_number, "a finite number, such as 0.02 or 1e-5")
 PATH = PathText()
@@ -146,6 +157,24 @@ batch_options = combined(
     ids_options,
     click.option("--batch", "batch_file", type=PATH, metavar="FILE.json", help="Rows with validity and segments."),
 )
+driver_options = combined(
+    click.option(
+        "--driver",
+        type=click.Choice(DRIVERS),
+        default="auto",
+        show_default=True,
+        help="The whole graph at once, or one block at a time; `auto` takes blocks where memory asks for them.",
+    ),
+    click.option(
+        "--max-memory",
+        type=BYTES,
+        metavar="BYTES",
+        help="What a run may use, such as 2G; for the whole graph half of what is free unless given.",
+    ),
+    click.option(
+        "--checkpoint", type=PATH, metavar="DIR", help="Keep every finished block; the same command goes on from there."
+    ),
+)
 budget_options = combined(
     click.option("--max-parameters", type=WHOLE, default=Budget().max_parameters, show_default=True, help="Budget."),
     click.option("--max-positions", type=WHOLE, default=Budget().max_positions, show_default=True, help="Budget."),
@@ -204,11 +233,15 @@ def seed(text: str) -> int:
     return checked_seed(text)
 
 
-def use_threads(coordinates: int) -> None:
+def use_threads(coordinates: int, same_bits: bool = False) -> None:
     """Set the number of threads of torch: one if the model has fewer than 2^20 parameters, else one per core.
 
     For small tensors, starting a second thread costs more than it saves. `coordinates` is the number of parameters.
+    `same_bits` asks MKL, before its first product, for products that do not depend on where a matrix lies in memory, so
+    that another process gets the same bits; a setting in the environment is kept.
     """
+    if same_bits:
+        os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
     import torch  # kept out of the module, so that inputs are refused before torch is imported
 
     torch.set_num_threads(1 if coordinates < 2**20 else os.cpu_count() or 1)

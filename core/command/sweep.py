@@ -128,8 +128,8 @@ def _completed(
 
     Returns the document.
     """
+    from ..decoder.threads import cores
     from ..sweep.pool import compute_missing
-    from ..sweep.process import cores
     from ..sweep.run import SweepRun
     from ..sweep.store import Store
 

@@ -110,7 +110,7 @@ class Recipe:
         if law is None:
             return 1.0
         fan_in, fan_out = spec.true_shape[0], spec.true_shape[-1]
-        true_std, width = base_std / spec.twin_gain, config.true_config.width
+        true_std, width = base_std / spec.twin_gain, (config.true_sizes or config).width
         return law.coefficient(Matrix(block, config.blocks, fan_in, fan_out, width, true_std))
 
     @property

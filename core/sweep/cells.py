@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..canonical import canonical_json, engine_version
 from ..decoder.base_draw import Distribution
 from ..decoder.config import DecoderConfig
 from ..decoder.parameters import layout
 from ..decoder.splitmix64 import FloatArray
 from ..health.columns import OBSERVED, REFUSED
 from ..recipes.catalogue import recipe
-from .canonical import canonical_json, engine_version
 from .grid import Setting, SweepGrid
 
 COLUMNS = ("key", "recipe", "blocks", "seed", "status", "reason", "numbers", "digest")

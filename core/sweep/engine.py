@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..canonical import engine_version
 from ..decoder.base_draw import BaseDraw
 from ..decoder.splitmix64 import FloatArray
 from ..errors import ObservationError, SweepError
 from ..health.arms import Arm, checked_device, observe_arms
 from ..health.seeds import rows_of
 from ..recipes.catalogue import recipe
-from .canonical import engine_version
 from .plan import Chunk
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from ..canonical import canonical_json
 from ..decoder.base_draw import XAVIER, Distribution
 from ..decoder.batch import Batch, chapter_batch
 from ..decoder.config import Budget, DecoderConfig
@@ -18,7 +19,6 @@ from ..health.columns import INITIALIZED, SAME_BASE_CONTROL
 from ..health.request import checked_names
 from ..numerals import checked_seed
 from ..recipes.catalogue import CONTROL, DEFAULT, recipe
-from .canonical import canonical_json
 from .ranges import DEPTHS, seed_text
 
 MAX_CELLS = 2**22

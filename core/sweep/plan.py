@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from ..canonical import engine_version
 from ..decoder.base_draw import Distribution
 from ..decoder.batch import Batch
 from ..decoder.config import DecoderConfig
@@ -19,7 +20,6 @@ from ..health.pace import REFERENCE, Pace, machine_pace
 from ..health.passes import passes
 from ..health.request import ObserveRequest
 from ..recipes.catalogue import recipe
-from .canonical import engine_version
 from .grid import Setting, SweepGrid
 
 

@@ -17,9 +17,10 @@ from multiprocessing.connection import Connection
 from threading import Thread
 from typing import TYPE_CHECKING, Any, TextIO
 
+from ..decoder.threads import cores
 from ..errors import SweepError
 from .plan import Chunk
-from .process import compute, cores, use_one_thread
+from .process import compute, use_one_thread
 from .progress import Progress
 from .run import SweepRun
 

@@ -46,13 +46,6 @@ def use_one_thread() -> None:
         mallopt(_M_MMAP_THRESHOLD, _LARGEST_KEPT)
 
 
-def cores() -> int:
-    """Return the number of cores that this process may use."""
-    if sys.platform == "linux":
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 def compute(parts: Sequence[Chunk]) -> list[tuple[ChunkResult, float]]:
     """Compute a list of chunks (batched passes) in a worker process; return each result with its seconds."""
     from .engine import Engine

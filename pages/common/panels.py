@@ -27,6 +27,7 @@ BOXES = {
 REMEDIES: Mapping[str, str] = {
     Remedy.PARAMETERS: "",
     Remedy.POSITIONS: "",
+    Remedy.BY_BLOCK: "",
     Remedy.SMALL_WIDTHS: "switch on Small widths",
     Remedy.STORE: "start the server with its path in DEPTHSCOPE_STORE",
     Remedy.FAMILIES: "see the page Survey",
