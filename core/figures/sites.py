@@ -74,17 +74,20 @@ def ratio_figure(
     """
     titles = {"title": RATIO_TITLES[quantity], "y_title": RATIO_AXES[quantity]}
     chart = _site_chart(table, f"{quantity}_ratio", log=log, **titles)
-    ribbons = [] if spread is None else _ribbons(spread[spread["quantity"] == quantity], set(table["recipe"]))
+    ribbons = [] if spread is None else _ribbons(spread[spread["quantity"] == quantity], table)
     return replace(chart, ribbons=ribbons, strips=[Strip.of(band)], levels=[(1.0, REFERENCE_NAMES[quantity])])
 
 
-def _ribbons(spread: pd.DataFrame, recipes: set[str]) -> list[Ribbon]:
-    found = []
-    for recipe, rows in spread.groupby("recipe", sort=False):
-        name = str(recipe)
-        if name in recipes and rows["q05"].notna().all():
+def _ribbons(spread: pd.DataFrame, table: pd.DataFrame) -> list[Ribbon]:
+    """Return a ribbon per recipe of the table in its line's style; per arm if its rows name no recipe."""
+    key, looks, found = "recipe" if "recipe" in table else "arm", {}, []
+    for _, rows, style in styled(table):
+        looks.setdefault(str(rows[key].iloc[0]), style)
+    for one, rows in spread.groupby(key, sort=False):
+        name = str(one)
+        if name in looks and rows["q05"].notna().all():
             words = f"{name}, 5 to 95 % of {rows['seeds'].iloc[0]} seeds"
-            found.append(Ribbon.of(rows, "site", "q05", "q95", recipe_style(name), name=words))
+            found.append(Ribbon.of(rows, "site", "q05", "q95", looks[name], name=words))
     return found
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from ..decoder.config import LARGEST_SIZE, DecoderConfig
 from ..decoder.parameters import Role
-from ..errors import ConfigError, shown
+from ..errors import ConfigError, Remedy, shown
 from ..strict_json import JsonValue, parse_json, read_json
 from .request import PlanRequest, biases, query_key_gains
 
@@ -101,7 +101,8 @@ class _Keys:
     def word(self, key: str, absent: str, known: tuple[str, ...]) -> str:
         value = self.value(key, absent)
         if not isinstance(value, str) or value not in known:
-            raise ConfigError(f"{key} in {self.name} is {shown(value)}; the plan reads {' and '.join(known[:2])}.")
+            told = f"{key} in {self.name} is {shown(value)}; this decoder has {' and '.join(known[:2])}"
+            raise ConfigError(told, Remedy.SIZES, Remedy.AUDIT)
         return value
 
     def rope_base(self) -> float:

@@ -12,13 +12,13 @@ from typing import Any
 import pandas as pd
 
 from ..audit.initialization.findings import MEANING
+from ..health.columns import AUDITED, REPAIRED
 from .frame import Column, for_people, frame, names
 from .observe import CONTRIBUTION, TOKEN, arms_of, contributions_of, tokens_of
 
 Document = Mapping[str, Any]
 
-MODEL, TWIN = "model", "repaired twin"
-SUFFIXES = {MODEL: "", TWIN: ", twin"}
+SUFFIXES = {AUDITED: "", REPAIRED: ", twin"}
 HEAD = (Column("arm", "arm"), Column("blocks"))
 FINDING = (
     Column("severity"), Column("kind"), Column("meaning"), Column("measured", dtype="float"),
@@ -164,7 +164,7 @@ def site_table(document: Document) -> pd.DataFrame:
 
 def arms(document: Document) -> Iterator[tuple[dict[str, Any], Mapping[str, Any]]]:
     """Yield the observations of the model and of its repaired twin, each after the columns that identify it."""
-    for name, key in ((MODEL, "health"), (TWIN, "twin")):
+    for name, key in ((AUDITED, "health"), (REPAIRED, "twin")):
         if document.get(key) is not None:
             yield {"arm": name, "blocks": document["model"]["blocks"]}, document[key]
 
