@@ -41,9 +41,9 @@ def forward(
     """
     config = weights.config
     batch.check(config)
-    leaves = _Leaves(parameter_gradients)
+    leaves = Leaves(parameter_gradients)
     stem = leaves.take(weights.stem(), "")
-    x = _embed(stem, batch, weights.members, graph.embedding_factor)
+    x = embed(stem, batch, weights.members, graph.embedding_factor)
     if not parameter_gradients:
         x.requires_grad_()
     geometry = AttentionGeometry.of(config, batch, x)
@@ -58,9 +58,8 @@ def forward(
         told("blocks forward", block + 1, len(graph.blocks))
     tail = leaves.take(weights.tail(), "")
     loss = mean_loss(graph, config, x, stem, tail, batch)
-    owns_gain = graph.final_norm is not None and graph.final_norm.parameter is not None
-    gain = tensor(tail, "final_norm.gain") if owns_gain else None
-    return replace(tape, loss=loss, owns_final_gain=owns_gain, final_gain=gain)
+    gain = tensor(tail, "final_norm.gain") if graph.owns_final_gain else None
+    return replace(tape, loss=loss, owns_final_gain=graph.owns_final_gain, final_gain=gain)
 
 
 def step(
@@ -86,11 +85,10 @@ def step(
             gained = raw if branch.norm_out is None else apply_norm(branch.norm_out, raw, weights, geometry.epsilon)
             gained = _scaled(gained, branch.coefficient, weights)
             total = total + gained
-            norm = branch.norm_in or addition.norm_after
-            gain = tensor(weights, f"{norm.parameter}.gain") if norm and norm.parameter else None
-            owns_gain = norm is not None and norm.parameter is not None
+            owner = addition.gain_owner(branch)
+            gain = None if owner is None else tensor(weights, owner)
             site = first_site + len(sites)
-            parts.append(Contribution(site, block, branch.kind, raw, gained, stream, owns_gain, gain))
+            parts.append(Contribution(site, block, branch.kind, raw, gained, stream, owner is not None, gain))
         x = total if addition.norm_after is None else apply_norm(addition.norm_after, total, weights, geometry.epsilon)
         sites.append(x)
     return x, sites, parts, carry
@@ -116,7 +114,8 @@ def _feed_forward(branch: Branch, read: torch.Tensor, weights: Weights, epsilon:
     return project(hidden, weights, "ffn.down")
 
 
-def _embed(stem: Weights, batch: Batch, members: int, factor: float) -> torch.Tensor:
+def embed(stem: Weights, batch: Batch, members: int, factor: float) -> torch.Tensor:
+    """Return the input state `[E, B, T, D]`: the rows of the token embedding, and of learned positions if present."""
     x = looked_up(matrix(stem, "token_embedding.weight"), torch.from_numpy(np.where(batch.present, batch.inputs, 0)))
     if factor != 1.0:
         x = x * factor
@@ -143,8 +142,8 @@ def _scaled(x: torch.Tensor, coefficient: Coefficient, weights: Weights) -> torc
 
 
 @dataclass
-class _Leaves:
-    """Turns weights into autograd leaves if parameter gradients are requested, and records their full names."""
+class Leaves:
+    """Turns weights into autograd leaves if parameter gradients are requested, and records them in `found` by name."""
 
     wanted: bool
 
@@ -152,6 +151,7 @@ class _Leaves:
         self.found: dict[str, torch.Tensor] = {}
 
     def take(self, weights: Weights, prefix: str) -> Weights:
+        """Return the weights, as leaves if wanted; `prefix` completes their names."""
         if not self.wanted:
             return weights
         taken: dict[str, torch.Tensor | DrawnMatrix | None] = {}
