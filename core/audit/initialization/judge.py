@@ -133,7 +133,7 @@ def judge(
         [*_checked(result, found, marked), *whole],
         resolution=found,
         corrected=correct(result, found) if with_twin else None,
-        notes=[*notes, *_stream_notes(result)],
+        notes=[*notes, *stream_notes(result)],
         hashes=sign_hashes(result.discovery.names.parameters),
         reseeds=same,
     )
@@ -175,13 +175,14 @@ def _stats(result: AuditResult, source: Rebuilder, *, deep: bool) -> list[ModelS
         return []
     again = None
     if deep and source.deep:
-        blocks = 2 * first.blocks if first.blocks <= DEEP else first.blocks // 2
-        again = _at_depth(result, source, blocks)
+        again = at_depth(result, source, first.blocks)
     return [first, again] if again is not None and again.blocks != first.blocks else [first]
 
 
-def _at_depth(result: AuditResult, source: Rebuilder, blocks: int) -> ModelStats | None:
-    model = rebuilt(source, result.discovery.guard.model, blocks=blocks)
+def at_depth(result: AuditResult, source: Rebuilder, blocks: int) -> ModelStats | None:
+    """Return the matrices of a model of `blocks` blocks at another depth; None where it cannot be built or run."""
+    again = 2 * blocks if blocks <= DEEP else blocks // 2
+    model = rebuilt(source, result.discovery.guard.model, blocks=again)
     if model is None:
         return None
     try:
@@ -193,7 +194,7 @@ def _at_depth(result: AuditResult, source: Rebuilder, blocks: int) -> ModelStats
     return stats if stats.writers else None
 
 
-def _stream_notes(result: AuditResult) -> Iterator[str]:
+def stream_notes(result: AuditResult) -> Iterator[str]:
     """Yield notes on the stream: that it is not pre-norm, or that a norm's epsilon is not small beside a branch."""
     discovery = result.discovery
     stream = stream_of(discovery)
