@@ -1,4 +1,4 @@
-"""A checkpointed run of a verb: what may not stand beside it, and what an interrupt says."""
+"""A run of `observe` that is kept in a folder block by block, so that it can be resumed (`--checkpoint`)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 
 def check_kept(context: click.Context, options: dict[str, Any]) -> None:
-    """Raise `ConfigError` for options that a checkpointed run cannot have; its driver is `block`."""
+    """Raise `ConfigError` for options that a checkpointed run cannot have; else set its driver to `block`.
+
+    Does nothing without a checkpoint.
+    """
     if options["checkpoint"] is None:
         return
     if beside := opt.given(context, ("seeds", "restore")):
@@ -26,7 +29,10 @@ def check_kept(context: click.Context, options: dict[str, Any]) -> None:
 
 
 def kept(request: ObserveRequest, folder: str, told: Told) -> dict[str, Any]:
-    """Run or resume a checkpointed run and return its document; an interrupt says what is kept."""
+    """Run or resume a checkpointed run in `folder` and return its `observe` document, a dict for JSON.
+
+    An interrupt says what is kept.
+    """
     from ..health.kept_run import kept_document
 
     try:

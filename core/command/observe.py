@@ -79,9 +79,7 @@ SECONDS_FOR_WARNINGS = 5.0
 @opt.json_option
 @click.pass_context
 def command(context: click.Context, /, **options: Any) -> int:
-    """Run a decoder with a depth recipe and without it, from the same random base weights, and measure every residual
-    site.
-    """
+    """Run a decoder with a depth recipe and without it, from the same base weights, and measure every residual site."""
     from ..health.request import ObserveRequest
 
     batch = opt.read_batch(options["inputs"], options["targets"], options["text"], options["batch_file"])

@@ -184,7 +184,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="One JSON doc
 
 
 def read_batch(inputs: str | None, targets: str | None, text: str | None, batch_file: str | None) -> Batch:
-    """Return the batch that the options describe, by default the row of four tokens of the chapter.
+    """Return the batch that the options describe, by default the example's row of four tokens.
 
     Raises `BatchError` if the options contradict each other, or the error of the text or file that is wrong.
     """

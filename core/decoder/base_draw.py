@@ -140,7 +140,7 @@ def _normal_quantiles(centred: FloatArray) -> None:
     import torch  # the inverse normal comes with torch; the exact stream itself needs no torch
 
     values = torch.from_numpy(centred)
-    if torch.backends.mkl.is_available():
+    if torch.backends.mkl.is_available():  # type: ignore[no-untyped-call]
         # A sixth of the time of `ndtri`, and as exact: 2 p - 1 carries every bit of p.
         values.erfinv_()
         centred *= math.sqrt(2)
