@@ -44,8 +44,7 @@ def audited(tab: Visitor) -> Visitor:
 
 def upload(tab: Visitor, name: str, data: bytes) -> None:
     """Drop a file in the dialog of the model bar."""
-    tab.page.locator(".st-key-change-model button").click()
-    tab.page.get_by_role("radio", name="Drop files").click()
+    tab.change("Drop files")
     tab.page.locator(".st-key-model-files input[type=file]").set_input_files(
         {"name": name, "mimeType": "application/octet-stream", "buffer": data}
     )
