@@ -20,7 +20,7 @@ from . import words
 from .factors import close
 from .findings import Finding
 from .rebuild import LARGEST_REBUILD, Rebuilder, rebuilt
-from .sign_hash import repeated_draws, unstacked
+from .sign_hash import equal_parts, repeated_draws, unstacked
 from .weight_stats import standard_deviation, tolerance
 
 # No initializer draws values as large or, but for zeros, as small.
@@ -88,6 +88,20 @@ def shared(model: nn.Module) -> Iterator[Finding]:
         together = [(first, *others) for first, others in tied.items()]
         every = [name for group in together for name in group]
         yield Finding(kind="tied", parameters=tuple(every), sentence=words.tied(together))
+
+
+def equal_shards(model: nn.Module) -> Iterator[Finding]:
+    """Yield a finding on matrices whose parts hold one draw, as when every rank of a group draws by one seed."""
+    found = {name: cut for name, p in ParameterNames(model).parameters.items() if (cut := equal_parts(p)) is not None}
+    if found:
+        parts, _, different = next(iter(found.values()))
+        yield Finding(
+            kind="equal-shards",
+            parameters=tuple(found),
+            measured=float(different),
+            expected=float(parts),
+            sentence=words.equal_shards(found),
+        )
 
 
 def missing(source: Rebuilder) -> Iterator[Finding]:
