@@ -64,13 +64,15 @@ def alike(model: nn.Module, again: nn.Module) -> bool:
 
 
 def shared(model: nn.Module) -> Iterator[Finding]:
-    """Yield a warning on parameters with the same draw, and an info on names that share one tensor (as intended)."""
+    """Yield a warning on matrices with the same draw, and an info on names that share one tensor (as intended)."""
     names = ParameterNames(model)
     memory: dict[tuple[int, int, int], list[str]] = {}
     for name, p in names.parameters.items():
         if p.numel():
             memory.setdefault((p.data_ptr(), p.numel(), p.element_size()), []).append(name)
-    groups = repeated_draws({first: names.parameters[first] for first, *_ in memory.values()})
+    # Layers that were copied before their matrices were drawn share the draws of their biases, which does no harm.
+    matrices = {first: p for first, *_ in memory.values() if (p := names.parameters[first]).dim() > 1}
+    groups = repeated_draws(matrices)
     if groups:
         every = [name for group in groups for name in group]
         yield Finding(

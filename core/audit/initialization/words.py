@@ -77,8 +77,8 @@ def zero_inner(inner: Sequence[str], moving: Sequence[str], still: Sequence[str]
     """Return the sentence of a `zero-by-construction` finding on matrices inside a branch."""
     are, write = ("is", "its branch writes") if len(inner) == 1 else ("are", "their branches write")
     return (
-        f"{patterned(inner)} {are} zeros, so {write} nothing at the start, although the writers are not zero; draw them "
-        f"unless that is meant.{_learn(moving, still)}"
+        f"{patterned(inner)} {are} zeros, so {write} nothing at the start, although the writers are not zero; draw "
+        f"them unless that is meant.{_learn(moving, still)}"
     )
 
 

@@ -21,8 +21,8 @@ def mixed(labels: Sequence[str], additions: int) -> str:
     """Return the sentence of a `mixed-topology` finding; `labels` are the additions that a norm follows."""
     return (
         f"A norm stands on the stream after {listed(labels)}, {len(labels)} of {additions} additions, and not after "
-        "the others: the residual is taken behind the norm at some places and before it at others; take it from one side "
-        "of the norm everywhere."
+        "the others: the residual is taken behind the norm at some places and before it at others; take it from one "
+        "side of the norm everywhere."
     )
 
 
