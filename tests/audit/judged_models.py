@@ -128,6 +128,10 @@ def in_bfloat16(layer: Layer, x: Tensor) -> Tensor:
     return (x.float() + layer.feed(layer.second(x.float()))).bfloat16()
 
 
+def parallel(layer: Layer, x: Tensor) -> Tensor:
+    return x + layer.mix(layer.first(x)) + layer.feed(layer.second(x))
+
+
 def deep_norm(layer: Layer, x: Tensor) -> Tensor:
     x = layer.first(ALPHA * x + layer.mix(x))
     return layer.second(ALPHA * x + layer.feed(x))
@@ -284,3 +288,66 @@ class Translator(nn.Module):
     def forward(self, ids: Tensor) -> Tensor:
         x = self.table(ids)
         return self.head(self.body(x, x))
+
+
+def macaron(depth: int = 2) -> Stack:
+    """Half steps at any depth: 0.5 is a depth law by coincidence at 2 and at 4 blocks, and at no two."""
+    return stack(half_steps, writer=0.02, blocks=depth)
+
+
+def deepening(num_layers: int) -> Stack:
+    """GPT-2's rule at the depth that is asked for; the depth has no default."""
+    return stack(writer=gpt2_std(num_layers), blocks=num_layers)
+
+
+def counted_as_eight(n_layer: int = 4) -> Stack:
+    """Writers scaled for eight blocks, whatever the depth is."""
+    return stack(writer=gpt2_std(8), blocks=n_layer)
+
+
+def no_depth(blocks: str = "four") -> Stack:
+    """An argument named as a depth that is none."""
+    return stack()
+
+
+def plain() -> Layer:
+    """A layer as torch.nn.Linear draws its matrices."""
+    made = Layer(pre_norm, Heads(1.0, 1.0), Gelu(1.0, 1.0))
+    for module in made.modules():
+        if isinstance(module, nn.Linear):
+            module.reset_parameters()
+    return made
+
+
+def indexed() -> Stack:
+    """Every matrix by its fan-in, the writers by the index of their block too."""
+    made = fewer_heads(1)
+    for block, layer in enumerate(made.layers):
+        for writer in (layer.mix.output, layer.feed.down):
+            nn.init.normal_(writer.weight, std=(2 * (block + 1) * writer.in_features) ** -0.5)
+    return made
+
+
+# Healthy models by kind: how to build one, the rule to judge it by, and the right verdict.
+HEALTHY: dict[str, tuple[Callable[[], nn.Module], str, str]] = {
+    "pre-norm": (stack, "auto", "applied"),
+    "gated": (lambda: stack(feed=Swiglu), "auto", "applied"),
+    "unscaled": (lambda: stack(writer=0.02), "auto", "no-rule-declared"),
+    "torch's own draw": (lambda: Stack(plain), "auto", "no-rule-declared"),
+    "block-indexed": (indexed, "auto", "applied"),
+    "parallel": (lambda: stack(parallel), "auto", "applied"),
+    "post-norm": (lambda: stack(post_norm, writer=0.02), "auto", "no-rule-declared"),
+    "deepnorm": (deepnorm, "auto", "applied"),
+    "deepnorm declared": (deepnorm, "deepnorm", "applied"),
+    "deepnorm fused": (lambda: deepnorm(fused=True), "auto", "applied"),
+    "layerscale": (lambda: Stack(lambda: Gained(0.1, 0.1)), "layerscale", "applied"),
+    "adaLN-Zero": (lambda: Conditional(zero=True), "auto", "zero-by-construction"),
+    "adaLN-Zero declared": (lambda: Conditional(zero=True), "rezero", "zero-by-construction"),
+    "scaled table": (lambda: stack(table=WIDTH**-0.5, factor=WIDTH**0.5), "auto", "applied"),
+    "all heads": (lambda: fewer_heads(1), "gpt2", "applied"),
+    "router's token": (lambda: Stack(Routed), "auto", "no-rule-declared"),
+    "macaron of 2": (lambda: stack(half_steps, writer=0.02, blocks=2), "auto", "no-rule-declared"),
+    "macaron of 4": (lambda: stack(half_steps, writer=0.02), "auto", "no-rule-declared"),
+    "encoder-decoder": (lambda: Translator(norm_first=True), "auto", "no-rule-declared"),
+    "encoder-decoder post-norm": (lambda: Translator(norm_first=False), "auto", "no-rule-declared"),
+}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -11,7 +12,9 @@ from torch import nn
 from core.audit.initialization.findings import Finding
 from core.audit.initialization.judge import Judgement, judge
 from core.audit.initialization.sign_hash import equal_parts
+from core.audit.intake.target import depth_argument
 from core.audit.run import audit
+from core.audit.sandbox.tasks import run_task
 from tests.audit import judged_models as models
 from tests.audit.judged_models import ALPHA, BETA, BLOCKS, WIDTH
 
@@ -29,29 +32,10 @@ def the(judgement: Judgement, kind: str) -> Finding:
     return found
 
 
-HEALTHY: dict[str, tuple[Make, str, str]] = {
-    "pre-norm": (models.stack, "auto", "applied"),
-    "post-norm": (lambda: models.stack(models.post_norm, writer=0.02), "auto", "no-rule-declared"),
-    "deepnorm": (models.deepnorm, "auto", "applied"),
-    "deepnorm declared": (models.deepnorm, "deepnorm", "applied"),
-    "deepnorm fused": (lambda: models.deepnorm(fused=True), "auto", "applied"),
-    "layerscale": (lambda: models.Stack(lambda: models.Gained(0.1, 0.1)), "layerscale", "applied"),
-    "adaLN-Zero": (lambda: models.Conditional(zero=True), "auto", "zero-by-construction"),
-    "adaLN-Zero declared": (lambda: models.Conditional(zero=True), "rezero", "zero-by-construction"),
-    "scaled table": (lambda: models.stack(table=WIDTH**-0.5, factor=WIDTH**0.5), "auto", "applied"),
-    "all heads": (lambda: models.fewer_heads(1), "gpt2", "applied"),
-    "router's token": (lambda: models.Stack(models.Routed), "auto", "no-rule-declared"),
-    "macaron of 2": (lambda: models.stack(models.half_steps, writer=0.02, blocks=2), "auto", "no-rule-declared"),
-    "macaron of 4": (lambda: models.stack(models.half_steps, writer=0.02), "auto", "no-rule-declared"),
-    "encoder-decoder": (lambda: models.Translator(norm_first=True), "auto", "no-rule-declared"),
-    "encoder-decoder post-norm": (lambda: models.Translator(norm_first=False), "auto", "no-rule-declared"),
-}
-
-
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor")
-@pytest.mark.parametrize("name", HEALTHY)
+@pytest.mark.parametrize("name", models.HEALTHY)
 def test_a_healthy_model_has_no_finding_above_info(name: str) -> None:
-    make, rule, verdict = HEALTHY[name]
+    make, rule, verdict = models.HEALTHY[name]
     found = judged(make, rule)
     assert [(f.kind, f.sentence) for f in found.findings if f.severity != "info"] == []
     assert found.verdict == verdict
@@ -181,3 +165,24 @@ def test_scaled_readers_do_not_disguise_the_base() -> None:
 def test_a_guess_yields_no_error() -> None:
     for make in (models.clip_like, lambda: models.fewer_heads(2), lambda: models.deepnorm(value=1.0)):
         assert "error" not in [finding.severity for finding in judged(make).findings]
+
+
+def document(name: str, rule: str = "auto") -> Any:
+    task = {"kind": "callable", "source": f"tests.audit.judged_models:{name}", "seed": 0, "batch": None, "rule": rule}
+    return run_task(task, memory=None, seconds=60)["conformance"]
+
+
+def test_a_callable_that_takes_a_depth_is_built_at_a_second_one() -> None:
+    depths = {"macaron": [2, 4], "deepening": [4, 8], "counted_as_eight": [4, 8], "no_depth": [4]}
+    found = {name: document(name) for name in depths}
+    assert {name: [row["blocks"] for row in found[name]["depths"]] for name in depths} == depths
+    assert [found[name]["verdict"] for name in ("macaron", "deepening")] == ["no-rule-declared", "applied"]
+    (fault,) = [row for row in document("counted_as_eight", "gpt2")["findings"] if row["severity"] == "error"]
+    assert (fault["kind"], fault["measured"]) == ("depth-convention", pytest.approx(2**-0.5, rel=0.03))
+    assert "the depth is not counted at all" in fault["sentence"]
+
+
+def test_only_a_whole_number_named_as_a_depth_is_one() -> None:
+    names = ("macaron", "deepening", "counted_as_eight", "no_depth", "stack", "missing")
+    told = [depth_argument(f"tests.audit.judged_models:{name}") for name in names]
+    assert told == [("depth", True), ("num_layers", False), ("n_layer", True), *[(None, True)] * 3]
