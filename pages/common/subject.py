@@ -56,9 +56,13 @@ def _decoder(request: AuditRequest) -> Wanted:
     current, own = model.current(), given.given()
     config, distribution = current.config, current.request.distribution
     if own is not None and own.found is not None and own.plan is not None:
-        same = replace(own.found.config, blocks=config.blocks) == config and own.found.distribution == distribution
+        # Rows longer than the file's positions raise those of the decoder, not those of the file.
+        positions = own.found.config.positions
+        like = replace(own.found.config, blocks=config.blocks, positions=config.positions)
+        same = like == config and own.found.distribution == distribution
+        request = replace(request, context=min(controls.CONTEXT.value, positions))
         if same and own.found.family != NANOGPT:
-            if own.found.config == config:
+            if own.found.config.blocks == config.blocks:
                 return _of_file(request, own)
             deeper = {**own.document, **{key: config.blocks for key in DEPTH_KEYS if key in own.document}}
             return _described(request, own.name, deeper)

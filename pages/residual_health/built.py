@@ -91,9 +91,11 @@ def _fewer(shown: Built) -> str:
 
 def _suggestion(shown: Built) -> None:
     """Draw what would change the verdict: the audit's repair as code, else its sentences on what to do."""
-    _, *others = shown.document["headline"]["sentences"]
+    headline = shown.document["headline"]
+    # Where nothing is off, the first sentence is the verdict once more.
+    told = headline["sentences"][0 if headline["off"] else 1 :]
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="suggestion"):
-        st.markdown(panels.escaped(" ".join(others)), width="stretch")
+        st.markdown(panels.escaped(" ".join(told)), width="stretch")
         audit = navigation.ENTRIES["model_audit"]
         st.page_link(audit.script, label="What the audit finds", icon=audit.symbol)
     if shown.document["repairs"]:
