@@ -182,6 +182,11 @@ class BaseDraw:
         keeps = len(self.seeds) * self.layout.draws <= KEPT_DRAW
         self._kept = _KeptParts(self.layout, self.seeds, distribution) if keeps else None
 
+    @property
+    def is_kept(self) -> bool:
+        """Whether parts that were drawn stay in memory."""
+        return self._kept is not None
+
     def at_depth(self, blocks: int) -> BaseDraw:
         """Return the draw of the same seeds and widths at another depth.
 
