@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import os
 import sys
 import textwrap
@@ -70,6 +71,15 @@ def _label(param: click.Parameter | None) -> str:
     return param.opts[0] if param else "The value"
 
 
+def _byte_count(text: str) -> int | None:
+    """Return a size in words, such as 2G, 1.5GiB or 500M, in bytes; None if it is none. Units are powers of 1024."""
+    words = text.casefold().removesuffix("b").removesuffix("i")
+    power = "kmgt".find(words[-1:]) + 1 if words else 0
+    number = finite_number(words[:-1].rstrip(SPACES) if power else words)
+    size = math.inf if number is None else number * 1024**power
+    return int(size) if 1 <= size < math.inf else None
+
+
 class Aliased(click.Option):
     """An option with several names.
 
@@ -83,6 +93,7 @@ class Aliased(click.Option):
         return click.Option.get_help_record(shown_alone, ctx)
 
 
+BYTES = Numeral("bytes", _byte_count, "a number of bytes, such as 500M or 2G")
 WHOLE = Numeral("integer", whole_number, "a whole number")
 NUMBER = Numeral("number", finite_number, "a finite number, such as 0.02 or 1e-5")
 PATH = PathText()

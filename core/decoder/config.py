@@ -18,6 +18,8 @@ MLPS: tuple[MlpFamily, ...] = get_args(MlpFamily)
 # Floating types that the engine runs in, and where.
 DTYPE_NAMES = ("float64", "float32", "bfloat16")
 DEVICES = ("cpu", "cuda")
+# How a decoder is observed: as a whole, block by block, or as its memory demands.
+DRIVERS = ("auto", "graph", "block")
 
 SIZE_FIELDS = ("blocks", "width", "heads", "kv_heads", "ff_width", "vocabulary", "positions")
 LARGEST_SIZE = 2**53

@@ -37,6 +37,8 @@ SECONDS_PER_LOGIT = {"float64": 2e-8, "float32": 4e-9, "bfloat16": 5e-9}
 # The softmax is kept for the reverse pass; products and masked scores pass through.
 KEPT_SCORES = 1.5
 MEMORY_SHARE = 0.8
+# What `auto` lets the whole graph use.
+GRAPH_SHARE = 0.5
 
 
 @dataclass(frozen=True)

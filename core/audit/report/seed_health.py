@@ -46,11 +46,14 @@ def seed_health(
 
     The second is None where there are no repairs; the result is None where the model has no observation. `source`
     builds the model at other seeds; if it is None, only the audited seed is used. Health of a reduced twin is of that
-    one seed.
+    one seed, and a model that was drawn block by block is not observed with repairs.
     """
     if result.observation is None:
         return None
-    discovery, draws = result.discovery, [draw for repair in repairs for draw in repair.draws]
+    discovery = result.discovery
+    # A model that was drawn block by block is not run again.
+    again = result.facts.driver == "graph"
+    draws = [draw for repair in repairs for draw in repair.draws] if again else []
     if result.reduced is not None:
         return _reduced_health(result, draws, band)
     plain: list[Observation | None] = [result.observation]

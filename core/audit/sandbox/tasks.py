@@ -2,7 +2,7 @@
 
 A task is JSON that was screened before: `kind` (`config`, `folder`, `family` or `callable`), `settings`, `folder` or
 `family` with `blocks` and `width`, and `seed`, `dtype`, `shrink`, `max_parameters`, `batch`, `source`, and optionally
-`rule` and `sigma`. The `source` of a callable is its name.
+`rule`, `sigma` and, for `core.audit.true_size`, `driver` and `whole_memory`. The `source` of a callable is its name.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def own_target(task: Task) -> Target:
         again: nn.Module = called(name)[0]
         return again
 
-    _use_threads(model)
+    use_threads(model)
     return Target(model, ModelFacts(class_name=type(model).__name__, source=name), batch, replace(source, build=build))
 
 
@@ -116,7 +116,7 @@ def build_target(task: Task, seconds: float = MOST_PROBING) -> Target:
     Where the library rejects a setting or fails with it, up to `seconds` seconds are spent to find which, and the error
     names it.
     """
-    family, settings, others = _described(task, shrink=task["shrink"])
+    family, settings, others = described(task, shrink=task["shrink"])
     model_class = model_class_of(family)
     own = {} if task["kind"] == "family" else settings
     trial = Trial(own, (partial(_builds, model_class), partial(_runs, model_class, task)), min(seconds, MOST_PROBING))
@@ -125,9 +125,9 @@ def build_target(task: Task, seconds: float = MOST_PROBING) -> Target:
         config = built_config(model_class.config_class, settings)
         model, findings, missing, trained = _model(task, model_class, config)
         model.to(TYPES[task["dtype"]])
-        batch = _batch(task, config)
+        batch = batch_of(task, config)
     _refuse_empty(model, trial)
-    _use_threads(model)
+    use_threads(model)
     facts = ModelFacts(
         class_name=type(model).__name__,
         family=family,
@@ -136,11 +136,11 @@ def build_target(task: Task, seconds: float = MOST_PROBING) -> Target:
         shrunk=task["shrink"],
         notes=(*notes, *findings),
     )
-    true = (model_class, _described(task, shrink=False)[1]) if task["shrink"] and task["kind"] != "family" else None
+    true = (model_class, described(task, shrink=False)[1]) if task["shrink"] and task["kind"] != "family" else None
     return Target(model, facts, batch, replace(rebuilder_of(model), missing=tuple(missing)), trial, true)
 
 
-def _described(task: Task, *, shrink: bool) -> tuple[str, dict[str, Any], list[str]]:
+def described(task: Task, *, shrink: bool) -> tuple[str, dict[str, Any], list[str]]:
     """Return the family of a task, the settings that its configuration class declares, and the names of the others.
 
     With `shrink` the settings are made small.
@@ -180,7 +180,7 @@ def _empty(model: nn.Module) -> list[str]:
     return [name for name, parameter in model.named_parameters() if not parameter.numel()]
 
 
-def _use_threads(model: nn.Module) -> None:
+def use_threads(model: nn.Module) -> None:
     """Use one thread for a small model, because waking a second one costs more than it saves."""
     size = sum(parameter.numel() for parameter in model.parameters() if not is_lazy(parameter))
     torch.set_num_threads(1 if size < SMALL else torch.get_num_threads())
@@ -198,7 +198,7 @@ def _runs(model_class: Any, task: Task, settings: Mapping[str, Any]) -> bool | N
         config = built_config(model_class.config_class, settings)
         model = built_model(model_class, config, seed=task["seed"], max_parameters=LARGEST_PROBE).eval()
         with torch.no_grad():
-            inputs = model_inputs(model, _batch(task, config))
+            inputs = model_inputs(model, batch_of(task, config))
             model(*inputs.arguments, **inputs.keywords)
     except BudgetError:
         return None
@@ -233,7 +233,8 @@ def _own_part(config_class: Any, given: Mapping[str, Any]) -> Mapping[str, Any]:
     return part if isinstance(part, Mapping) else given
 
 
-def _batch(task: Task, config: Any) -> Batch:
+def batch_of(task: Task, config: Any) -> Batch:
+    """Return the batch of a task, by default a small random one of a configuration's vocabulary."""
     if task.get("batch") is not None:
         return Batch.from_document(task["batch"])
     text = config.get_text_config(decoder=True)

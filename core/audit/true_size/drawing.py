@@ -28,7 +28,12 @@ class Drawing:
     """
 
     def __init__(
-        self, programs: Mapping[str, Program], shapes: Mapping[str, tuple[int, ...]], *, dtype: torch.dtype, threads: int
+        self,
+        programs: Mapping[str, Program],
+        shapes: Mapping[str, tuple[int, ...]],
+        *,
+        dtype: torch.dtype,
+        threads: int,
     ) -> None:
         self.shapes = shapes
         self.dtype = dtype
@@ -39,7 +44,10 @@ class Drawing:
         self._threads = threads
         self._pool = ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))
 
-    def close(self) -> None:
+    def __enter__(self) -> Drawing:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         """End the threads."""
         self._pool.shutdown()
 
@@ -57,7 +65,7 @@ class Drawing:
         """Return rows of a table `[V, D]` by their sorted numbers; the table is read where it was not."""
         program, made = self._programs[name], torch.empty(len(wanted), self.shapes[name][-1], dtype=self.dtype)
         height = program.tile // self.shapes[name][-1]
-        needed = range(program.tiles) if name not in self.readings else (wanted // height).unique().tolist()
+        needed = range(program.tiles) if name not in self.readings else sorted(set((wanted // height).tolist()))
         tiles: list[TileReading] = []
         for first, values, found in self._stripes(name, list(needed)):
             tiles += [tile for tile in found if tile is not None]
