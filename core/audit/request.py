@@ -28,6 +28,8 @@ MISSING = (
     "try again."
 )
 MOST_PARAMETERS = 2**62
+# The audited model's own seed, then that of more models where it can be built again.
+SEEDS = (0, 1, 2, 3)
 # Where the library keeps the names of its causal language models, and how it calls them.
 NAMES_FILE, NAMES = ("models", "auto", "modeling_auto.py"), "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES"
 # What a child does one after another, and the share of a small audit's time that each takes.
@@ -46,6 +48,9 @@ class AuditRequest:
     `max_memory` is in bytes. None means `DEFAULT_MEMORY`, and no limit where the user's own code is run; where blocks
     may be drawn one at a time, half of what is free if that is more. `driver` is `graph`, which builds the whole model,
     `block`, which draws one block at a time, or `auto`: blocks where the whole exceeds the memory or `max_parameters`.
+    `seeds` is how many fresh models, from `seed` on, the ratios are counted over where the model can be built again.
+    `rows` and `context` are the size of the random batch that a configuration is observed on; None takes the audit's
+    own small one.
     """
 
     rule: str = AUTO
@@ -56,6 +61,9 @@ class AuditRequest:
     max_memory: int | None = None
     max_seconds: int = DEFAULT_SECONDS
     driver: str = "graph"
+    seeds: int = len(SEEDS)
+    rows: int | None = None
+    context: int | None = None
 
     def check(self) -> None:
         """Check every field. Raises `AuditError`, `ConfigError` or `RecipeError` for the first that is not valid."""
@@ -106,6 +114,9 @@ class AuditRequest:
             "sigma": self.sigma,
             "driver": self.driver,
             "whole_memory": None if self.driver == "graph" else self.whole_memory,
+            "seeds": [(self.seed + place) % 2**64 for place in range(self.seeds)],
+            "rows": self.rows,
+            "context": self.context,
         }
 
 

@@ -153,7 +153,7 @@ class Budget:
     max_blocks: int = 4_096
 
     def check(self, config: DecoderConfig, parameters: int) -> None:
-        """Raise `BudgetError` if a decoder with `parameters` stored numbers exceeds a limit."""
+        """Raise `BudgetError` if a decoder exceeds a limit; `parameters` is how many numbers are to exist at once."""
         if config.blocks > self.max_blocks:
             raise BudgetError(f"{config.blocks} blocks exceed the limit of {self.max_blocks}; ask for fewer blocks.")
         if config.positions > self.max_positions:

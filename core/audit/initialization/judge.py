@@ -12,6 +12,7 @@ from torch import nn
 from ...health.band import DEFAULT_BAND, Band
 from ..report.answer import answered
 from ..report.result import AuditResult, Stream, stream_of
+from ..request import SEEDS
 from ..sandbox.guard import undisturbed
 from ..trace.discovery import Discovery, discover
 from . import words
@@ -69,8 +70,12 @@ def judged_document(
     sigma: float | None = None,
     source: Rebuilder | None = None,
     band: Band = DEFAULT_BAND,
+    seeds: Sequence[int] = SEEDS,
 ) -> dict[str, Any]:
-    """Return the whole audit document, with the conformance and the corrected model."""
+    """Return the whole audit document, with the conformance and the corrected model.
+
+    `seeds` are those that the ratios are counted over where the model can be built again; the first is the model's own.
+    """
     source = source or rebuilder_of(result.discovery.guard.model)
     judgement = judge(result, rule=rule, sigma=sigma, source=source)
     found, matrices = judgement.resolution, None
@@ -87,8 +92,8 @@ def judged_document(
         twin=twin_document(judgement.corrected, band),
     )
     answer = answered(
-        document, result, found, judgement.findings, source, reseeds=judgement.reseeds, band=band
-    )  # fmt: skip
+        document, result, found, judgement.findings, source, reseeds=judgement.reseeds, band=band, seeds=seeds
+    )
     return document | answer
 
 

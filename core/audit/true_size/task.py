@@ -8,7 +8,9 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.utils._pytree import tree_map
 
+from ...decoder.batch import Batch
 from ...errors import AuditError, DepthscopeError
 from ..initialization.rebuild import Rebuilder, rebuilder_of
 from ..initialization.request import AUTO
@@ -147,16 +149,16 @@ def _drawing(large: LargeModel, task: Task) -> Drawing:
 def _configured(task: Task) -> LargeModel:
     """Return the model of a configuration's true sizes, and its small one."""
     unbounded = {**task, "max_parameters": MOST_PARAMETERS}
-    target = build_target({**unbounded, "shrink": True, "batch": _small(task.get("batch"))})
-    assert target.true is not None
-    model_class, settings = target.true
+    family, settings, _ = described(unbounded, shrink=False)
+    model_class = model_class_of(family)
     config = built_config(model_class.config_class, settings)
+    batch = batch_of(task, config, narrow=False)
+    target = build_target({**unbounded, "shrink": True, "batch": _small(task.get("batch"), batch)})
     model, programs = deferred(
         lambda: model_class._from_config(config, attn_implementation="eager", dtype=torch.float32), task["seed"]
     )
     facts = replace(target.facts, shrunk=False, driver="block", notes=(*target.facts.notes, *NOTES))
     source = replace(target.source, settings=config.to_dict())
-    batch = batch_of(task, config)
     return LargeModel(model, programs, batch, target.model, target.batch, facts, source, True)
 
 
@@ -194,16 +196,21 @@ def _called(task: Task) -> LargeModel:
         notes=NOTES,
     )
     given = task.get("batch")
-    batch = examples[0] if given is None and examples[0] is not None else batch_of(task, config)
+    batch = batch_of(task, config, narrow=False)
+    small_batch: Any = Batch.from_document(_small(given, batch))
+    if given is None and examples[0] is not None:
+        batch = examples[0]
+        small_batch = tree_map(lambda v: v % SMALL_IDS if _whole(v) else v, batch)
     source = replace(rebuilder_of(small), settings=settings)
-    return LargeModel(
-        model, programs, batch, small, batch_of({"batch": _small(given)}, small.config), facts, source, False
-    )
+    return LargeModel(model, programs, batch, small, small_batch, facts, source, False)
 
 
-def _small(batch: Any) -> Any:
-    """Return the JSON form of a batch with every id in a small vocabulary; None where there is no batch."""
-    if batch is None:
-        return None
-    ids = {key: [[value % SMALL_IDS for value in row] for row in batch[key]] for key in ("inputs", "targets")}
-    return {**batch, **ids}
+def _whole(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and not value.is_floating_point() and value.dtype != torch.bool
+
+
+def _small(given: Any, batch: Batch) -> dict[str, Any]:
+    """Return the JSON form of a batch with every id in a small vocabulary; `given` is its own form, if it has one."""
+    document = given or {"inputs": batch.inputs.tolist(), "targets": batch.targets.tolist()}
+    ids = {key: [[value % SMALL_IDS for value in row] for row in document[key]] for key in ("inputs", "targets")}
+    return {**document, **ids}
