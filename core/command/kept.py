@@ -8,10 +8,27 @@ import click
 
 from ..errors import ConfigError
 from . import options as opt
+from .progress import duration
 
 if TYPE_CHECKING:
     from ..decoder.progress import Told
+    from ..health.estimate import Estimate
     from ..health.request import ObserveRequest
+
+
+# A run by the blocks that is estimated to take longer says so before it begins.
+SECONDS_FOR_NOTICE = 60.0
+
+
+def tell_cost(cost: Estimate, checkpointed: bool) -> None:
+    """Say on standard error what a long block-by-block run will take, and that it can be kept."""
+    if cost.request.driver != "block" or cost.seconds < SECONDS_FOR_NOTICE:
+        return
+    kept = "" if checkpointed else "; --checkpoint DIR keeps what is finished"
+    click.echo(
+        f"Block by block, by estimate: {duration(cost.seconds)} of one core, {cost.total_bytes / 2**30:.1f} GiB{kept}.",
+        err=True,
+    )
 
 
 def check_kept(context: click.Context, options: dict[str, Any]) -> None:

@@ -74,6 +74,11 @@ class Distribution:
         std = self.normal_std(spec)
         return _xavier_std(*spec.true_shape) * spec.twin_gain if std is None else std
 
+    def uniform_limit(self, spec: ParameterSpec) -> float | None:
+        """Return the limit of the uniform distribution that one matrix is drawn from; None if it is normal."""
+        is_normal, limit = self._law(spec)
+        return None if is_normal else limit
+
     def finisher(self, specs: Sequence[ParameterSpec], repeats: int = 1) -> Callable[[FloatArray, slice], None]:
         """Return a function that turns uniform draws of `specs` (repeated `repeats` times) into weights, tile by tile.
 
@@ -176,6 +181,11 @@ class BaseDraw:
         self.distribution = distribution
         keeps = len(self.seeds) * self.layout.draws <= KEPT_DRAW
         self._kept = _KeptParts(self.layout, self.seeds, distribution) if keeps else None
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether parts that were drawn stay in memory."""
+        return self._kept is not None
 
     def at_depth(self, blocks: int) -> BaseDraw:
         """Return the draw of the same seeds and widths at another depth.

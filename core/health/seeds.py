@@ -101,6 +101,17 @@ class SeedArm:
             subject=self.subject,
         )
 
+    def followed_by(self, other: SeedArm) -> SeedArm:
+        """Return the arm over these seeds and then those of `other`, an arm of the same request and recipe."""
+        return replace(
+            self,
+            seeds=self.seeds + other.seeds,
+            activation_rms=np.concatenate([self.activation_rms, other.activation_rms]),
+            adjoint_rms=np.concatenate([self.adjoint_rms, other.adjoint_rms]),
+            loss_nats=np.concatenate([self.loss_nats, other.loss_nats]),
+            reasons={**self.reasons, **{len(self.seeds) + row: reason for row, reason in other.reasons.items()}},
+        )
+
     def ribbon(self, quantity: str, levels: Sequence[float] = (0.05, 0.5, 0.95)) -> FloatArray:
         """Return quantiles of the ratios of `quantity` (activation or adjoint), `[len(levels), sites]`.
 

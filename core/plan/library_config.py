@@ -1,4 +1,4 @@
-"""Write a decoder as the configuration of a class of the transformers library, which then draws its weights."""
+"""Write a decoder as the configuration of a class of the transformers library, whose own code draws its weights."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ ZERO_BIASES = "Its biases, which this model does not have, begin at zero."
 
 
 def library_settings(config: DecoderConfig, distribution: Distribution, family: str | None = None) -> dict[str, Any]:
-    """Return the content of a `config.json`, as a dict, of the transformers class that has this decoder's graph.
+    """Return the content of a `config.json` of the class that has this decoder's graph.
 
-    `family` is its model_type; None chooses gpt2, llama or qwen3 by the graph. Raises `ConfigError` if no class has the
-    graph, or if `distribution` is not one normal for all matrices and embeddings, since these classes draw no other.
+    `family` is the model_type, None takes gpt2, llama or qwen3 by the graph. Raises `ConfigError` where no class has
+    the graph, or draws weights by this distribution: they draw every matrix and embedding from one normal.
     """
     if distribution.std is None:
         raise ConfigError(
@@ -39,7 +39,7 @@ def library_settings(config: DecoderConfig, distribution: Distribution, family: 
 
 
 def differences(config: DecoderConfig, settings: dict[str, Any]) -> str:
-    """Return a sentence on what the transformers class has and the decoder lacks; empty if there is nothing."""
+    """Return a sentence on what the class has and the decoder does not; empty if nothing."""
     return ZERO_BIASES if settings["model_type"] == GPT2 and not config.bias else ""
 
 
