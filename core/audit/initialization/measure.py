@@ -14,7 +14,8 @@ import torch
 
 from ...decoder.parameters import Role
 from ..trace.branches import Branch, MatrixUse, linear_in
-from ..trace.discovery import FEED_FORWARD, Discovery, Site
+from ..trace.discovery import Discovery, Site
+from ..trace.kinds import FEED_FORWARD
 from .slices import slices_of
 from .weight_stats import ORTHOGONAL, WeightStats, standard_deviation, weight_stats
 
