@@ -1,4 +1,4 @@
-"""`audit`: the residual stream of a user's model, found, proved and measured."""
+"""The verb `audit`: find the residual stream of a user's model, prove it, and judge how the model is initialized."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ SHOWN_FINDINGS = 5
 
 
 class GateCommand(click.Command):
-    """A click command that reads a bare `--gate` as `--gate error`, whatever follows it."""
+    """A click command that reads `--gate` without a value as `--gate error`, whatever follows it."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Insert the default value after a bare `--gate`, before click would take the next word for it."""
+        """Parse the arguments after writing a `--gate` without a value as `--gate=error`."""
         pairs = zip_longest(args, args[1:])
         args = ["--gate=error" if a == "--gate" and after not in ("error", "warning") else a for a, after in pairs]
         return super().parse_args(ctx, args)
@@ -177,7 +177,7 @@ def _audit_callable(options: dict[str, Any], request: AuditRequest, batch: JsonV
 
 
 def readable(document: dict[str, Any]) -> str:
-    """Return the document as text for a terminal: result and repair, then proof, judgement, health and tables."""
+    """Return the document as text for a terminal: result and repair, proof, findings, health, additions and sites."""
     model, identity = document["model"], document["identity"]
     error = identity["worst_relative_error"]
     measured = "" if error is None else f", worst relative error {error:.2g}"

@@ -31,7 +31,7 @@ def advanced(state: int, draws: int) -> int:
 def bits(seeds: Sequence[int], offset: int, count: int) -> npt.NDArray[np.uint64]:
     """Return draws `offset` to `offset + count` (excluded) of every seed as uint64 `[len(seeds), count]`."""
     out = np.empty((len(seeds), count), dtype=np.uint64)
-    for rows, columns, drawn, _ in _tiles(seeds, offset, count):
+    for rows, columns, drawn, _ in _tiles(_starts(seeds, offset), count):
         out[rows, columns] = drawn
     return out
 
@@ -51,7 +51,18 @@ def scaled_units(
     """
     if out is None:
         out = np.empty((len(seeds), count), dtype=np.float64)
-    for rows, columns, drawn, spare in _tiles(seeds, offset, count):
+    fill(out, _starts(seeds, offset), finish)
+    return out
+
+
+def fill(
+    out: npt.NDArray[np.floating], starts: npt.NDArray[np.uint64], finish: Callable[[FloatArray, slice], None] | None
+) -> None:
+    """Fill row i of `out` `[rows, count]` with the draws that follow the state `starts[i]`, as `scaled_units` does.
+
+    Values are finished in binary64 and rounded once to the type of `out`.
+    """
+    for rows, columns, drawn, spare in _tiles(starts, out.shape[1]):
         np.right_shift(drawn, np.uint64(11), out=drawn)
         tile = spare.view(np.float64)
         # 53 bits fit a signed integer, and the signed conversion is the one that processors have.
@@ -60,7 +71,6 @@ def scaled_units(
         if finish is not None:
             finish(tile, columns)
         out[rows, columns] = tile
-    return out
 
 
 def units(seeds: Sequence[int], offset: int, count: int) -> FloatArray:
@@ -68,22 +78,26 @@ def units(seeds: Sequence[int], offset: int, count: int) -> FloatArray:
     return scaled_units(seeds, offset, count)
 
 
+def _starts(seeds: Sequence[int], offset: int) -> npt.NDArray[np.uint64]:
+    """Return the state of every seed after `offset` draws."""
+    return np.array(seeds, dtype=np.uint64) + np.array(advanced(0, offset), dtype=np.uint64)
+
+
 def _tiles(
-    seeds: Sequence[int], offset: int, count: int
+    states: npt.NDArray[np.uint64], count: int
 ) -> Iterator[tuple[slice, slice, npt.NDArray[np.uint64], npt.NDArray[np.uint64]]]:
     """Yield cache-sized pieces of the draws, each with a spare array of its shape; the next piece overwrites both."""
     if count == 0:
         return
     height, width = max(1, SLAB // count), min(count, SLAB)
-    states = np.array(seeds, dtype=np.uint64)
     steps = np.arange(1, width + 1, dtype=np.uint64) * np.uint64(INCREMENT)
-    values, scratch = np.empty((2, min(height, len(seeds)), width), dtype=np.uint64)
-    for top in range(0, len(seeds), height):
-        rows = slice(top, min(top + height, len(seeds)))
+    values, scratch = np.empty((2, min(height, len(states)), width), dtype=np.uint64)
+    for top in range(0, len(states), height):
+        rows = slice(top, min(top + height, len(states)))
         for left in range(0, count, width):
             columns = slice(left, min(left + width, count))
             shape = (slice(rows.stop - rows.start), slice(columns.stop - columns.start))
-            starts = states[rows] + np.uint64(advanced(0, offset + left))
+            starts = states[rows] + np.uint64(advanced(0, left))
             tile, spare = values[shape], scratch[shape]
             np.add(starts[:, None], steps[shape[1]], out=tile)
             _mix(tile, spare)

@@ -7,7 +7,7 @@ A seed without finite ratios is *refused* in its arm: the arm keeps the reason i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -21,7 +21,7 @@ from ..errors import ConfigError, ObservationError
 from ..numerals import checked_seed
 from ..recipes.catalogue import CONTROL, recipe
 from ..recipes.recipe import Recipe
-from .arms import Arm, observe_arms
+from .arms import Arm, ByBlock, by_block_of, observe_arms
 from .band import Band
 from .chunks import arms_per_pass, seed_chunks, seeds_per_chunk
 from .estimate import check_run
@@ -151,7 +151,7 @@ def observe_seeds(
     # The control is computed once where it is also the recipe.
     chosen = list({known.name: known for known in asked}.values())
     numbers = _checked_seeds(seeds)
-    check_run(request)
+    by_block = by_block_of(check_run(request))
     graphs = [known.graph(request.config) for known in chosen]
     together = arms_per_pass(request.config, request.batch, request.dtype, len(chosen))
     groups = [chosen[start : start + together] for start in range(0, len(chosen), together)]
@@ -160,7 +160,7 @@ def observe_seeds(
     done = 0
     for chunk in seed_chunks(numbers, each):
         draw = BaseDraw(request.config, chunk, request.distribution)
-        parts.append([part for group in groups for part in _observed(request, draw, group)])
+        parts.append([part for group in groups for part in _observed(request, draw, group, by_block)])
         done += len(chunk)
         told("seeds", done, len(numbers))
     arms = {
@@ -168,6 +168,28 @@ def observe_seeds(
         for index, (known, graph) in enumerate(zip(chosen, graphs, strict=True))
     }
     return [arms[known.name] for known in asked]
+
+
+def observe_embeddings(
+    request: ObserveRequest, seeds: Sequence[int], stds: Sequence[float], *, told: Told = silent
+) -> list[SeedArm]:
+    """Observe the request's recipe with embeddings of each standard deviation in `stds`; the rest is drawn once.
+
+    Returns one arm per standard deviation, in order. Everything else is as in `observe_seeds`.
+    """
+    known, numbers = recipe(request.recipe), _checked_seeds(seeds)
+    check_run(request)
+    requests = [replace(request, distribution=replace(request.distribution, embedding_std=std)) for std in stds]
+    labels = known.graph(request.config).site_labels()
+    each = seeds_per_chunk(request.config, request.batch, request.dtype, 1)
+    parts: list[list[SeedRows]] = []
+    done = 0
+    for chunk in seed_chunks(numbers, each):
+        draw = BaseDraw(request.config, chunk, request.distribution)
+        parts.append([_observed(request, draw.with_embeddings(std), [known])[0] for std in stds])
+        done += len(chunk)
+        told("seeds", done, len(numbers))
+    return [_arm(one, numbers, known, labels, [part[index] for part in parts]) for index, one in enumerate(requests)]
 
 
 def _checked_seeds(seeds: Sequence[int]) -> tuple[int, ...]:
@@ -179,11 +201,19 @@ def _checked_seeds(seeds: Sequence[int]) -> tuple[int, ...]:
     return numbers
 
 
-def _observed(request: ObserveRequest, draw: BaseDraw, recipes: Sequence[Recipe]) -> list[SeedRows]:
+def _observed(
+    request: ObserveRequest, draw: BaseDraw, recipes: Sequence[Recipe], by_block: ByBlock | None
+) -> list[SeedRows]:
     seeds = draw.seeds
     try:
         arms = observe_arms(
-            draw, recipes, request.batch, dtype=request.dtype, device=request.device, contributions=False
+            draw,
+            recipes,
+            request.batch,
+            dtype=request.dtype,
+            device=request.device,
+            contributions=False,
+            by_block=by_block,
         )
     except ObservationError as refusal:
         # What makes a tape unusable lies in the graph that all members share.

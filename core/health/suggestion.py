@@ -19,7 +19,7 @@ from ..recipes.catalogue import RECIPES, recipe
 from ..recipes.recipe import Recipe
 from .paired import Paired, paired
 from .request import ObserveRequest
-from .seeds import SeedArm, observe_seeds
+from .seeds import SeedArm, observe_embeddings, observe_seeds
 
 UNIT_STD = 1.0
 # Digits of a suggested spread; more would promise what a few seeds do not show.
@@ -154,13 +154,10 @@ def _embeddings(request: ObserveRequest, before: SeedArm, told: Told) -> tuple[l
     ratio, std = before.verdict.input_ratio.activation, before.subject.embedding_std
     matched = float(f"{std * ratio:.{STD_DIGITS}g}") if ratio and std else UNIT_STD
     # A matching spread beyond binary64's own range is none.
-    stds = [matched, UNIT_STD] if 0 < matched < np.inf else [UNIT_STD]
-    found = []
-    for value in dict.fromkeys(stds):
-        change = Change(kind="embedding_std", recipe=request.recipe, embedding_std=value)
-        (arm,) = observe_seeds(change.applied(request), before.seeds, [request.recipe], told=told)
-        found.append(_candidate(change, arm, before))
-    return found, {}
+    stds = list(dict.fromkeys([matched, UNIT_STD] if 0 < matched < np.inf else [UNIT_STD]))
+    arms = observe_embeddings(request, before.seeds, stds, told=told)
+    changes = [Change(kind="embedding_std", recipe=request.recipe, embedding_std=value) for value in stds]
+    return [_candidate(change, arm, before) for change, arm in zip(changes, arms, strict=True)], {}
 
 
 def _candidate(change: Change, arm: SeedArm, before: SeedArm) -> Candidate:

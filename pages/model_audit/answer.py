@@ -1,4 +1,4 @@
-"""The first part of the answer of the page Audit a model: the headline, the repair as code, and its evidence."""
+"""The first part of the audit's result on its page: the headline, the repair as code, and the evidence."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FORMS = {LOOP: "PyTorch, any model", OVERRIDE: "transformers, by _init_weights"}
 
 
 def answer(document: Mapping[str, Any]) -> None:
-    """Draw the headline, the repair, and one line each on what was audited, how it was proved, and the rule applied."""
+    """Draw the headline, the repair as code, and a line each on the model, the proof and the rule."""
     model, headline = document["model"], document["headline"]
     st.subheader(panels.escaped(model["class"]))
     first, *rest = headline["sentences"]
@@ -38,7 +38,7 @@ def answer(document: Mapping[str, Any]) -> None:
 
 
 def gate_files(shown: Shown) -> None:
-    """Draw the files and the steps for a CI pipeline, in an expander."""
+    """Draw the files and the steps for continuous integration, in an expander."""
     with st.expander("For continuous integration", icon=":material/published_with_changes:"):
         st.markdown("These steps audit the model on every change, and fail where the initialization no longer holds.")
         _code(ci_snippet(shown.document))

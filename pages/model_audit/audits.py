@@ -1,7 +1,7 @@
-"""Audits of the session: the request of the page, the child process that audits, and the stored documents.
+"""The audits of a session: the request of the page, the child process that audits, and the stored documents.
 
-A child has no network, opens only the upload's own files, and is limited in memory and time; it never runs code that
-came with a model.
+A child process has no network, opens only the uploaded files, and is limited in memory and time. It never runs code
+that came with a model.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LIMITS = (
 
 
 class Child(ChildProcess):
-    """A child process whose errors never suggest small widths for a model that has small widths already."""
+    """The child process of an audit; if widths are small already, its errors do not suggest small widths."""
 
     def __init__(self, task: Mapping[str, Any], **limits: Any) -> None:
         super().__init__(task, **limits)
@@ -42,7 +42,7 @@ class Child(ChildProcess):
         self._way = "choose fewer blocks or a smaller width" if task["kind"] == "family" else "give a smaller model"
 
     def result(self) -> dict[str, Any]:
-        """Return the document; raises the error of the child with a remedy that this page has."""
+        """Wait for the audit document and return it. Raises the error of the child, with what to do on this page."""
         try:
             return super().result()
         except DepthscopeError as error:
@@ -53,7 +53,7 @@ class Child(ChildProcess):
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """An audit that the page asks for: of a family with the given sizes, or of the upload with the given digest."""
+    """The audit that the page asks for: of a model family with given sizes, or of the upload with a given digest."""
 
     request: AuditRequest
     family: str | None = None
@@ -63,7 +63,10 @@ class Wanted:
     shrink: bool = False
 
     def model(self) -> dict[str, Any]:
-        """Return the screened model of the task. Raises `AuditError` if an upload cannot be built or is gone."""
+        """Return the description of the model for the child process.
+
+        Raises `AuditError` if an upload cannot be built or is gone.
+        """
         if self.family is not None:
             return family_task(self.family, self.blocks, self.width)
         upload = uploads.room().upload
@@ -76,7 +79,7 @@ class Wanted:
 
 
 def collect() -> None:
-    """Store the document of an audit that has ended, or the sentence that explains its error.
+    """Store the document of an audit that has ended, or the sentence of its error.
 
     Call it once per run, before the form is drawn.
     """
@@ -92,7 +95,7 @@ def collect() -> None:
 
 
 def start(wanted: Wanted) -> None:
-    """Callback of the button Audit: start the child process, or store the sentence that explains why it cannot."""
+    """Callback of the button Audit: start the child process, or store the sentence that says why it cannot start."""
     st.session_state[REFUSAL] = None
     try:
         require_library()

@@ -1,9 +1,10 @@
-"""Controls of the page Audit a model alone. Their names are the URL's:
+"""The controls of the page Audit a model. Their names are those in the URL:
 
     /model_audit?family=gpt2&audit_blocks=4&audit_width=32&rule=gpt2&sigma=0.02&audit_seed=0&audit_dtype=float32
 
-`family` is a model type of the survey; with it alone the page builds that family small and audits it. `model=uploaded`
-with `shrink=true` is a model of the visitor's own: the file is not in the link, so the page asks for it.
+`family` is a model type of the survey; with it alone, the page builds a small model of that family and audits it.
+`model=uploaded` with `shrink=true` is a model of the visitor's own: the file is not in the link, so the page asks for
+it.
 """
 
 from __future__ import annotations

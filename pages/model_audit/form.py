@@ -1,4 +1,4 @@
-"""The top of the page Audit a model: the form, the buttons Audit and Cancel, and models to begin with."""
+"""The top of the page Audit a model: the form, the buttons Audit and Cancel, and examples."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ STEPS = {
 
 
 def form() -> tuple[Wanted | None, DeltaGenerator]:
-    """Draw the form; return the audit that it describes, None without a model, and the place of the button Audit."""
+    """Draw the form; return the audit that it describes, or None, and the place of the button Audit."""
     with st.container(border=True, key="audit-form"):
         chosen = controls.MODEL.draw()
         if chosen == controls.UPLOADED:
@@ -50,7 +50,10 @@ def form() -> tuple[Wanted | None, DeltaGenerator]:
 
 
 def run_row(place: DeltaGenerator, wanted: Wanted | None) -> None:
-    """Draw the button Audit and its limits in `place`; called when it is known whether an audit is running."""
+    """Draw the button Audit and the limits of an audit in `place`.
+
+    Call it when it is known whether an audit is running.
+    """
     with place:
         st.button(
             "Audit", key=RUN, type="primary", icon=":material/search:", on_click=audits.start, args=(wanted,),
@@ -60,7 +63,7 @@ def run_row(place: DeltaGenerator, wanted: Wanted | None) -> None:
 
 
 def state(wanted: Wanted, document: Mapping[str, Any] | None) -> None:
-    """Draw why the last audit was refused, or the progress of the present one, or that none was run."""
+    """Draw why the last audit was refused, or the progress of the present one, or that none has been run."""
     if (sentence := st.session_state.pop(audits.REFUSAL, None)) is not None:
         panels.refusal(sentence)
     elif (running := jobs.running()) is not None:
@@ -74,7 +77,7 @@ def state(wanted: Wanted, document: Mapping[str, Any] | None) -> None:
 
 
 def empty(sentence: str) -> None:
-    """Draw `sentence`, what the page does, and buttons with models to begin with."""
+    """Draw `sentence`, what the page does, and buttons with example models."""
     panels.notice(sentence)
     for title, text in beside(STEPS.items()):
         with st.container(border=True, height="stretch"):

@@ -1,4 +1,4 @@
-"""Audit a model: find the residual stream of any decoder, prove it, judge its initialization, and show its health."""
+"""The page Audit a model: the residual stream of a real decoder, its initialization, and its health."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ st.markdown(
 
 
 def show(document: Mapping[str, Any]) -> None:
-    """Draw the answer, the open tab and the page's exports."""
+    """Draw the result of an audit, the open tab and the exports."""
     shown = Shown(document, Sheet("model_audit", TITLE))
     answer(document)
     draw_tabs(TABS, shown, key="audit_view")

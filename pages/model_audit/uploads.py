@@ -30,9 +30,9 @@ ROUND, REFUSED, REFUSAL = "model uploads", "model upload refused", "model upload
 
 @dataclass(frozen=True)
 class Upload:
-    """A screened upload: the name as given, the path of its config or folder, its size, and the digest of its bytes.
+    """An uploaded model that was accepted: its name, the path of its config or folder, its size, and its digest.
 
-    `too_large` is the error that its true sizes cause, None if they may be audited.
+    `too_large` is the error that its sizes cause, or None if it can be audited as it is.
     """
 
     name: str
@@ -43,14 +43,17 @@ class Upload:
 
 
 class Room:
-    """The private folder of one session, with the upload in it."""
+    """The private folder of one session, with the uploaded model in it."""
 
     def __init__(self) -> None:
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self.upload: Upload | None = None
 
     def take(self, files: Sequence[Given], budget: Budget) -> None:
-        """Replace the present upload by a new one. Raises `DepthscopeError` if it is refused, and keeps no upload."""
+        """Replace the uploaded model by a new one.
+
+        Raises `DepthscopeError` if it is refused; then there is no model.
+        """
         self.clear()
         self._folder = tempfile.TemporaryDirectory(prefix="depthscope-upload-", ignore_cleanup_errors=True)
         try:
@@ -63,7 +66,7 @@ class Room:
         self.upload = Upload(name, path, size, _digest(files), _too_large(path, budget, name))
 
     def clear(self) -> None:
-        """Delete the files in the folder."""
+        """Delete the uploaded model and the folder."""
         self.upload = None
         if self._folder is not None:
             self._folder.cleanup()
@@ -72,12 +75,12 @@ class Room:
 
 @st.cache_resource(scope="session", show_spinner=False, on_release=Room.clear)
 def room() -> Room:
-    """Return the session's room; Streamlit deletes it when the session ends."""
+    """Return the folder of this session; Streamlit deletes it when the session ends."""
     return Room()
 
 
 def uploader(budget: Budget) -> None:
-    """Draw the uploader; accepted files are removed from it, and so from the server's memory."""
+    """Draw the file uploader; accepted files are removed from it, and so from the server's memory."""
     number = st.session_state.setdefault(ROUND, 0)
     st.file_uploader(
         "Your model: config.json, with its safetensors or without, or a zipped folder",
@@ -89,13 +92,13 @@ def uploader(budget: Budget) -> None:
 
 
 def remove() -> None:
-    """Callback of the button Remove: delete the upload, or forget the refused one."""
+    """Callback of the button Remove: delete the uploaded model, or forget the refused one."""
     room().clear()
     st.session_state[REFUSAL] = st.session_state[REFUSED] = None
 
 
 def titled(files: Sequence[Given]) -> str:
-    """Return the upload's name for display: the name of the first file, and how many more there are."""
+    """Return the name of an upload for display: that of the first file, and how many more there are."""
     more = len(files) - 1
     return files[0].name + (f" and {plural(more, 'more file')}" if more else "")
 

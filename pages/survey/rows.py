@@ -1,4 +1,4 @@
-"""The way from a row of the survey to the page that audits its model family."""
+"""From a row of the survey to the page that audits its model family."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TARGET, FAMILY = "model_audit", "family"
 
 
 def opener(rows: Sequence[Mapping[str, Any]]) -> Callable[[], None]:
-    """Return the callback for a chosen row of the table that shows `rows`."""
+    """Return the callback for a row that the visitor chooses in the table of `rows`; it opens that family."""
     return partial(_open_chosen, [str(row["family"]) for row in rows])
 
 
@@ -30,7 +30,7 @@ def picker(rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def open_family(family: str) -> None:
-    """Callback: open the page Audit a model with this family, every remaining control at its default."""
+    """Callback: open the page Audit a model with this family and all other controls at their defaults."""
     entry = navigation.ENTRIES[TARGET]
     reset(entry.all_controls)
     assign({FAMILY: family})

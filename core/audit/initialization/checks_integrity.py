@@ -7,7 +7,7 @@ import importlib
 import io
 import math
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -39,10 +39,15 @@ def uninitialized(
     # What the build leaves blank may hold anything now, zeros too.
     odd = [n for n, p in parameters.items() if n not in explained and n not in blank and _garbage(p)]
     blank = [name for name in blank if name in parameters]
+    largest = max((float(parameters[name].detach().abs().max()) for name in odd), default=0.0)
+    yield from unwritten(blank, odd, largest)
+
+
+def unwritten(blank: list[str], odd: list[str], largest: float) -> Iterator[Finding]:
+    """Yield findings on parameters that no initializer wrote: left `blank`, or holding `odd` values up to `largest`."""
     if blank:
         yield Finding(kind="never-initialised", parameters=tuple(blank), sentence=words.blank(blank))
     if odd:
-        largest = max(float(parameters[name].detach().abs().max()) for name in odd)
         sentence = words.odd_values(odd)
         yield Finding(kind="never-initialised", parameters=tuple(odd), measured=largest, sentence=sentence)
 
@@ -71,6 +76,15 @@ def shared(model: nn.Module) -> Iterator[Finding]:
         if p.numel():
             memory.setdefault((p.data_ptr(), p.numel(), p.element_size()), []).append(name)
     groups = repeated_draws({first: names.parameters[first] for first, *_ in memory.values()})
+    tied = {name: list(others) for name, others in names.aliases.items()}
+    for first, *others in memory.values():
+        if others:
+            tied.setdefault(first, []).extend(others)
+    yield from sharing(groups, tied)
+
+
+def sharing(groups: Sequence[tuple[str, ...]], tied: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
+    """Yield findings on groups of parameters that hold one draw, and on first names with the others of one tensor."""
     if groups:
         every = [name for group in groups for name in group]
         yield Finding(
@@ -80,10 +94,6 @@ def shared(model: nn.Module) -> Iterator[Finding]:
             expected=0.0,
             sentence=words.duplicated(groups),
         )
-    tied = {name: list(others) for name, others in names.aliases.items()}
-    for first, *others in memory.values():
-        if others:
-            tied.setdefault(first, []).extend(others)
     if tied:
         together = [(first, *others) for first, others in tied.items()]
         every = [name for group in together for name in group]

@@ -12,6 +12,7 @@ from torch import nn
 from ...health.band import DEFAULT_BAND, Band
 from ..report.answer import answered
 from ..report.result import AuditResult, Stream, stream_of
+from ..request import SEEDS
 from ..sandbox.guard import undisturbed
 from ..trace.discovery import Discovery, discover
 from . import words
@@ -69,8 +70,12 @@ def judged_document(
     sigma: float | None = None,
     source: Rebuilder | None = None,
     band: Band = DEFAULT_BAND,
+    seeds: Sequence[int] = SEEDS,
 ) -> dict[str, Any]:
-    """Return the whole audit document, with the conformance and the corrected model."""
+    """Return the whole audit document, with the conformance and the corrected model.
+
+    `seeds` are those that the ratios are counted over where the model can be built again; the first is the model's own.
+    """
     source = source or rebuilder_of(result.discovery.guard.model)
     judgement = judge(result, rule=rule, sigma=sigma, source=source)
     found, matrices = judgement.resolution, None
@@ -87,8 +92,8 @@ def judged_document(
         twin=twin_document(judgement.corrected, band),
     )
     answer = answered(
-        document, result, found, judgement.findings, source, reseeds=judgement.reseeds, band=band
-    )  # fmt: skip
+        document, result, found, judgement.findings, source, reseeds=judgement.reseeds, band=band, seeds=seeds
+    )
     return document | answer
 
 
@@ -128,7 +133,7 @@ def judge(
         [*_checked(result, found, marked), *whole],
         resolution=found,
         corrected=correct(result, found) if with_twin else None,
-        notes=[*notes, *_stream_notes(result)],
+        notes=[*notes, *stream_notes(result)],
         hashes=sign_hashes(result.discovery.names.parameters),
         reseeds=same,
     )
@@ -170,13 +175,14 @@ def _stats(result: AuditResult, source: Rebuilder, *, deep: bool) -> list[ModelS
         return []
     again = None
     if deep and source.deep:
-        blocks = 2 * first.blocks if first.blocks <= DEEP else first.blocks // 2
-        again = _at_depth(result, source, blocks)
+        again = at_depth(result, source, first.blocks)
     return [first, again] if again is not None and again.blocks != first.blocks else [first]
 
 
-def _at_depth(result: AuditResult, source: Rebuilder, blocks: int) -> ModelStats | None:
-    model = rebuilt(source, result.discovery.guard.model, blocks=blocks)
+def at_depth(result: AuditResult, source: Rebuilder, blocks: int) -> ModelStats | None:
+    """Return the matrices of a model of `blocks` blocks at another depth; None where it cannot be built or run."""
+    again = 2 * blocks if blocks <= DEEP else blocks // 2
+    model = rebuilt(source, result.discovery.guard.model, blocks=again)
     if model is None:
         return None
     try:
@@ -188,7 +194,7 @@ def _at_depth(result: AuditResult, source: Rebuilder, blocks: int) -> ModelStats
     return stats if stats.writers else None
 
 
-def _stream_notes(result: AuditResult) -> Iterator[str]:
+def stream_notes(result: AuditResult) -> Iterator[str]:
     """Yield notes on the stream: that it is not pre-norm, or that a norm's epsilon is not small beside a branch."""
     discovery = result.discovery
     stream = stream_of(discovery)

@@ -216,12 +216,12 @@ def matrix_use(flow: Flow, index: int) -> MatrixUse | None:
     # A bias is the first argument of addmm; the matrix is the static one among the factors.
     candidates = static[1:] if len(static) > 1 and node.name in FUSED_ADDITIONS else static[:1]
     parameters = flow.parameters_of(candidates[0]) if candidates else []
-    fan_in, fan_out = _fans(node, matrix, place)
+    fan_in, fan_out = fans_of(node, tuple(matrix.shape), place)
     return MatrixUse(index, node.call.index, tuple(parameters), fan_in, fan_out, node.operand, matrix.detach())
 
 
-def _fans(node: FlowNode, matrix: torch.Tensor, place: int) -> tuple[int, int]:
-    shape = tuple(matrix.shape)
+def fans_of(node: FlowNode, shape: tuple[int, ...], place: int) -> tuple[int, int]:
+    """Return (fan_in, fan_out) of a matrix of this shape, which is tensor number `place` among a product's arguments."""
     if node.name == "Convolution":
         return math.prod(shape[1:]), shape[0]
     if len(shape) < 2:

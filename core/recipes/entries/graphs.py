@@ -1,4 +1,4 @@
-"""Recipes with another residual graph: other places of norms, or other computations in the branches."""
+"""Recipes with another graph: norms in other places, or other computations in the branches."""
 
 from __future__ import annotations
 
