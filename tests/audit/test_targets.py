@@ -11,6 +11,10 @@ import torch
 from torch import nn
 
 from core.audit import AuditResult, audit
+from core.audit.intake import hub
+from core.audit.intake.examples import example_inputs
+from core.audit.intake.family import family_settings
+from core.audit.request import architectures, families
 from tests.audit import targets
 from tests.audit.targets import BLOCKS, VOCABULARY, WIDTH
 
@@ -88,6 +92,8 @@ def test_every_stream_is_a_row_and_what_is_not_judged_is_named(name: str, stream
     assert {row["lanes"] for row in document["streams"]} == {1}
     assert {row["dtype"] for row in document["streams"]} == {"float32"}
     assert document["not_judged"] == left
+    told = [note for note in document["model"]["notes"] if note.startswith("Not judged")]
+    assert [note.rpartition(": ")[2] for note in told] == [f"{name}." for name in left]
 
 
 def test_the_difference_of_a_loss_is_no_stream() -> None:
@@ -132,3 +138,34 @@ def test_compiled_parts_and_dropout_in_training_mode_are_audited() -> None:
     result = audit(model.train(), IDS)
     assert result.identity.verdict == "proved", result.identity.reason
     assert model.training
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize(
+    ("family", "streams"),
+    [
+        ("albert", [2]),
+        ("vit", [2]),
+        ("wav2vec2", [2]),
+        ("t5", [2, 2]),
+        ("clip_vision_model", [2]),
+        ("convnext", [1, 1, 3, 1]),
+    ],
+)
+def test_an_architecture_of_the_library_is_audited_by_its_configuration(family: str, streams: list[int]) -> None:
+    """One of each sort: text, image, sound, encoder beside decoder, a tower, stages of several widths."""
+    pytest.importorskip("transformers")
+    model_class = hub.model_class_of(family)
+    config = hub.built_config(model_class.config_class, family_settings(family, 2))
+    model = hub.built_model(model_class, config, seed=0, max_parameters=2**24)
+    result = audit(model, example_inputs(model, config.to_dict()))
+    assert result.identity.verdict == "proved", result.identity.reason
+    assert [row["blocks"] for row in result.document()["streams"]] == streams
+
+
+def test_every_architecture_has_a_class_and_a_causal_one_comes_first() -> None:
+    pytest.importorskip("transformers")
+    known, causal = architectures(), families()
+    assert len(known) > len(causal)
+    assert {family: known[family] for family in causal} == dict(causal)
+    assert (known["vit"], known["t5"]) == ("ViTForImageClassification", "T5ForConditionalGeneration")

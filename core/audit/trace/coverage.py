@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from .branches import Branch, MatrixUse
 from .discovery import Discovery
 from .names import common_prefix, numbered
-from .spine import walk_back
 
 Entry = tuple[str, int]
 
@@ -23,28 +22,36 @@ class _Block:
 
 
 def silent_blocks(discovery: Discovery) -> list[str]:
-    """Return the names of blocks that never write to a stream although they have the parameters of blocks that do.
+    """Return the names of blocks that never write to a stream although they have the matrices of blocks that do.
 
-    A block is a numbered entry (`layers.3`) of a container that holds writers or readers of a stream. One between two
-    streams (of other widths), whose shortcut passes a matrix, is none.
+    A block is a numbered entry (`layers.3`) of a container that holds writers or readers of a stream. One whose
+    matrices have other shapes (between stages of different widths) is none, and neither is a part of a branch.
     """
-    used = [entry for name in _used(discovery) for entry in _entry(name)]
+    parameters = discovery.names.parameters
+    used = {entry: parameters[name].shape for name in _used(discovery) for entry in _entry(name)}
     fired = {(container, number) for container, number, _ in used}
-    known = {(container, rest) for container, _, rest in used}
-    silent = [
-        (container, number)
-        for name in discovery.names.parameters
-        for container, number, rest in _entry(name)
-        if (container, number) not in fired and (container, rest) in known
-    ]
-    first = {container: min(number for other, number in fired if other == container) for container, _ in fired}
-    between = {container for container, number in silent if number == first[container] - 1} if silent else set()
-    joined = bool(between) and all(_begins_in_a_sum(one) for one in (discovery, *discovery.beside) if one.sites)
-    return [
-        f"{container}.{number}".lstrip(".")
-        for container, number in dict.fromkeys(silent)
-        if not (joined and container in between and number == first[container] - 1)
-    ]
+    known = {(container, rest, shape) for (container, _, rest), shape in used.items()}
+    names = {(container, rest) for container, _, rest in used}
+    within = _inside_branches(discovery)
+    silent: dict[Entry, bool] = {}
+    for name, parameter in parameters.items():
+        for container, number, rest in _entry(name):
+            if (container, number) not in fired and (container, rest) in names:
+                same = (container, rest, parameter.shape) in known and id(parameter) not in within
+                silent[container, number] = silent.get((container, number), True) and same
+    return [f"{container}.{number}".lstrip(".") for (container, number), same in silent.items() if same]
+
+
+def _inside_branches(discovery: Discovery) -> set[int]:
+    """Return the `id()` of every parameter that is used between the state before an addition and its sum."""
+    flow, found = discovery.chain.flow, set[int]()
+    for one in (discovery, *discovery.beside):
+        for site in one.sites:
+            for vertex, _ in flow.upstream(site.addition.sum):
+                if vertex[0] <= site.addition.state[0]:
+                    break
+                found |= {id(p) for source in flow.static(flow.node(vertex)) for p in flow.parameters_of(source)}
+    return found
 
 
 def left_out(discovery: Discovery) -> tuple[list[str], bool]:
@@ -112,16 +119,6 @@ def _used(discovery: Discovery) -> Iterable[str]:
         for use in _uses(branch)
     ]
     return discovery.names.of(p for use in uses for p in use.parameters)
-
-
-def _begins_in_a_sum(discovery: Discovery) -> bool:
-    """Return whether the first state is a sum of several different values."""
-    chain = discovery.chain
-    for vertex in walk_back(chain.step, chain.base):
-        node = chain.flow.node(vertex)
-        if node.kind == "sum":
-            return len({term.vertex for term in node.terms if chain.flow.dynamic(term.vertex)}) > 1
-    return False
 
 
 def _within(entry: Entry, other: Entry) -> bool:

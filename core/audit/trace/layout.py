@@ -81,6 +81,9 @@ class Layout:
 
         None where `value` cannot be broadcast to `shape`, or where `shape` does not hold B x T positions.
         """
+        if self.features is not None and value.shape == (self.features,):
+            # A vector of features, multiplied in before they were moved to another axis.
+            return value.expand(self.rows, self.positions, self.features)
         try:
             return self.normalized(value.expand(shape))
         except RuntimeError:

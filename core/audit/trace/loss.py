@@ -36,7 +36,7 @@ def loss_of(output: Any, inputs: ModelInputs) -> Loss:
     outside the logits' vocabulary.
     """
     # Without a graph there is nothing to differentiate.
-    every = tensors_in(output)
+    every = [tensor for tensor in tensors_in(output) if tensor.numel()]
     found = [tensor for tensor in every if tensor.is_floating_point() and tensor.grad_fn is not None]
     own = _own_loss(output, found)
     loss = _over_targets(output, found, inputs, own)
@@ -49,7 +49,9 @@ def loss_of(output: Any, inputs: ModelInputs) -> Loss:
         return Loss(mean, mean, "mean of the outputs times signs, which were drawn", inputs.valid)
     if any(tensor.is_floating_point() for tensor in every):
         raise AuditError("The model's output carries no gradient: its forward detaches it or runs under no_grad.")
-    raise AuditError("The model returned no floating-point tensor; let its forward return one that its weights make.")
+    raise AuditError(
+        "The model returned no floating-point tensor with values; let its forward return one that its weights make."
+    )
 
 
 def _over_targets(
@@ -148,8 +150,6 @@ def _logits(tensor: torch.Tensor, inputs: ModelInputs) -> torch.Tensor | None:
     None if `tensor` has neither shape.
     """
     rows, positions = inputs.rows, inputs.positions
-    if not tensor.numel():
-        return None
     if tensor.dim() == 3 and tensor.shape[:2] == (positions, rows) and rows != positions:
         return tensor.transpose(0, 1)
     if tensor.dim() == 3 and tensor.shape[0] == rows and tensor.shape[1] <= positions:

@@ -45,7 +45,9 @@ class _Lookups(Watch):  # type: ignore[no-untyped-call]
         """Check one operation and return its arguments unchanged."""
         if func in LOOKUPS:
             tensors = list(tensors_of(args, keywords))
-            if len(tensors) == 2:
+            # Indices of an axis behind the first are no rows of a table.
+            rows = args[1] if len(args) > 1 and isinstance(args[1], list | tuple) else tensors[1:2]
+            if len(tensors) == 2 and rows[0] is not None:
                 check_lookup(tensors[0], tensors[1], LOOKUPS[func], self._ids, self._names)
         return args, keywords
 
