@@ -228,6 +228,31 @@ class Tokens(nn.Module):
         return self.head(x.mean(1))
 
 
+class Means(Text):
+    """Norms written out: the mean that they subtract is no branch, and a part of the state is filled in place."""
+
+    def forward(self, ids: Tensor) -> Any:
+        x = self.embed(ids)
+        for layer in self.layers:
+            x = self.norm(x + layer.mix(x), layer.first)  # type: ignore[operator]
+            x = self.norm(x + layer.dense(x), layer.second)  # type: ignore[operator]
+        return self.head(x)
+
+    def norm(self, x: Tensor, like: nn.Module) -> Tensor:
+        mean = x.mean(-1, keepdim=True)
+        square = (x - mean).pow(2).mean(-1, keepdim=True)
+        return like.weight * ((x - mean) / torch.sqrt(square + 1e-6)) + like.bias  # type: ignore[operator]
+
+
+class Filled(Text):
+    """A part of the logits is filled in place."""
+
+    def forward(self, ids: Tensor) -> Any:
+        logits = super().forward(ids).clone()
+        logits[:, :2].fill_(0.0)
+        return logits
+
+
 class Lost(Text):
     """The feed-forward adds its own output to itself, so the stream ends in every block."""
 

@@ -34,6 +34,8 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], Any, tuple[str, ...], int]] = {
     "cache of the file": (targets.Caching, IDS, PAIR, BLOCKS),
     "torch.func": (targets.Inner, IDS, PAIR, BLOCKS),
     "conditioned": (targets.Conditioned, (SERIES, torch.randn(2, 4, generator=DRAWN)), PAIR, BLOCKS),
+    "norms written out": (targets.Means, IDS, PAIR, BLOCKS),
+    "filled in place": (targets.Filled, IDS, PAIR, BLOCKS),
     "flat list": (targets.Flat, IDS, PAIR, BLOCKS),
     "encoder and decoder": (
         targets.Both,

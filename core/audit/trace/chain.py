@@ -48,7 +48,7 @@ class Chain:
         for index, node in enumerate(flow.nodes):
             if node.kind == "sum":
                 addition = self._addition(index, node)
-                if addition is not None:
+                if addition is not None and not all(self._statistic(term, addition) for term in addition.terms):
                     self.found[index] = addition
 
     def beside(self) -> list[Chain]:
@@ -123,6 +123,14 @@ class Chain:
         places = [place for place, term in enumerate(node.terms) if self.flow.dynamic(term.vertex)]
         read = [Spine(self.flow, self.found, self.step, index, place).walk() for place in places]
         return max((one for one in read if one is not None), key=lambda one: one.rank, default=None)
+
+    def _statistic(self, term: Term, addition: Addition) -> bool:
+        """Return whether a term is a constant or a mean over features or positions, as a norm subtracts it."""
+        if term.leaf is None or not self.flow.dynamic(term.leaf):
+            return True
+        *_, made = walk_back(self.step, term.leaf, LINEAR)
+        fewer = math.prod(self.flow.shape(term.leaf)) < math.prod(self.flow.shape(addition.sum))
+        return fewer and self.flow.node(made).kind == "reduce"
 
     def _follow(self, last: int | None) -> list[Addition]:
         additions: list[Addition] = []
