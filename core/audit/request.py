@@ -55,7 +55,7 @@ class AuditRequest:
 
     `max_memory` is in bytes. None means `DEFAULT_MEMORY`, and no limit where the user's own code is run. `seeds` is how
     many fresh models, from `seed` on, the ratios are counted over where the model can be built again. `rows` and
-    `context` are the size of the random batch that a configuration is observed on; None takes the audit's own small one.
+    `context` are the size of the random batch that a configuration is observed on; None takes the audit's own.
     """
 
     rule: str = AUTO

@@ -8,7 +8,6 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "observe": (
         "observe --blocks 32 --recipe gpt2 --seeds 0:32 --gate close",
         "observe --config config.json --twin 256 --text 'Hello'",
-        "observe --blocks 12 --save run --json",
         "observe --config config.json --dtype float32 --checkpoint run --max-memory 4G",
     ),
     "trace": ("trace", "trace --json"),

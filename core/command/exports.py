@@ -93,21 +93,21 @@ def write_pictures(folder: str | None, figures: Callable[[], Mapping[str, go.Fig
 
 
 def plan_tables(document: dict[str, Any]) -> dict[str, pd.DataFrame]:
-    """Return the tables of a `plan` document by file name: parameters per name pattern, and bytes per dtype."""
+    """Return a dict from file name to table for a `plan` document: parameters per name pattern, bytes per dtype."""
     from ..tables.studies import byte_table, role_table
 
     return {"roles": role_table(document), "bytes": byte_table(document)}
 
 
 def init_tables(document: dict[str, Any]) -> dict[str, pd.DataFrame]:
-    """Return the tables of an `init` document by file name: histogram and moments of the drawn matrix."""
+    """Return a dict from file name to table for an `init` document: histogram and moments of the drawn matrix."""
     from ..tables.studies import histogram_table, moment_table
 
     return {"histogram": histogram_table(document), "moments": moment_table(document)}
 
 
 def trace_tables(document: dict[str, Any]) -> dict[str, pd.DataFrame]:
-    """Return the tables of a `trace` document by file name.
+    """Return a dict from file name to table for a `trace` document.
 
     Worked values, the residual sites of every fixed decoder, the classified arrays and the laptop plan.
     """
@@ -126,7 +126,7 @@ def trace_tables(document: dict[str, Any]) -> dict[str, pd.DataFrame]:
 
 
 def recipe_tables(document: dict[str, Any]) -> dict[str, pd.DataFrame]:
-    """Return the tables of a `recipes` document by file name: one row per recipe, and what else was asked for."""
+    """Return a dict from name to table for a `recipes` document: one row per recipe, and what else was asked for."""
     from ..tables.frame import frame
 
     columns = ("name", "title", "law", "graph", "evidence", "source", "selected_tensors", "refusal")

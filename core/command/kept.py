@@ -1,4 +1,4 @@
-"""A checkpointed run of a verb: what may not stand beside it, and what an interrupt says."""
+"""A run of `observe` that is kept in a folder block by block, so that it can be resumed (`--checkpoint`)."""
 
 from __future__ import annotations
 
@@ -8,14 +8,34 @@ import click
 
 from ..errors import ConfigError
 from . import options as opt
+from .progress import duration
 
 if TYPE_CHECKING:
     from ..decoder.progress import Told
+    from ..health.estimate import Estimate
     from ..health.request import ObserveRequest
 
 
+# A run by the blocks that is estimated to take longer says so before it begins.
+SECONDS_FOR_NOTICE = 60.0
+
+
+def tell_cost(cost: Estimate, checkpointed: bool) -> None:
+    """Say on standard error what a long block-by-block run will take, and that it can be kept."""
+    if cost.request.driver != "block" or cost.seconds < SECONDS_FOR_NOTICE:
+        return
+    kept = "" if checkpointed else "; --checkpoint DIR keeps what is finished"
+    click.echo(
+        f"Block by block, by estimate: {duration(cost.seconds)} of one core, {cost.total_bytes / 2**30:.1f} GiB{kept}.",
+        err=True,
+    )
+
+
 def check_kept(context: click.Context, options: dict[str, Any]) -> None:
-    """Raise `ConfigError` for options that a checkpointed run cannot have; its driver is `block`."""
+    """Raise `ConfigError` for options that a checkpointed run cannot have; else set its driver to `block`.
+
+    Does nothing without a checkpoint.
+    """
     if options["checkpoint"] is None:
         return
     if beside := opt.given(context, ("seeds", "restore")):
@@ -26,7 +46,10 @@ def check_kept(context: click.Context, options: dict[str, Any]) -> None:
 
 
 def kept(request: ObserveRequest, folder: str, told: Told) -> dict[str, Any]:
-    """Run or resume a checkpointed run and return its document; an interrupt says what is kept."""
+    """Run or resume a checkpointed run in `folder` and return its `observe` document, a dict for JSON.
+
+    An interrupt says what is kept.
+    """
     from ..health.kept_run import kept_document
 
     try:

@@ -17,7 +17,7 @@ from ..files import check_outputs
 from ..health.band import parse_band
 from . import options as opt
 from .exports import export_options, export_places, write_exports
-from .kept import check_kept, kept
+from .kept import check_kept, kept, tell_cost
 from .observe_text import readable
 from .progress import progress
 from .seeds import GATES, check_gate, checked_seeds, gate_failure
@@ -79,9 +79,7 @@ SECONDS_FOR_WARNINGS = 5.0
 @opt.json_option
 @click.pass_context
 def command(context: click.Context, /, **options: Any) -> int:
-    """Run a decoder with a depth recipe and without it, from the same random base weights, and measure every residual
-    site.
-    """
+    """Run a decoder with a depth recipe and without it, from the same base weights, and measure every residual site."""
     from ..health.request import ObserveRequest
 
     batch = opt.read_batch(options["inputs"], options["targets"], options["text"], options["batch_file"])
@@ -173,11 +171,13 @@ def _observed(request: ObserveRequest, seeds: Sequence[int] | None, options: dic
     from ..health.estimate import check_run
 
     cost = check_run(request)
-    opt.use_threads(layout(request.config).parameters, options["checkpoint"] is not None)
+    tell_cost(cost, options["checkpoint"] is not None)
+    by_block = cost.request.driver == "block"
+    opt.use_threads(layout(request.config).parameters, by_block)
     from ..health.report import observe_document
     from ..health.seeds_report import seeds_document
 
-    with progress(timed=cost.request.driver == "block") as told:
+    with progress(timed=by_block) as told:
         if options["checkpoint"] is not None:
             document = kept(request, options["checkpoint"], told)
         elif seeds is None:

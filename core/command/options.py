@@ -184,7 +184,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="One JSON doc
 
 
 def read_batch(inputs: str | None, targets: str | None, text: str | None, batch_file: str | None) -> Batch:
-    """Return the batch that the options describe, by default the row of four tokens of the chapter.
+    """Return the batch that the options describe, by default the example's row of four tokens.
 
     Raises `BatchError` if the options contradict each other, or the error of the text or file that is wrong.
     """
@@ -233,18 +233,18 @@ def seed(text: str) -> int:
     return checked_seed(text)
 
 
-def use_threads(coordinates: int, same_bits: bool = False) -> None:
-    """Set the number of threads of torch: one if the model has fewer than 2^20 parameters, else one per core.
+def use_threads(coordinates: int, by_block: bool = False) -> None:
+    """Set torch's threads for this process: one for small tensors, where waking a second costs more than it saves.
 
-    For small tensors, starting a second thread costs more than it saves. `coordinates` is the number of parameters.
-    `same_bits` asks MKL, before its first product, for products that do not depend on where a matrix lies in memory, so
-    that another process gets the same bits; a setting in the environment is kept.
+    Block by block it is one too: tiles are drawn and multiplied on all cores, and the bits of a run that is resumed do
+    not depend on their number. MKL is asked, before its first product, for products that do not depend on where a
+    matrix lies in memory; a setting in the environment is kept.
     """
-    if same_bits:
+    if by_block:
         os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
     import torch  # kept out of the module, so that inputs are refused before torch is imported
 
-    torch.set_num_threads(1 if coordinates < 2**20 else os.cpu_count() or 1)
+    torch.set_num_threads(1 if by_block or coordinates < 2**20 else os.cpu_count() or 1)
 
 
 def progress_stream(quiet: bool) -> TextIO:

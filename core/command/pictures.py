@@ -12,7 +12,7 @@ Figures = dict[str, "go.Figure"]
 
 
 def plan_figures(document: Mapping[str, Any]) -> Figures:
-    """Return the figure of a `plan` document by file name: its parameters per name pattern."""
+    """Return a dict from file name to figure for a `plan` document: the parameters per name pattern."""
     from ..figures.bars import role_figure
     from ..tables.studies import role_table
 
@@ -20,7 +20,7 @@ def plan_figures(document: Mapping[str, Any]) -> Figures:
 
 
 def init_figures(document: Mapping[str, Any]) -> Figures:
-    """Return the figure of an `init` document by file name: the histogram of the weights."""
+    """Return a dict from file name to figure for an `init` document: the histogram of the weights."""
     from ..figures.studies import histogram_figure
     from ..tables.studies import histogram_table
 
@@ -28,7 +28,7 @@ def init_figures(document: Mapping[str, Any]) -> Figures:
 
 
 def trace_figures(document: Mapping[str, Any]) -> Figures:
-    """Return the figures of a `trace` document by file name.
+    """Return a dict from file name to figure for a `trace` document.
 
     Both ratios of every fixed decoder, the classified arrays and the laptop plan.
     """
@@ -50,7 +50,7 @@ def trace_figures(document: Mapping[str, Any]) -> Figures:
 
 
 def recipe_figures(document: Mapping[str, Any], request: Any) -> Figures:
-    """Return the figures of a `recipes` document by file name.
+    """Return a dict from file name to figure for a `recipes` document.
 
     A diagram of the last block of every recipe that can run, and, if asked for, what public code does under the names.
     """

@@ -48,7 +48,7 @@ class ProgressLine:
         if done == first:
             return ""
         each = (now - began) / (done - first)
-        return f", {each:.3g} s each, about {_duration(each * (total - done))} left"
+        return f", {each:.3g} s each, about {duration(each * (total - done))} left"
 
     def clear(self) -> None:
         """Remove the progress line from a terminal."""
@@ -63,7 +63,8 @@ class ProgressLine:
         self._shown = True
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """Return a time in words, such as 2 h 5 min, 3 min 20 s or 7 s."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"

@@ -56,7 +56,7 @@ class ForwardLaw:
 
 @dataclass(frozen=True, kw_only=True)
 class Card:
-    """All properties of a recipe at the sizes of one decoder.
+    """The summary card of a recipe: all its properties at the sizes of one decoder.
 
     `stored` are the factors on weights and `forward` those in the forward pass; `selects` are the name patterns of the
     weights that it changes. `refusal` is a sentence that says why the recipe cannot run on the decoder, or None.
@@ -88,7 +88,7 @@ class Card:
 
 
 def card(name: str, config: DecoderConfig | None = None, distribution: Distribution = XAVIER) -> Card:
-    """Return the card of a recipe, or of a combination such as `post-norm+gpt2`, at the sizes of `config`.
+    """Return the summary card of a recipe, or of a combination such as `post-norm+gpt2`, at the sizes of `config`.
 
     `config` is by default the narrow decoder of eight blocks. If the recipe cannot run on `config`, the card has the
     reason and no factors. Raises `RecipeError` for an unknown name.
@@ -125,7 +125,7 @@ def card(name: str, config: DecoderConfig | None = None, distribution: Distribut
 
 
 def cards(config: DecoderConfig | None = None, distribution: Distribution = XAVIER) -> list[Card]:
-    """Return the cards of all recipes of the catalogue, in its order, at the sizes of `config`."""
+    """Return the summary cards of all recipes of the catalogue, in its order, at the sizes of `config`."""
     return [card(known.name, config, distribution) for known in RECIPES]
 
 

@@ -23,9 +23,10 @@ SCHEMA = "depthscope.recipes/1"
 def recipes_document(
     config: DecoderConfig, names: Sequence[str] = (), distribution: Distribution = XAVIER
 ) -> dict[str, Any]:
-    """Return the cards of the named recipes or combinations as a dict for JSON; of all recipes if `names` is empty.
+    """Return the summary cards of the named recipes or combinations as a dict for JSON.
 
-    No weights are drawn. Raises `RecipeError` for an unknown name.
+    If `names` is empty, all recipes of the catalogue are included. No weights are drawn. Raises `RecipeError` for an
+    unknown name.
     """
     found = [card(name, config, distribution) for name in names] or cards(config, distribution)
     return {
@@ -49,7 +50,10 @@ def measured_report(request: ObserveRequest) -> dict[str, Any]:
 
 
 def drift_rows(request: ComparisonRequest) -> list[dict[str, Any]]:
-    """Return the rows of `drift_table` as dicts for JSON; undefined numbers are None."""
+    """Return the rows of `drift_table` as dicts for JSON: public code compared with the recipes that it names.
+
+    Undefined numbers are None.
+    """
     from .drift_table import drift_table  # torch, and only where arms are observed
 
     return _rows(drift_table(request))
@@ -58,7 +62,7 @@ def drift_rows(request: ComparisonRequest) -> list[dict[str, Any]]:
 def difference_rows(
     first: str, second: str, config: DecoderConfig, distribution: Distribution = XAVIER
 ) -> list[dict[str, Any]]:
-    """Return the rows of `difference_table` as dicts for JSON."""
+    """Return the rows of `difference_table` as dicts for JSON: what differs between two recipes."""
     return _rows(difference_table(first, second, config, distribution))
 
 

@@ -39,8 +39,9 @@ class DrawnMatrix:
 
     def __init__(self, draws: MatrixDraws, arms: Sequence[Scaling], dtype: torch.dtype) -> None:
         self._draws, self._arms, self._dtype = draws, tuple(arms), dtype
+        self.slices = draws.seeds
         # Products of bfloat16 numbers are summed in float32, as dense ones are.
-        self._wide = torch.float64 if dtype == torch.float64 else torch.float32
+        self.wide = torch.float64 if dtype == torch.float64 else torch.float32
         self._norms: dict[Axis, FloatArray] = {}
         self._transposed = False
 
@@ -48,7 +49,7 @@ class DrawnMatrix:
     def shape(self) -> tuple[int, int, int]:
         """The shape of the tensor that this matrix stands for."""
         fan_in, fan_out = self._draws.shape
-        slices = self._draws.seeds * (1 if len(set(self._arms)) == 1 else len(self._arms))
+        slices = self.slices * (1 if len(set(self._arms)) == 1 else len(self._arms))
         return (slices, fan_out, fan_in) if self._transposed else (slices, fan_in, fan_out)
 
     @property
@@ -67,8 +68,8 @@ class DrawnMatrix:
         """Return the rows of these ids, `[G, *ids.shape, fan_out]`; no other row is drawn."""
         assert not self._transposed
         numbers, places = np.unique(ids.numpy(), return_inverse=True)
-        arms = self._arms[:1] if self.shape[0] == self._draws.seeds else self._arms
-        values = np.empty((self._draws.seeds, len(arms), len(numbers), self._draws.shape[1]))
+        arms = self._arms[:1] if self.shape[0] == self.slices else self._arms
+        values = np.empty((self.slices, len(arms), len(numbers), self._draws.shape[1]))
         with np.errstate(all="ignore"):
             for seed, of_seed in enumerate(values):
                 base = self._draws.rows(seed, numbers)
@@ -84,47 +85,62 @@ class DrawnMatrix:
 
     def multiplied(self, x: torch.Tensor) -> torch.Tensor:
         """Return x W without a graph. Tiles of the output's columns are shared among the cores."""
-        before: Axis = "columns" if self._transposed else "rows"
-        after: Axis = "rows" if self._transposed else "columns"
-        seeds, arms, fan_out = self._draws.seeds, len(self._arms), self.shape[2]
-        rows = x.detach().to(self._wide).reshape(seeds, arms, -1, x.shape[-1])
-        rows = self._scaled(rows, before).reshape(seeds, -1, x.shape[-1])
-        out = rows.new_empty(*rows.shape[:2], fan_out)
+        fan_out, arms = self.shape[2], len(self._arms)
+        rows = x.detach().to(self.wide).reshape(self.slices, arms, -1, x.shape[-1])
+        rows = (rows * self.before()).flatten(1, 2)
+        # A part of W^T is the left factor of its product: as a right one it would take half as long again.
+        rows = rows.mT.contiguous() if self._transposed else rows
+        out = rows.new_empty(self.slices, x[..., 0].numel() // self.slices, fan_out)
 
         def fill(task: tuple[int, slice]) -> None:
             seed, columns = task
-            total = rows.new_zeros(rows.shape[1], columns.stop - columns.start)
-            room = np.empty(TILE * TILE, dtype=np.float64 if self._wide == torch.float64 else np.float32)
+            total = torch.zeros_like(out[seed, :, columns], memory_format=torch.contiguous_format)
+            total = total.mT.contiguous() if self._transposed else total
+            room = self.room()
             for part in tiles(x.shape[-1]):
-                total.addmm_(rows[seed, :, part], self._tile(room, seed, part, columns))
-            out[seed, :, columns] = total
+                tile = self.tile(room, seed, part, columns)
+                if self._transposed:
+                    total.addmm_(tile.mT, rows[seed, part])
+                else:
+                    total.addmm_(rows[seed, :, part], tile)
+            out[seed, :, columns] = total.mT if self._transposed else total
 
-        on_all_cores(fill, [(seed, columns) for seed in range(seeds) for columns in tiles(fan_out)])
-        scaled = self._scaled(out.view(seeds, arms, -1, fan_out), after, coefficient=True)
+        on_all_cores(fill, [(seed, columns) for seed in range(self.slices) for columns in tiles(fan_out)])
+        scaled = out.view(self.slices, arms, -1, fan_out) * self.after()
         return scaled.view(*x.shape[:-1], fan_out).to(x.dtype)
 
-    def _tile(self, room: npt.NDArray[Any], seed: int, rows: slice, columns: slice) -> torch.Tensor:
-        """Draw a tile `[rows, columns]` of the base matrix, transposed if this matrix is, into `room`."""
+    def room(self, size: int = TILE * TILE) -> npt.NDArray[Any]:
+        """Return memory for tiles of up to `size` numbers."""
+        return np.empty(size, dtype=np.float64 if self.wide == torch.float64 else np.float32)
+
+    def tile(self, room: npt.NDArray[Any], seed: int, rows: slice, columns: slice) -> torch.Tensor:
+        """Draw the tile `[rows, columns]` of seed number `seed`, before any scaling, into `room`."""
         drawn = (columns, rows) if self._transposed else (rows, columns)
         height, width = (part.stop - part.start for part in drawn)
         values = room[: height * width].reshape(height, width)
         self._draws.into(values, seed, *drawn)
         tile = torch.from_numpy(values)
         if self._dtype == torch.bfloat16:
-            tile = tile.to(self._dtype).to(self._wide)
+            tile = tile.to(self._dtype).to(self.wide)
         return tile.mT if self._transposed else tile
 
-    def _scaled(self, rows: torch.Tensor, axis: Axis, coefficient: bool = False) -> torch.Tensor:
-        """Return rows `[seeds, arms, rows, size]`, divided by the norms along `axis` for the arms that ask for it."""
-        factors = np.array([arm.coefficient if coefficient else 1.0 for arm in self._arms])[None, :, None]
-        if any(arm.unit == axis for arm in self._arms):
+    def before(self) -> torch.Tensor:
+        """Return what scales the rows of a product with plain tiles: `[slices, arms, 1, fan_in]`, or 1 for a size."""
+        return self._factors("columns" if self._transposed else "rows", np.ones(len(self._arms)))
+
+    def after(self) -> torch.Tensor:
+        """Return what scales such a product to that with this matrix: `[slices, arms, 1, fan_out]`, or 1 for a size."""
+        coefficients = np.array([arm.coefficient for arm in self._arms])
+        return self._factors("rows" if self._transposed else "columns", coefficients)
+
+    def _factors(self, axis: Axis, coefficients: FloatArray) -> torch.Tensor:
+        """Return a coefficient for each arm, divided by the norms along `axis` for the arms that ask for it."""
+        factors = coefficients[None, :, None]
+        asked = np.array([arm.unit == axis for arm in self._arms])
+        if asked.any():
             with np.errstate(all="ignore"):
-                reciprocal = 1.0 / self._norms_along(axis)
-            asked = np.array([arm.unit == axis for arm in self._arms])[None, :, None]
-            factors = np.where(asked, reciprocal[:, None], 1.0) * factors
-        if (factors == 1.0).all():
-            return rows
-        return rows * torch.from_numpy(factors).to(rows.dtype)[:, :, None]
+                factors = np.where(asked[None, :, None], factors / self._norms_along(axis)[:, None], factors)
+        return torch.from_numpy(factors).to(self.wide)[:, :, None]
 
     def _norms_along(self, axis: Axis) -> FloatArray:
         """Return the norm of every column or row of the base matrices, `[seeds, size]`; drawn once, then kept."""
@@ -135,7 +151,7 @@ class DrawnMatrix:
     def _drawn_norms(self, axis: Axis) -> FloatArray:
         fan_in, fan_out = self._draws.shape
         own, other = (fan_out, fan_in) if axis == "columns" else (fan_in, fan_out)
-        squares = np.zeros((self._draws.seeds, own))
+        squares = np.zeros((self.slices, own))
 
         def add(task: tuple[int, slice]) -> None:
             seed, mine = task
@@ -145,7 +161,7 @@ class DrawnMatrix:
                 self._draws.into(values, seed, rows, columns)
                 squares[seed, mine] += np.square(values, out=values).sum(axis=0 if axis == "columns" else 1)
 
-        on_all_cores(add, [(seed, mine) for seed in range(self._draws.seeds) for mine in tiles(own)])
+        on_all_cores(add, [(seed, mine) for seed in range(self.slices) for mine in tiles(own)])
         return np.asarray(np.sqrt(squares))
 
 

@@ -15,10 +15,10 @@ from torch.nn import functional
 from ..errors import ConfigError
 from .attention import AttentionGeometry, Carry, attend
 from .batch import Batch
-from .config import DecoderConfig
 from .drawn_matrix import DrawnMatrix
 from .graph import Addition, Branch, Coefficient, Graph
-from .operations import apply_norm, looked_up, matrix, product, project, project_jointly
+from .mean_loss import mean_loss
+from .operations import apply_norm, looked_up, matrix, project, project_jointly
 from .progress import Told, silent
 from .tape import Contribution, Tape
 from .weights import WeightProvider, Weights, tensor
@@ -131,26 +131,6 @@ def embed(stem: Weights, batch: Batch, members: int, factor: float) -> torch.Ten
 
 def _every_member(x: torch.Tensor, members: int) -> torch.Tensor:
     return x.repeat_interleave(members // x.shape[0], dim=0)
-
-
-def mean_loss(
-    graph: Graph, config: DecoderConfig, x: torch.Tensor, stem: Weights, tail: Weights, batch: Batch
-) -> torch.Tensor:
-    """Return the mean cross entropy `[E]` over valid targets, in nats, of the last state `x`."""
-    if graph.final_norm is not None:
-        x = apply_norm(graph.final_norm, x, tail, config.rms_epsilon)
-    chosen = torch.from_numpy(np.flatnonzero(batch.valid)).to(x.device)
-    x = x.flatten(1, 2)
-    if len(chosen) != x.shape[1]:
-        x = x[:, chosen]
-    head = matrix(stem, "token_embedding.weight") if config.tied else matrix(tail, "head.weight")
-    logits = product(x, head.mT if config.tied else head)
-    if graph.logit_factor != 1.0:
-        logits = logits * graph.logit_factor
-    wide = logits.dtype if logits.dtype == torch.float64 else torch.float32
-    targets = torch.from_numpy(batch.targets[batch.valid]).to(x.device).repeat(x.shape[0])
-    nats = functional.cross_entropy(logits.flatten(0, -2).to(wide), targets, reduction="none")
-    return nats.view(x.shape[0], -1).to(torch.float64).mean(dim=1)
 
 
 def _scaled(x: torch.Tensor, coefficient: Coefficient, weights: Weights) -> torch.Tensor:

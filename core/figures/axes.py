@@ -67,7 +67,7 @@ def point_ticks(places: Iterable[float], log: bool) -> dict[str, Any]:
 
 
 def symmetric_log(values: Any) -> Any:
-    """Return sign(v) * log10(1 + |v|) elementwise: linear near 0, logarithmic far from it, defined for all numbers."""
+    """Return sign(v) * log10(1 + abs(v)) elementwise: linear near 0, logarithmic far from it, defined everywhere."""
     numbers = np.asarray(values, dtype=float)
     return np.sign(numbers) * np.log10(1 + np.abs(numbers))
 

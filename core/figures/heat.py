@@ -29,7 +29,7 @@ OUTSIDE = "outside the band"
 
 @dataclass(frozen=True)
 class Heat:
-    """The heat map: one row per depth, one column per seed, and a cross on each cell whose ratio is outside the band.
+    """The heat map: one row per depth, one column per seed, and a cross where the ratio is outside the band.
 
     Every cell is also a point whose `customdata` begins with seed, depth and recipe, so that a click identifies the
     cell.

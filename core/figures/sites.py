@@ -80,7 +80,9 @@ def ratio_figure(
 
 def _ribbons(spread: pd.DataFrame, table: pd.DataFrame) -> list[Ribbon]:
     """Return a ribbon per recipe of the table in its line's style; per arm if its rows name no recipe."""
-    key, looks, found = "recipe" if "recipe" in table else "arm", {}, []
+    key = "recipe" if "recipe" in table else "arm"
+    looks: dict[str, Style] = {}
+    found = []
     for _, rows, style in styled(table):
         looks.setdefault(str(rows[key].iloc[0]), style)
     for one, rows in spread.groupby(key, sort=False):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import torch
 
 from ..construction.drawn_weights import DrawnWeights
+from ..construction.tiled_weights import TiledWeights
 from ..decoder.base_draw import BaseDraw
 from ..decoder.batch import Batch
 from ..decoder.forward_pass import forward
@@ -18,6 +19,7 @@ from ..decoder.profile import Done, Scalars, computed, measured_shortcuts
 from ..decoder.progress import Told, silent
 from ..decoder.splitmix64 import FloatArray
 from ..decoder.tape import recording
+from ..decoder.weights import WeightProvider
 from ..errors import ConfigError, Remedy
 from ..recipes.recipe import Recipe
 from .block_driver import COUNTED, BlockRun
@@ -26,6 +28,9 @@ from .estimate import Estimate, allowed_memory
 from .observation import Observation, measure
 from .passes import passes
 from .request import checked_names
+
+# What makes the weights of a pass: `DrawnWeights` or `TiledWeights`.
+Drawn = Callable[[BaseDraw, Sequence[Recipe], torch.dtype, str, Scalars | None], WeightProvider]
 
 
 @dataclass(frozen=True)
@@ -126,18 +131,23 @@ def observe_arms(
 
 
 def profile_scalars(
-    draw: BaseDraw, recipe: Recipe, batch: Batch, device: str = "cpu", done: Done = computed
+    draw: BaseDraw,
+    recipe: Recipe,
+    batch: Batch,
+    device: str = "cpu",
+    done: Done = computed,
+    drawn: Drawn = DrawnWeights,
 ) -> Scalars | None:
     """Return the coefficients that a recipe's profile step measures on `batch`, in float64.
 
-    None for a recipe without one. `done` is as in `measured_shortcuts`.
+    None for a recipe without one. `done` is as in `measured_shortcuts`; `drawn` makes the weights.
     """
     if recipe.profile is None:
         return None
     place = checked_device(device)
 
-    def weights(scalars: Scalars) -> DrawnWeights:
-        return DrawnWeights(draw, [recipe], torch.float64, place, scalars)
+    def weights(scalars: Scalars) -> WeightProvider:
+        return drawn(draw, [recipe], torch.float64, place, scalars)
 
     return measured_shortcuts(recipe.graph(draw.config), weights, batch, done)
 
@@ -162,10 +172,12 @@ def _by_block(
 ) -> Observation:
     graph = recipes[0].graph(draw.config)
     records = Records(graph, None if by_block.journal is None else by_block.journal(number))
-    scalars = profile_scalars(draw, recipes[0], batch, asked.device, records.done)
+    # A draw that is kept is read twice at no cost; tiles are drawn where CPUs multiply.
+    drawn: Drawn = DrawnWeights if draw.is_kept or asked.device != "cpu" else TiledWeights
+    scalars = profile_scalars(draw, recipes[0], batch, asked.device, records.done, drawn)
     run = BlockRun(
         graph,
-        DrawnWeights(draw, recipes, asked.dtype, asked.device, scalars),
+        drawn(draw, recipes, asked.dtype, asked.device, scalars),
         batch,
         contributions=asked.contributions,
         tokens=asked.tokens,

@@ -21,8 +21,9 @@ import torch
 
 from ..decoder.attention import AttentionGeometry, Carry
 from ..decoder.batch import Batch
-from ..decoder.forward_pass import Leaves, embed, mean_loss, step
+from ..decoder.forward_pass import Leaves, embed, step
 from ..decoder.graph import Graph
+from ..decoder.mean_loss import mean_loss
 from ..decoder.profile import Record
 from ..decoder.progress import Told, silent
 from ..decoder.splitmix64 import FloatArray

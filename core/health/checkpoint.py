@@ -158,7 +158,10 @@ def _claimed(folder: Path, identity: Mapping[str, Any]) -> set[str]:
 
 def _check_identity(folder: Path, identity: Mapping[str, Any]) -> None:
     """Raise `StorageError`, naming the first setting that differs, if the folder is of another run."""
-    document = read_json(folder / RECORD, max_bytes=MAX_RECORD_BYTES)
+    try:
+        document = read_json(folder / RECORD, name=RECORD, max_bytes=MAX_RECORD_BYTES)
+    except StorageError as error:
+        raise StorageError(f"{error.sentence.removesuffix('.')} in {folder}", Remedy.CHECKPOINT) from error
     stored = document.get("run") if isinstance(document, dict) and document.get("schema") == SCHEMA else None
     if not isinstance(stored, dict):
         raise StorageError(f"The {RECORD} in {folder} is not a checkpoint's", Remedy.CHECKPOINT)

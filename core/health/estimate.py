@@ -40,6 +40,8 @@ SECONDS_PER_LOGIT = {"float64": 2e-8, "float32": 4e-9, "bfloat16": 5e-9}
 # The softmax is kept for the reverse pass; products and masked scores pass through.
 KEPT_SCORES = 1.5
 MEMORY_SHARE = 0.8
+# Tiles, their rows and the draws' own workspace.
+TILED_BYTES = 2**27
 # What `auto` lets the whole graph use.
 GRAPH_SHARE = 0.5
 # A pass with the blocks' second forward beside one without: three products of a row with each matrix in place of two.
@@ -64,12 +66,11 @@ class Estimate:
     def seconds(self) -> float:
         """Seconds on one core of this machine, without imports."""
         request, pace = self.request, machine_pace()
-        again = request.driver == "block"
-        draws = 2 if again and not is_kept(request.config) else 1
+        by_block, tiled = request.driver == "block", is_tiled(request)
         return (
-            draws * draw_seconds(request.config, 1, request.distribution, pace)
+            (2 if by_block and tiled else 1) * draw_seconds(request.config, 1, request.distribution, pace)
             + call_seconds(request.config, pace)
-            + (SECOND_FORWARD if again else 1.0)
+            + (SECOND_FORWARD if by_block and not tiled else 1.0)
             * ARMS
             * member_seconds(request.config, request.batch, request.dtype, pace)
             + self.total_bytes * SECONDS_PER_BYTE * pace.moves
@@ -87,7 +88,7 @@ def estimate(request: ObserveRequest) -> Estimate:
         weights = item * (sizes.parameters + 2 * config.blocks * writers) + 8 * sizes.block_draws
         activations = config.blocks * graph
     else:
-        weights = _held_bytes(config, request.dtype, writers)
+        weights = TILED_BYTES if is_tiled(request) else _held_bytes(config, request.dtype, writers)
         states = (config.blocks + 1) * batch.inputs.size * config.width * item
         activations = states + graph + config.blocks * _carried_bytes(request)
     return Estimate(
@@ -99,16 +100,15 @@ def estimate(request: ObserveRequest) -> Estimate:
 
 
 def _held_bytes(config: DecoderConfig, dtype: str, writers: int) -> int:
-    """Return the most bytes of weights that exist at once block by block: one block, or what stands outside them.
+    """Return the most bytes of dense weights that exist at once block by block.
 
     The base draw is binary64, and is converted to a narrower type; writers differ between the arms.
     """
     sizes = layout(config)
     outside = max(sizes.stem_draws, sizes.draws - sizes.stem_draws - config.blocks * sizes.block_draws)
     converted = 0 if dtype == "float64" else ITEM_BYTES[dtype]
-    block = (8 + converted) * sizes.block_draws + 2 * 8 * writers
-    kept = 8 * sizes.draws if is_kept(config) else 0
-    return kept + max(block, (8 + converted) * outside)
+    base = sizes.draws if is_kept(config) else max(sizes.block_draws, outside)
+    return 8 * base + max(converted * sizes.block_draws + 2 * 8 * writers, converted * outside)
 
 
 def _carried_bytes(request: ObserveRequest) -> int:
@@ -122,6 +122,11 @@ def _carried_bytes(request: ObserveRequest) -> int:
 def is_kept(config: DecoderConfig) -> bool:
     """Return whether the base draw of one seed is small enough to be kept from one pass to the next."""
     return layout(config).draws <= KEPT_DRAW
+
+
+def is_tiled(request: ObserveRequest) -> bool:
+    """Return whether a block-by-block run draws its weights tile by tile, inside products."""
+    return not is_kept(request.config) and request.device == "cpu"
 
 
 def decided(request: ObserveRequest) -> ObserveRequest:

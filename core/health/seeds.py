@@ -101,6 +101,17 @@ class SeedArm:
             subject=self.subject,
         )
 
+    def followed_by(self, other: SeedArm) -> SeedArm:
+        """Return the arm over these seeds and then those of `other`, an arm of the same request and recipe."""
+        return replace(
+            self,
+            seeds=self.seeds + other.seeds,
+            activation_rms=np.concatenate([self.activation_rms, other.activation_rms]),
+            adjoint_rms=np.concatenate([self.adjoint_rms, other.adjoint_rms]),
+            loss_nats=np.concatenate([self.loss_nats, other.loss_nats]),
+            reasons={**self.reasons, **{len(self.seeds) + row: reason for row, reason in other.reasons.items()}},
+        )
+
     def ribbon(self, quantity: str, levels: Sequence[float] = (0.05, 0.5, 0.95)) -> FloatArray:
         """Return quantiles of the ratios of `quantity` (activation or adjoint), `[len(levels), sites]`.
 
@@ -178,7 +189,7 @@ def observe_embeddings(
     Returns one arm per standard deviation, in order. Everything else is as in `observe_seeds`.
     """
     known, numbers = recipe(request.recipe), _checked_seeds(seeds)
-    check_run(request)
+    by_block = by_block_of(check_run(request))
     requests = [replace(request, distribution=replace(request.distribution, embedding_std=std)) for std in stds]
     labels = known.graph(request.config).site_labels()
     each = seeds_per_chunk(request.config, request.batch, request.dtype, 1)
@@ -186,7 +197,7 @@ def observe_embeddings(
     done = 0
     for chunk in seed_chunks(numbers, each):
         draw = BaseDraw(request.config, chunk, request.distribution)
-        parts.append([_observed(request, draw.with_embeddings(std), [known])[0] for std in stds])
+        parts.append([_observed(request, draw.with_embeddings(std), [known], by_block)[0] for std in stds])
         done += len(chunk)
         told("seeds", done, len(numbers))
     return [_arm(one, numbers, known, labels, [part[index] for part in parts]) for index, one in enumerate(requests)]

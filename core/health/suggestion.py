@@ -2,12 +2,13 @@
 
 If the depth is the cause, every recipe of the same topology is tried: such recipes differ only in stored weights, so
 the model's forward stays as it is. If the input is the cause, other standard deviations of the embeddings are tried.
-Candidates are ranked by the share of seeds within the band, then by margin.
+Candidates are ranked by the share of seeds within the band, then by margin. All are tried on the first few seeds; one
+that is behind on every one of them is not tried on the others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
@@ -22,6 +23,8 @@ from .request import ObserveRequest
 from .seeds import SeedArm, observe_embeddings, observe_seeds
 
 UNIT_STD = 1.0
+# Seeds on which every candidate is tried. Of two that are equally good, the other is ahead on all of them once in 256.
+FIRST_SEEDS = 8
 # Digits of a suggested spread; more would promise what a few seeds do not show.
 STD_DIGITS = 2
 
@@ -41,6 +44,10 @@ class Change:
         return replace(request, distribution=replace(request.distribution, embedding_std=self.embedding_std))
 
 
+# Observe changes on seeds; `told` as in `observe_seeds`.
+Observed = Callable[[Sequence[Change], Sequence[int], Told], list[SeedArm]]
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Candidate:
     """A change and its effect: its arm over the seeds, and its margins minus those before, paired by seed."""
@@ -52,16 +59,16 @@ class Candidate:
     @property
     def rank(self) -> tuple[float, float]:
         """The sort key of candidates: the share of seeds within the band, then the median margin."""
-        margin = self.arm.verdict.margin.median
-        return (self.arm.verdict.share_within, -np.inf if margin is None else margin)
+        return _rank(self.arm)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Suggestion:
     """Candidates from best to worst, and the arm `before`.
 
-    There are no candidates if that arm is inside the band already. `refused` maps each candidate that cannot run to the
-    reason. `tied` are the candidates that differ from the best by no more than the variation between seeds.
+    There are no candidates if that arm is inside the band already. Those that fell behind on the first `FIRST_SEEDS`
+    seeds come last, with an arm over these seeds alone. `refused` maps each candidate that cannot run to the reason.
+    `tied` are the candidates that differ from the best by no more than the variation between seeds.
     """
 
     before: SeedArm
@@ -112,14 +119,13 @@ def suggest(
     verdict = before.verdict
     if verdict.state == "inside":
         return Suggestion(before=before, refused={})
-    tried = _embeddings if verdict.cause == "input" else _recipes
-    found, refused = tried(request, before, told)
-    ordered = sorted(found, key=lambda one: one.rank, reverse=True)
+    found, refused = _embeddings(request, before, told) if verdict.cause == "input" else _recipes(request, before, told)
+    ordered = sorted(found, key=lambda one: (len(one.arm.seeds), one.rank), reverse=True)
     return Suggestion(
         before=before,
         candidates=tuple(ordered),
         refused=refused,
-        tied=tuple(one for one in ordered[1:] if paired(one.arm.margins, ordered[0].arm.margins).within_noise),
+        tied=tuple(one for one in ordered[1:] if _is_tied(one, ordered[0])),
         head_is_tied=request.config.tied,
     )
 
@@ -140,10 +146,12 @@ def candidates(name: str) -> list[Recipe]:
 def _recipes(request: ObserveRequest, before: SeedArm, told: Told) -> tuple[list[Candidate], dict[str, str]]:
     named = candidates(request.recipe)
     refused = {known.name: reason for known in named if (reason := known.refused(request.config)) is not None}
-    names = [known.name for known in named if known.name not in refused]
-    arms = observe_seeds(request, before.seeds, names, told=told) if names else []
-    changes = [Change(kind="recipe", recipe=name) for name in names]
-    return [_candidate(change, arm, before) for change, arm in zip(changes, arms, strict=True)], refused
+    changes = [Change(kind="recipe", recipe=known.name) for known in named if known.name not in refused]
+
+    def observed(tried: Sequence[Change], seeds: Sequence[int], told: Told) -> list[SeedArm]:
+        return observe_seeds(request, seeds, [change.recipe for change in tried], told=told)
+
+    return _raced(changes, before, observed, told), refused
 
 
 def _embeddings(request: ObserveRequest, before: SeedArm, told: Told) -> tuple[list[Candidate], dict[str, str]]:
@@ -154,11 +162,53 @@ def _embeddings(request: ObserveRequest, before: SeedArm, told: Told) -> tuple[l
     ratio, std = before.verdict.input_ratio.activation, before.subject.embedding_std
     matched = float(f"{std * ratio:.{STD_DIGITS}g}") if ratio and std else UNIT_STD
     # A matching spread beyond binary64's own range is none.
-    stds = list(dict.fromkeys([matched, UNIT_STD] if 0 < matched < np.inf else [UNIT_STD]))
-    arms = observe_embeddings(request, before.seeds, stds, told=told)
-    changes = [Change(kind="embedding_std", recipe=request.recipe, embedding_std=value) for value in stds]
-    return [_candidate(change, arm, before) for change, arm in zip(changes, arms, strict=True)], {}
+    stds = dict.fromkeys([matched, UNIT_STD] if 0 < matched < np.inf else [UNIT_STD])
+    changes = [Change(kind="embedding_std", recipe=request.recipe, embedding_std=std) for std in stds]
+
+    def observed(tried: Sequence[Change], seeds: Sequence[int], told: Told) -> list[SeedArm]:
+        return observe_embeddings(request, seeds, [change.embedding_std or UNIT_STD for change in tried], told=told)
+
+    return _raced(changes, before, observed, told), {}
+
+
+def _raced(changes: Sequence[Change], before: SeedArm, observed: Observed, told: Told) -> list[Candidate]:
+    """Try all changes on the first seeds of `before`, and those not behind on all of these on the others too."""
+    if not changes:
+        return []
+    first, others = before.seeds[:FIRST_SEEDS], before.seeds[FIRST_SEEDS:]
+    total = len(before.seeds)
+    arms = dict(zip(changes, observed(changes, first, lambda what, done, _: told(what, done, total)), strict=True))
+    going_on = _not_behind(arms) if others else []
+    if going_on:
+        later = observed(going_on, others, lambda what, done, _: told(what, len(first) + done, total))
+        arms |= {change: arms[change].followed_by(arm) for change, arm in zip(going_on, later, strict=True)}
+    return [_candidate(change, arm, before) for change, arm in arms.items()]
+
+
+def _not_behind(arms: Mapping[Change, SeedArm]) -> list[Change]:
+    """Return the changes that the best one does not beat beyond the noise of these seeds.
+
+    Branches that add nothing keep every ratio at 1. As that says little about training, they are no measure for the
+    others.
+    """
+    adding = {change: arm for change, arm in arms.items() if arm.verdict.worst_factor.q95 != 1.0}
+    best = max(adding.values(), key=_rank, default=None)
+    return [
+        change
+        for change, arm in arms.items()
+        if best is None or change not in adding or paired(arm.margins, best.margins).high >= 0
+    ]
+
+
+def _rank(arm: SeedArm) -> tuple[float, float]:
+    """Return the sort key of candidates: the share of seeds within the band, then the median margin."""
+    margin = arm.verdict.margin.median
+    return (arm.verdict.share_within, -np.inf if margin is None else margin)
+
+
+def _is_tied(one: Candidate, best: Candidate) -> bool:
+    return one.arm.seeds == best.arm.seeds and paired(one.arm.margins, best.arm.margins).within_noise
 
 
 def _candidate(change: Change, arm: SeedArm, before: SeedArm) -> Candidate:
-    return Candidate(change=change, arm=arm, difference=paired(arm.margins, before.margins))
+    return Candidate(change=change, arm=arm, difference=paired(arm.margins, before.margins[: len(arm.seeds)]))

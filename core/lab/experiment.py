@@ -149,14 +149,14 @@ class Experiment(Generic[O]):
         }
 
     def pictures(self, result: Result, subject: str) -> dict[str, Picture]:
-        """Return all charts and matrices of a result by file name; those without a subject get `subject`."""
+        """Return a dict from file name to chart or matrix; those without a subject get `subject`."""
         return {
             f"{self.name}-{key}": replace(picture, subject=picture.subject or subject)
             for key, picture in self.draw(result).items()
         }
 
     def figures(self, options: O, result: Result) -> dict[str, Any]:
-        """Return all figures of a result as Plotly figures, by file name."""
+        """Return a dict from file name to Plotly figure, with all figures of a result."""
         return {name: picture() for name, picture in self.pictures(result, self.subject(options)).items()}
 
     def published_table(self, options: O, result: Result) -> pd.DataFrame | None:

@@ -1,4 +1,4 @@
-"""Write a decoder as the configuration of a class of the transformers library, whose own code then draws its weights."""
+"""Write a decoder as the configuration of a class of the transformers library, whose own code draws its weights."""
 
 from __future__ import annotations
 

@@ -26,7 +26,10 @@ class Allowance:
     pass_bytes: int = 2**31
 
     def check(self, grid: SweepGrid) -> None:
-        """Raise `BudgetError` if the grid has too many cells, or settings times recipes; nothing is planned before."""
+        """Raise `BudgetError` if the grid has too many (recipe, seed) cells, or too many settings times recipes.
+
+        This is before anything is planned.
+        """
         plans = len(grid.settings) * len(grid.computed)
         for value, limit, what in ((plans, self.plans, "decoders"), (grid.cells, self.cells, "cells")):
             if value > limit:
@@ -36,7 +39,10 @@ class Allowance:
                 )
 
     def check_work(self, cost: SweepEstimate, longest: float) -> None:
-        """Raise `BudgetError` if the missing cells need too much time or memory; `longest` is the longest pass in s."""
+        """Raise `BudgetError` if the missing (recipe, seed) cells need too much time or memory.
+
+        `longest` is the time of the longest pass in seconds.
+        """
         for value, limit, sentence in (
             (cost.seconds, self.seconds, f"The missing cells take about {clock(cost.seconds)} and a page computes up "
              f"to {clock(self.seconds)}"),

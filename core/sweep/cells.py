@@ -28,7 +28,7 @@ NUMBER_BYTES = 8
 
 
 class Cell(NamedTuple):
-    """A finished cell; `reason` is empty unless the cell is refused.
+    """A finished (recipe, seed) cell; `reason` is empty unless the cell is refused.
 
     `numbers` are the loss, then the activation RMS of every residual site, then the adjoint (gradient) RMS of every
     site, as bytes; empty if the cell is refused.
@@ -43,14 +43,14 @@ class Cell(NamedTuple):
 
 
 class CellResult(NamedTuple):
-    """What the store has for one key: the numbers of an observed cell, or the reason why the cell is refused."""
+    """What the store has for one key: the numbers of an observed (recipe, seed) cell, or why it was refused."""
 
     reason: str
     numbers: FloatArray
 
 
 def row_of(cell: Cell) -> tuple[Any, ...]:
-    """Return the cell as a row of the database: its values in the order of `COLUMNS`."""
+    """Return the (recipe, seed) cell as a row of the database: its values in the order of `COLUMNS`."""
     key, recipe, blocks, seed, reason, numbers = cell
     values = (key, recipe, blocks, str(seed), REFUSED if reason else OBSERVED, reason, numbers)
     return (*values, _digest(values))

@@ -84,11 +84,11 @@ def connected(address: str) -> Iterator[Any]:
 
 
 def run_on_client(run: SweepRun, client: Any) -> Iterator[int]:
-    """Compute the missing cells of `run` on the workers of a Dask scheduler, and store them here.
+    """Compute the missing (recipe, seed) cells of `run` on the workers of a Dask scheduler, and store them here.
 
-    Yields the number of finished cells, first at the start and then after every task. A task is a list of chunks with
-    the same random base weights. If a worker is lost, its task is tried again; if that fails repeatedly, raises
-    `SweepError`.
+    Yields the number of finished cells, first at the start and then after every task. A task is a list of chunks
+    (batched passes) with the same random base weights. If a worker is lost, its task is tried again; if that fails
+    repeatedly, raises `SweepError`.
     """
     dask = _distributed()
     client.register_plugin(_project_finder(dask), name=FINDER)

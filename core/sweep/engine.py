@@ -21,7 +21,7 @@ from .plan import Chunk
 
 @dataclass(frozen=True)
 class ChunkResult:
-    """The numbers of a chunk, by recipe.
+    """The numbers of a chunk (batched pass), by recipe.
 
     `values` is `[seeds, 1 + 2 S]` for S residual sites: the loss, the activation RMS of every site, then the adjoint
     (gradient) RMS of every site. `reasons` maps the position of each refused seed to the reason; the values of that
@@ -33,7 +33,10 @@ class ChunkResult:
 
 
 class Engine:
-    """Computes chunks one after another in this process. It keeps the last random base weights for the next chunk."""
+    """Computes chunks (batched passes) one after another in this process.
+
+    It keeps the last random base weights for the next chunk.
+    """
 
     def __init__(self) -> None:
         self._draw: BaseDraw | None = None

@@ -42,7 +42,7 @@ class GridArm:
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """What the cells of all seeds and recipes share: a decoder at one depth, a dtype and a batch.
+    """What the (recipe, seed) cells of all seeds and recipes share: a decoder at one depth, a dtype and a batch.
 
     `columns` are (name, value) pairs for the tables: those sizes, dtypes and batches that vary over the grid.
     """
@@ -122,7 +122,7 @@ class SweepGrid:
 
     @property
     def cells(self) -> int:
-        """The number of cells to compute: settings times computed recipes times seeds."""
+        """The number of (recipe, seed) cells to compute: settings times computed recipes times seeds."""
         settings = len(self.blocks) * len(self.sizes) * len(self.dtypes) * len(self.batches)
         return settings * len(self.computed) * len(self.seeds)
 

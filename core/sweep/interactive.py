@@ -30,7 +30,7 @@ SLICE_SECONDS = 0.3
 
 @dataclass(frozen=True, kw_only=True)
 class Pace:
-    """The progress of a sweep: finished cells, all cells, speed and time left.
+    """The progress of a sweep: finished (recipe, seed) cells, all cells, speed and time left.
 
     `cells_per_second` is measured since the sweep was started, with the time for drawing weights and for waiting.
     `seconds_left` is None until it is known.
@@ -43,7 +43,7 @@ class Pace:
 
     @property
     def share(self) -> float:
-        """The share of finished cells, from 0 to 1."""
+        """The share of finished (recipe, seed) cells, from 0 to 1."""
         return self.done / self.total
 
 
@@ -51,8 +51,8 @@ class InteractiveSweep:
     """The sweep of one grid for one visitor, with one store; every method may be called from any thread.
 
     `running` is True while the sweep should go on; the page then calls `advance` repeatedly. `fault` is the sentence of
-    the error that stopped the sweep, or None. Finished cells are stored in any case. Raises `BudgetError` if the grid
-    is too large for the allowance.
+    the error that stopped the sweep, or None. Finished (recipe, seed) cells are stored in any case. Raises
+    `BudgetError` if the grid is too large for the allowance.
     """
 
     def __init__(self, grid: SweepGrid, store: Store, turns: Semaphore, allowance: Allowance | None = None) -> None:
@@ -69,37 +69,40 @@ class InteractiveSweep:
 
     @property
     def total(self) -> int:
-        """The number of cells of the grid, refused ones too."""
+        """The number of (recipe, seed) cells of the grid, refused ones too."""
         return self._run.total
 
     @property
     def done(self) -> int:
-        """The number of finished cells, refused ones too."""
+        """The number of finished (recipe, seed) cells, refused ones too."""
         return self._run.done
 
     @property
     def refused(self) -> int:
-        """The number of refused cells: those without finite ratios, or that cannot run."""
+        """The number of refused (recipe, seed) cells: those without finite ratios, or that cannot run."""
         return self._run.refused
 
     @property
     def planned_refusals(self) -> int:
-        """The number of cells known from the start to be unable to run; they count as finished."""
+        """The number of (recipe, seed) cells known from the start to be unable to run; they count as finished."""
         return len(self._run.plan.refusals) * len(self.grid.seeds)
 
     @property
     def complete(self) -> bool:
-        """True if no cell is missing."""
+        """True if no (recipe, seed) cell is missing."""
         return not self._run.pending
 
     @property
     def estimate(self) -> SweepEstimate:
-        """The estimated cost of the cells that were missing after the last slice."""
+        """The estimated cost of the (recipe, seed) cells that were missing after the last slice."""
         return self._cost
 
     @cached_property
     def rows(self) -> int:
-        """The number of rows of the complete long table: one per residual site, or one per cell that cannot run."""
+        """The number of rows of the complete long table: one per residual site.
+
+        A (recipe, seed) cell that cannot run has a single row.
+        """
         refused, settings = self._run.plan.refusals, self.grid.settings
         return len(self.grid.seeds) * sum(
             1 if (index, arm.recipe) in refused else len(site_labels(arm.recipe, setting.config))
@@ -109,7 +112,7 @@ class InteractiveSweep:
 
     @property
     def refusal(self) -> str | None:
-        """A sentence that says why the missing cells exceed what a page computes, or None if they do not.
+        """A sentence that says why a page does not compute the missing (recipe, seed) cells, or None if it does.
 
         It uses the estimate without the correction by measured times, so a sweep that was allowed can go on if the
         machine turns out to be busy.
@@ -133,7 +136,7 @@ class InteractiveSweep:
         )
 
     def start(self) -> None:
-        """Start the sweep; does nothing if no cell is missing or the allowance is exceeded."""
+        """Start the sweep; does nothing if no (recipe, seed) cell is missing or the allowance is exceeded."""
         if not self.complete and self.refusal is None:
             self._began, self._before, self._work = 0.0, self.done, self._left
             self.fault, self.running = None, True
@@ -173,7 +176,10 @@ class InteractiveSweep:
                 self._finish()
 
     def table(self, name: str) -> pd.DataFrame:
-        """Return the table `cells`, `summary` or `growth` of the finished cells; it is kept until more are finished."""
+        """Return the table `cells`, `summary` or `growth` of the finished (recipe, seed) cells.
+
+        It is kept until more cells are finished.
+        """
         with self._lock:
             kept = self._tables.get(name)
             if kept is None or kept[0] != self.done:

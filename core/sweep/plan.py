@@ -25,7 +25,7 @@ from .grid import Setting, SweepGrid
 
 @dataclass(frozen=True, kw_only=True)
 class SweepEstimate:
-    """The estimated cost of the missing cells: how many there are, seconds on one core, and peak bytes."""
+    """The estimated cost of the missing (recipe, seed) cells: their number, seconds on one core, and peak bytes."""
 
     cells: int
     seconds: float
@@ -39,7 +39,7 @@ def pass_seconds(config: DecoderConfig, batch: Batch, dtype: str, members: int, 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Chunk:
-    """Some cells of one setting that run in one batched pass: every pair of one of `recipes` and one of `seeds`.
+    """The (recipe, seed) cells of one setting that run in one batched pass: all pairs of `recipes` and `seeds`.
 
     It has all that another process needs to compute it. `setting` is the index of the setting in the grid. `deepest` is
     the largest depth that shares the same random base weights. `engine` is the version of the code that must compute
@@ -71,7 +71,10 @@ class Chunk:
 
 @dataclass(frozen=True, eq=False)
 class ChunkGroup:
-    """Chunks that share random base weights: of one size and the same seeds, at any depth, recipe, dtype and batch."""
+    """Chunks (batched passes) that share random base weights: of one size and the same seeds.
+
+    They may differ in depth, recipe, dtype and batch.
+    """
 
     chunks: tuple[Chunk, ...]
 
@@ -89,10 +92,10 @@ class ChunkGroup:
 
 
 class SweepPlan:
-    """The chunks of a grid, and the cells that cannot run; it depends on the grid only, not on what is stored.
+    """The chunks (batched passes) of a grid, and the (recipe, seed) cells that cannot run.
 
-    `refusals` maps (setting, recipe) of cells that cannot run to the reason. Raises `SweepError`, with the first
-    reason, if no cell can run.
+    They depend on the grid only, not on what is stored. `refusals` maps (setting, recipe) of cells that cannot run to
+    the reason. Raises `SweepError`, with the first reason, if no cell can run.
     """
 
     def __init__(self, grid: SweepGrid) -> None:
@@ -110,7 +113,7 @@ class SweepPlan:
 
     @cached_property
     def groups(self) -> tuple[ChunkGroup, ...]:
-        """All chunks, grouped by shared random base weights."""
+        """All chunks (batched passes), grouped by shared random base weights."""
         return tuple(group for size in range(len(self.grid.sizes)) for group in self._of_size(size))
 
     @property

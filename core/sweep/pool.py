@@ -34,7 +34,7 @@ MAX_TRIES = 3
 
 
 def compute_missing(run: SweepRun, client: Any, workers: int | None, stream: TextIO) -> None:
-    """Compute and store the missing cells of `run`, and write the progress to `stream`.
+    """Compute and store the missing (recipe, seed) cells of `run`, and write the progress to `stream`.
 
     They are computed on the scheduler of `client`, if given, or in `workers` processes. If both are None, there are as
     many processes as cores, or one if the work is short.
@@ -68,7 +68,7 @@ def _slices(run: SweepRun, client: Any, workers: int) -> Iterator[int]:
 
 
 def run_in_processes(run: SweepRun, workers: int) -> Iterator[int]:
-    """Compute the missing cells of `run` in `workers` processes, and store them in this process as they arrive.
+    """Compute the missing (recipe, seed) cells of `run` in `workers` processes, and store them in this one.
 
     Yields the number of finished cells, first when a worker has started and then after each task. If a worker is lost,
     the others end too, and the rest is tried again; the last try runs one task at a time, in reverse order. Raises

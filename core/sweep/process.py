@@ -47,7 +47,7 @@ def use_one_thread() -> None:
 
 
 def compute(parts: Sequence[Chunk]) -> list[tuple[ChunkResult, float]]:
-    """Compute a list of chunks in a worker process; return each result with the seconds that it took."""
+    """Compute a list of chunks (batched passes) in a worker process; return each result with its seconds."""
     from .engine import Engine
 
     use_one_thread()

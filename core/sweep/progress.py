@@ -14,9 +14,10 @@ START_SECONDS = 2.0
 
 
 class Progress:
-    """Prints finished cells, cells per second and time left, about once per second; a terminal rewrites one line.
+    """Prints the number of finished (recipe, seed) cells, cells per second and time left, about once per second.
 
-    The speed is measured from the first call of `show` on, so the time to start workers is not counted.
+    A terminal rewrites one line. The speed is measured from the first call of `show` on, so the time to start workers
+    is not counted.
     """
 
     def __init__(self, run: SweepRun, stream: TextIO) -> None:

@@ -57,7 +57,7 @@ def _summary_lines(folder: OutputFolder) -> list[str]:
 
 
 def refused_recipes(folder: OutputFolder) -> list[str]:
-    """Return the names of the recipes in the written summary of which no cell was observed."""
+    """Return the names of the recipes in the written summary of which no (recipe, seed) cell was observed."""
     observed: dict[str, int] = {}
     for row in _summary(folder):
         observed[row["recipe"]] = observed.get(row["recipe"], 0) + int(row["seeds"])
@@ -71,10 +71,10 @@ def _summary(folder: OutputFolder) -> list[dict[str, str]]:
 
 @dataclass(frozen=True, kw_only=True)
 class Failure:
-    """A cell that fails the gate: a ratio is outside the band, or the cell is refused and has only a `reason`.
+    """A (recipe, seed) cell that fails the gate (pass or fail check).
 
-    `kind` is activation or adjoint (gradient), `label` names the residual site, and `limit` is the limit of the band
-    that is exceeded.
+    A ratio is outside the band, or the cell is refused and has only a `reason`. `kind` is activation or adjoint
+    (gradient), `label` names the residual site, and `limit` is the limit of the band that is exceeded.
     """
 
     recipe: str
@@ -89,7 +89,7 @@ class Failure:
 
     @property
     def factor(self) -> float:
-        """How far the ratio is beyond the limit, |log(ratio / limit)|; 0 for a refused cell."""
+        """How far the ratio is beyond the limit, abs(log(ratio / limit)); 0 for a refused (recipe, seed) cell."""
         if self.ratio is None or self.limit is None:
             return 0.0
         return abs(math.log(self.ratio / self.limit)) if self.ratio > 0 else math.inf
@@ -105,7 +105,10 @@ class Failure:
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """The result of the gate: counts of cells, of those outside the band and refused; the first and worst failure."""
+    """The result of the gate (pass or fail check): counts of (recipe, seed) cells, first and worst failure.
+
+    `outside` counts the cells with a ratio outside the band, `refused` those that cannot run or have no finite ratios.
+    """
 
     cells: int
     outside: int
@@ -115,7 +118,7 @@ class Verdict:
 
     @property
     def passes(self) -> bool:
-        """True if every cell was observed and is within the band."""
+        """True if every (recipe, seed) cell was observed and is within the band."""
         return self.first is None
 
     def document(self) -> dict[str, Any]:
@@ -129,7 +132,10 @@ class Verdict:
 
 
 def judge(folder: OutputFolder, band: Band) -> Verdict:
-    """Return the result of the gate for the table of a finished sweep; cells of the unscaled control do not count."""
+    """Return the result of the gate (pass or fail check) for the table of a finished sweep.
+
+    Only the recipes count, not the unscaled control.
+    """
     cells, counts = 0, Counter[bool]()
     first: Failure | None = None
     worst: Failure | None = None

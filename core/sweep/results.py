@@ -76,7 +76,7 @@ class Results:
 
     @property
     def finished(self) -> int:
-        """The number of cells that are observed or refused."""
+        """The number of (recipe, seed) cells that are observed or refused."""
         return int(np.count_nonzero(self.observed | self.refused))
 
     def recipe(self, name: str) -> int:
@@ -84,20 +84,20 @@ class Results:
         return self._recipes[name]
 
     def missing(self, setting: int, recipe: str, seeds: Sequence[int]) -> list[int]:
-        """Return those of `seeds` whose cell is not finished."""
+        """Return those of `seeds` whose (recipe, seed) cell is not finished."""
         row, places = self._recipes[recipe], [self._seeds[seed] for seed in seeds]
         finished = (self.observed[setting, row, places] | self.refused[setting, row, places]).tolist()
         return [seed for seed, known in zip(seeds, finished, strict=True) if not known]
 
     def reason(self, setting: int, recipe: str, seed: int) -> str:
-        """Return the reason why a cell is refused, as a sentence; an empty string if it is not refused."""
+        """Return the sentence that says why a (recipe, seed) cell is refused; an empty string if it is not."""
         planned = self._refusals.get((setting, recipe))
         return planned or self._reasons.get((setting, self._recipes[recipe], self._seeds[seed]), "")
 
     def record(
         self, setting: int, recipe: str, seeds: Sequence[int], numbers: FloatArray, reasons: Mapping[int, str]
     ) -> None:
-        """Record finished cells of one setting and recipe, without storing them.
+        """Record finished (recipe, seed) cells of one setting and recipe, without storing them.
 
         `numbers` are rows `[len(seeds), 1 + 2 S]`; `reasons` maps the positions of refused seeds to the reason.
         """
@@ -112,7 +112,7 @@ class Results:
             self._reasons[setting, row, int(places[position])] = reason
 
     def read(self, setting: int, recipe: str, seeds: Sequence[int]) -> None:
-        """Record those cells of `seeds` that are in the store."""
+        """Record those (recipe, seed) cells of `seeds` that are in the store."""
         pairs = self._stored(setting, recipe, seeds)
         if pairs:
             cells = [cell for _, cell in pairs]
@@ -120,7 +120,7 @@ class Results:
             self.record(setting, recipe, [seed for seed, _ in pairs], _stacked(cells), reasons)
 
     def numbers(self, setting: int, recipe: str, seeds: Sequence[int]) -> FloatArray:
-        """Return the stored rows `[len(seeds), 1 + 2 S]` of observed cells, for S residual sites.
+        """Return the stored rows `[len(seeds), 1 + 2 S]` of observed (recipe, seed) cells, for S residual sites.
 
         They are the loss, the activation RMS and the adjoint (gradient) RMS. Raises `StorageError` if the store no
         longer has them.

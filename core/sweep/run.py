@@ -69,29 +69,32 @@ class SweepRun:
 
     @property
     def total(self) -> int:
-        """The number of cells of the grid, refused ones too."""
+        """The number of (recipe, seed) cells of the grid, refused ones too."""
         return self.grid.cells
 
     @property
     def done(self) -> int:
-        """The number of finished cells: found in the store, computed now, or refused."""
+        """The number of finished (recipe, seed) cells: found in the store, computed now, or refused."""
         return self.results.finished
 
     @property
     def refused(self) -> int:
-        """The number of refused cells: those that cannot run or have a ratio that is not finite."""
+        """The number of refused (recipe, seed) cells: those that cannot run or have a ratio that is not finite."""
         return int(np.count_nonzero(self.results.refused))
 
     @property
     def pending(self) -> tuple[Chunk, ...]:
-        """The chunks with missing cells, in the order in which they are computed; empty if the sweep is complete."""
+        """The chunks (batched passes) with missing (recipe, seed) cells, in the order in which they are computed.
+
+        Empty if the sweep is complete.
+        """
         return tuple(self._pending)
 
     @property
     def estimate(self) -> SweepEstimate:
-        """The estimated cost of the missing cells on one core of this machine.
+        """The estimated cost of the missing (recipe, seed) cells on one core of this machine.
 
-        After the first slice, the seconds are corrected by the time that the finished chunks took.
+        After the first slice, the seconds are corrected by the time that the finished chunks (batched passes) took.
         """
         pace = self._worked / self._expected if self._expected else 1.0
         return SweepEstimate(
@@ -102,11 +105,15 @@ class SweepRun:
 
     @property
     def seconds_left(self) -> float:
-        """The estimated seconds of the missing cells without the correction by measured times."""
+        """The estimated seconds of the missing (recipe, seed) cells without the correction by measured times."""
         return sum(group.seconds for group in self.pending_groups())
 
     def step(self, budget_seconds: float = 0.3) -> int:
-        """Compute and store chunks for `budget_seconds`, at least one; return the number of cells that finished."""
+        """Compute and store chunks (batched passes) for `budget_seconds`, at least one.
+
+        Returns the number of (recipe, seed) cells that finished. Raises `SweepError` if torch does not run on one
+        thread, and `StorageError` if the cells cannot be stored.
+        """
         from .engine import Engine
 
         started, before = time.perf_counter(), self.done
@@ -140,7 +147,7 @@ class SweepRun:
             yield replace(chunk, seeds=seeds, recipes=tuple(names))
 
     def pending_groups(self) -> list[ChunkGroup]:
-        """Return the chunks with missing cells, grouped by shared random base weights."""
+        """Return the chunks (batched passes) with missing (recipe, seed) cells, grouped by shared base weights."""
         groups: dict[tuple[object, ...], list[Chunk]] = {}
         for chunk in self._pending:
             key = (chunk.setting // (len(self.grid.settings) // len(self.grid.sizes)), chunk.seeds)
@@ -148,10 +155,10 @@ class SweepRun:
         return [ChunkGroup(tuple(chunks)) for chunks in groups.values()]
 
     def missing_work(self) -> Iterator[list[Chunk]]:
-        """Yield the missing work as tasks for workers: lists of chunks with the same random base weights.
+        """Yield the missing work as tasks for workers: lists of chunks (batched passes) with the same base weights.
 
         A task takes about `TASK_SECONDS`, since its results are stored only at its end. It is longer if drawing the
-        base weights, which every task repeats, would be a large part of it.
+        random base weights, which every task repeats, would be a large part of it.
         """
         for group in self.pending_groups():
             task: list[Chunk] = []
@@ -174,7 +181,7 @@ class SweepRun:
         return frame(row_parts(self.results, recipe, blocks), row_types(self.grid))
 
     def cells(self) -> pd.DataFrame:
-        """Return one row per finished cell: its quantities, `within_band`, `status` and `reason`."""
+        """Return one row per finished (recipe, seed) cell: its quantities, `within_band`, `status` and `reason`."""
         return cell_frame(self.results)
 
     def summary(self) -> pd.DataFrame:
@@ -186,7 +193,7 @@ class SweepRun:
         return frame([list(growth_rows(self.results))], {**GROWTH_TYPES, **self.grid.axis_types})
 
     def keys(self) -> set[bytes]:
-        """Return the keys in the store of all cells of the grid that can run."""
+        """Return the keys in the store of all (recipe, seed) cells of the grid that can run."""
         grid = self.grid
         return {
             key

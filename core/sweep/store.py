@@ -39,7 +39,7 @@ CREATE TABLE IF NOT EXISTS cells (
 
 
 class Store:
-    """The finished cells by key, in one SQLite file. Every failure raises `StorageError`.
+    """The finished (recipe, seed) cells by key, in one SQLite file. Every failure raises `StorageError`.
 
     A cell is written once and never changed. Several processes may use the file at the same time, and the cells of one
     `put` appear together or not at all. A cell whose digest is wrong is damaged and counts as not finished: `lookup`
@@ -98,13 +98,14 @@ class Store:
 
     @property
     def damaged(self) -> int:
-        """The number of damaged cells that `lookup` found and `put` has not replaced yet."""
+        """The number of damaged (recipe, seed) cells that `lookup` found and `put` has not replaced yet."""
         return len(self._damaged)
 
     def lookup(self, keys: Sequence[bytes], size: int | None = None) -> dict[bytes, CellResult]:
         """Return a dict from key to result for those of `keys` that are finished.
 
-        If `size` is given, an observed cell that does not have exactly `size` finite numbers counts as damaged.
+        If `size` is given, an observed (recipe, seed) cell that does not have exactly `size` finite numbers counts as
+        damaged.
         """
         known: dict[bytes, CellResult] = {}
         with sentences(self.path, "read"):
@@ -121,7 +122,7 @@ class Store:
         return known
 
     def put(self, cells: Iterable[Cell]) -> int:
-        """Store cells in one transaction; return the number of those that were not stored before."""
+        """Store (recipe, seed) cells in one transaction; return the number of those that were not stored before."""
         with self._transaction():
             self._delete_damaged()
             before = self._connection.total_changes
@@ -137,7 +138,7 @@ class Store:
             return self._number("PRAGMA data_version")
 
     def count(self) -> int:
-        """Return the number of all stored cells."""
+        """Return the number of all stored (recipe, seed) cells."""
         with sentences(self.path, "read"):
             return self._number("SELECT COUNT(*) FROM cells")
 
@@ -148,7 +149,7 @@ class Store:
             return (pages - free) * size
 
     def trim(self, keep: Container[bytes] = ()) -> int:
-        """Delete the oldest cells beyond the size limit, but none of `keep`; return how many were deleted.
+        """Delete the oldest (recipe, seed) cells beyond the size limit, but none of `keep`; return their number.
 
         Only rows of the store's own table are deleted, and the file shrinks; no file is deleted.
         """

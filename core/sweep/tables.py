@@ -33,7 +33,7 @@ def row_types(grid: SweepGrid) -> dict[str, str]:
 
 
 def row_parts(results: Results, recipe: str | None = None, blocks: int | None = None) -> Iterator[Columns]:
-    """Yield the long table of the finished cells in pieces, each a dict from column to list.
+    """Yield the long table of the finished (recipe, seed) cells in pieces, each a dict from column to list.
 
     There is one row per residual site, or one row without a site for a refused cell. The order is arm (recipe or
     control), size, dtype, batch, depth, seed, site. `recipe` and `blocks` select one of each.
@@ -106,7 +106,10 @@ def _write_parquet(stream: IO[bytes], results: Results) -> None:
 
 
 def cell_frame(results: Results) -> pd.DataFrame:
-    """Return one row per finished cell, in the order of the long table; the numbers of refused cells are NaN."""
+    """Return one row per finished (recipe, seed) cell, in the order of the long table.
+
+    The numbers of refused cells are NaN.
+    """
     grid, seeds, parts = results.grid, [str(seed) for seed in results.grid.seeds], []
     for arm in grid.arms:
         row = results.recipe(arm.recipe)

@@ -170,7 +170,7 @@ def arms(document: Document) -> Iterator[tuple[dict[str, Any], Mapping[str, Any]
 
 
 def audit_tables(document: Document) -> dict[str, pd.DataFrame]:
-    """Return all tables of an audit document by their file names."""
+    """Return a dict from file name to table, with all tables of an audit document."""
     return {
         "findings": finding_table(document),
         "profile": profile_table(document),

@@ -35,6 +35,23 @@ def model_sentence(document: Document) -> str:
     )
 
 
+def reduced_sentence(document: Document) -> str | None:
+    """Return which code built the model and what was made smaller; None if health is of the model itself."""
+    if (found := document.get("reduced_twin")) is None:
+        return None
+    true, twin = found["true"], found["twin"]
+    changed = [
+        f"{key} {value:,} to {twin['settings'][key]:,}"
+        for key, value in true["settings"].items()
+        if key in twin["settings"] and twin["settings"][key] != value
+    ]
+    return (
+        f"It has {true['parameters']:,} parameters and is shown as its reduced twin of {twin['parameters']:,}, of the "
+        "same code and depth: every matrix keeps sigma * sqrt(fan_in), so each branch adds as much. "
+        f"Reduced: {', '.join(changed)}."
+    )
+
+
 def weights_sentence(document: Document) -> str:
     """Return sentences that say where the weights come from, what the stream is, and whether widths were reduced."""
     model = document["model"]

@@ -205,7 +205,7 @@ def token_view(tokens: pd.DataFrame) -> pd.DataFrame:
 
 
 def observe_tables(document: Document) -> dict[str, pd.DataFrame]:
-    """Return all tables of an `observe` document by their file names."""
+    """Return a dict from file name to table, with all tables of an `observe` document."""
     return {
         "arms": arm_table(document),
         "sites": site_table(document),

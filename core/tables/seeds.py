@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 QUANTITIES = ("activation", "adjoint")
 CANDIDATE = (
-    Column("change", "change"), Column("share_within", "within", "float"),
+    Column("change", "change"), Column("seeds", "seeds"), Column("share_within", "within", "float"),
     Column("share_within_by_2", "within by 2", "float"), Column("worst_factor_median", "median worst ratio", "float"),
     Column("difference_median", "margin gained, doublings", "float"), Column("difference_low", "at least", "float"),
     Column("difference_high", "at most", "float"), Column("within_noise", "within seed noise"), Column("refusal"),
@@ -85,7 +85,7 @@ def candidate_table(suggestion: Suggestion) -> pd.DataFrame:
         verdict, gained = one.arm.verdict, one.difference
         rows.append(
             {
-                "change": change_text(one), "share_within": verdict.share_within,
+                "change": change_text(one), "seeds": verdict.seeds, "share_within": verdict.share_within,
                 "share_within_by_2": verdict.share_within_by_2, "worst_factor_median": verdict.worst_factor.median,
                 "difference_median": gained.median, "difference_low": gained.low, "difference_high": gained.high,
                 "within_noise": gained.within_noise,

@@ -79,9 +79,9 @@ def series_names(table: pd.DataFrame) -> list[str]:
 
 
 def heat_table(cells: pd.DataFrame, quantity: str, band: Band) -> pd.DataFrame:
-    """Return one row per cell of a series table: its ratio and the class below, within, above or refused.
+    """Return one row per (recipe, seed) cell of a series table: its ratio and its class.
 
-    The ratio of a refused cell is missing.
+    The class is below, within, above or refused. The ratio of a refused cell is missing.
     """
     ratio = cells[quantity].to_numpy(dtype=float)
     verdict = np.select(
@@ -143,7 +143,7 @@ def difference_table(summary: pd.DataFrame) -> pd.DataFrame:
 
 
 def refusal_table(cells: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per recipe, depth and reason of refused cells, with their number and first seeds.
+    """Return one row per recipe, depth and reason of refused (recipe, seed) cells, with their number and first seeds.
 
     Columns are `REFUSAL_COLUMNS`.
     """
@@ -186,7 +186,7 @@ def share_view(summary: pd.DataFrame) -> pd.DataFrame:
 
 
 def cell_view(cells: pd.DataFrame, most: int) -> pd.DataFrame:
-    """Return the first `most` cells for display."""
+    """Return the first `most` (recipe, seed) cells for display."""
     view = cells.head(most)
     return view.assign(within_band=yes_or_no(view["within_band"])).rename(
         columns=lambda name: str(name).replace("_", " ")

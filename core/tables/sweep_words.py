@@ -47,7 +47,7 @@ def short_clock(seconds: float) -> str:
 
 
 def pace_sentence(pace: Pace) -> str:
-    """Return finished cells, cells per second and time left as text."""
+    """Return finished (recipe, seed) cells, cells per second and time left as text."""
     rate = f", {pace.cells_per_second:,.0f} cells a second" if pace.cells_per_second else ""
     left = f", about {short_clock(pace.seconds_left)} left" if pace.seconds_left and pace.done < pace.total else ""
     return f"{pace.done:,} of {pace.total:,} cells{rate}{left}"

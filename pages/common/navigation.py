@@ -80,7 +80,8 @@ ENTRIES: Mapping[str, Entry] = {
             purpose="How the ratios grow with depth, over many seeds.", controls=depth_sweep.CONTROLS,
         ),
         Entry(
-            name="model_audit", title="Audit a model", menu="Audit", section=YOUR_MODEL, icon="search",
+            name="model_audit", title="Audit a model", menu="Audit", section=YOUR_MODEL, icon="search", decoder=True,
+            one_recipe=False,
             purpose="Whether a real model's code initializes it as its recipe says.", controls=model_audit.CONTROLS,
         ),
         Entry(

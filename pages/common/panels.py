@@ -28,11 +28,11 @@ REMEDIES: Mapping[str, str] = {
     Remedy.PARAMETERS: "",
     Remedy.POSITIONS: "",
     Remedy.BY_BLOCK: "",
-    Remedy.SMALL_WIDTHS: "switch on Small widths",
+    Remedy.SMALL_WIDTHS: "choose a smaller model",
     Remedy.STORE: "start the server with its path in DEPTHSCOPE_STORE",
     Remedy.FAMILIES: "see the page Survey",
     Remedy.SIZES: "type its sizes under Change",
-    Remedy.AUDIT: "drop it on the page Audit",
+    Remedy.AUDIT: "",
     Remedy.RECIPES: "all are listed by the page Recipes",
 }
 LOGGER = logging.getLogger("depthscope.pages")

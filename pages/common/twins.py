@@ -15,12 +15,12 @@ from core.health.estimate import estimate
 from core.health.request import ObserveRequest
 from core.sweep.request import uniform_batch
 
-# Parameters times seeds, for rows of 32 tokens or fewer: about four seconds of one core.
-MOST_WORK = 2**28
+# Parameters times seeds, for rows of 32 tokens or fewer: a verdict and its suggestion in ten seconds of one core.
+MOST_WORK = 2**27
 USUAL_TOKENS = 32
 # Largest memory, in bytes, of one observation during a page's run.
 MOST_BYTES = 2**28
-WIDTHS = (512, 256, 128, 64, 32)
+WIDTHS = (512, 384, 256, 192, 128, 96, 64, 48, 32)
 
 
 def work(request: ObserveRequest, seeds: int) -> float:

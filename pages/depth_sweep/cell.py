@@ -65,7 +65,10 @@ def cell_of(grid: SweepGrid, series: str, blocks: int, axes: Sequence[str]) -> t
 
 
 def control_values(setting: Setting, made_by: str, seed: str) -> dict[str, Any]:
-    """Return the values of the model's controls for a cell. Raises `DepthscopeError` if one is not accepted."""
+    """Return the values of the model's controls for a (recipe, seed) cell.
+
+    Raises `DepthscopeError` if one is not accepted.
+    """
     fits = int(seed) <= int(shared.SEED.upper or 0)
     values: Mapping[str, Any] = {
         "blocks": setting.config.blocks,

@@ -45,7 +45,7 @@ FILES = {ROWS: "text/csv", PARQUET: "application/vnd.apache.parquet", SUMMARY: "
 
 @dataclass(frozen=True)
 class Shown:
-    """The sweep and the sheet on which it is shown; its tables have the finished cells only."""
+    """The sweep and the sheet on which it is shown; its tables have the finished (recipe, seed) cells only."""
 
     sweep: InteractiveSweep
     sheet: Sheet
@@ -169,7 +169,7 @@ def differences(shown: Shown) -> None:
 
 
 def rows_and_refusals(shown: Shown) -> None:
-    """Draw buttons for the files that the command line would write, and the table of refused cells."""
+    """Draw buttons for the files that the command line would write, and the table of refused (recipe, seed) cells."""
     st.markdown(
         "The long table has one row per site. These files are byte for byte what the command line writes for this grid."
     )
@@ -190,7 +190,7 @@ def rows_and_refusals(shown: Shown) -> None:
 
 
 def refusal_notice(shown: Shown) -> None:
-    """Draw one sentence for each reason why cells were refused."""
+    """Draw one sentence for each reason why (recipe, seed) cells were refused."""
     refused = refusal_table(shown.sweep.table("cells"))
     for reason, rows in refused.groupby("reason", sort=False):
         depths = ", ".join(str(depth) for depth in dict.fromkeys(rows["blocks"]))

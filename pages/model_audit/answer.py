@@ -28,7 +28,7 @@ def answer(document: Mapping[str, Any]) -> None:
     first, *rest = headline["sentences"]
     panels.box(_box(document), " ".join(rest), first)
     if document["repairs"]:
-        _repairs(document["repairs"])
+        repairs(document["repairs"])
     st.caption(panels.escaped(words.model_sentence(document)))
     _identity(document)
     if not model["trained"]:
@@ -59,12 +59,12 @@ def _box(document: Mapping[str, Any]) -> str:
     return "careful" if by_input else STATE_BOXES.get(headline["state"], "note")
 
 
-def _repairs(repairs: Sequence[Mapping[str, str]]) -> None:
+def repairs(found: Sequence[Mapping[str, str]]) -> None:
     """Draw every repair, one tab per form of it."""
     st.markdown("**The repair as code**")
-    forms = [form for form in FORMS if any(repair["form"] == form for repair in repairs)]
+    forms = [form for form in FORMS if any(repair["form"] == form for repair in found)]
     for form, tab in zip(forms, st.tabs([FORMS[form] for form in forms]), strict=True):
-        codes = [repair["code"] for repair in repairs if repair["form"] == form]
+        codes = [repair["code"] for repair in found if repair["form"] == form]
         with tab:
             for code in codes:
                 _code(code)

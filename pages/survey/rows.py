@@ -8,11 +8,11 @@ from typing import Any
 
 import streamlit as st
 
-from pages.common import navigation, settings
-from pages.common.widgets import assign, reset
+from pages.common import model, navigation, settings
+from pages.common.widgets import reset
 from pages.survey import controls
 
-TARGET, FAMILY = "model_audit", "family"
+TARGET = "model_audit"
 
 
 def opener(rows: Sequence[Mapping[str, Any]]) -> Callable[[], None]:
@@ -33,7 +33,7 @@ def open_family(family: str) -> None:
     """Callback: open the page Audit a model with this family and all other controls at their defaults."""
     entry = navigation.ENTRIES[TARGET]
     reset(entry.all_controls)
-    assign({FAMILY: family})
+    model.take_family(family)
     st.session_state[settings.NEXT_PAGE] = entry
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import weakref
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,12 @@ import torch
 
 from core.construction.drawn_weights import DrawnWeights
 from core.construction.states import Fresh, FreshInitialization
+from core.construction.tiled_weights import TiledWeights
 from core.decoder.base_draw import BaseDraw
 from core.decoder.config import DecoderConfig
 from core.decoder.forward_pass import forward
 from core.decoder.splitmix64 import SplitMix64
 from core.decoder.weights import StoredWeights, WeightProvider, Weights
-from core.health import block_driver
 from core.health.arms import ByBlock, observe_arms, profile_scalars
 from core.health.block_driver import BlockRun
 from core.health.estimate import graph_bytes
@@ -156,7 +156,6 @@ class Watched:
         return self.inner.tail()
 
     def block(self, block: int) -> Weights:
-        gc.collect()
         assert not [one for one in self._living if one() is not None]
         self.asked.append(block)
         # Copies, because a small draw is kept and shared.
@@ -174,12 +173,11 @@ def test_dense_weights_are_held_one_block_at_a_time(room: int) -> None:
 
 
 @pytest.mark.parametrize("kept", [0, 1, 2, 3])
-def test_graphs_without_dense_weights_are_kept_as_far_as_they_fit(kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No matrix counts as dense here; what fits is not computed again, and no bit changes."""
+def test_graphs_of_drawn_tiles_are_kept_as_far_as_they_fit(kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They hold no matrix: what fits is not computed again, and no bit changes."""
     graph, batch = recipe("realformer").graph(GROUPED), batch_of(PACKED)
-    weights = DrawnWeights(BaseDraw(GROUPED, [1, 2]), [recipe("realformer")])
+    weights = TiledWeights(BaseDraw(GROUPED, [1, 2]), [recipe("realformer")])
     plain = BlockRun(graph, weights, batch, tokens=True).finish()
-    monkeypatch.setattr(block_driver, "MATRIX", 9)
     asked: list[int] = []
     blocks = weights.block
     monkeypatch.setattr(weights, "block", lambda block: asked.append(block) or blocks(block))  # type: ignore[func-returns-value]
@@ -187,6 +185,23 @@ def test_graphs_without_dense_weights_are_kept_as_far_as_they_fit(kept: int, mon
     assert asked == [0, 1, 2, *reversed(range(kept, 3))]
     for name in ("activation_rms", "adjoint_rms", "loss_nats", "activation_tokens", "adjoint_tokens"):
         assert np.array_equal(getattr(found, name), getattr(plain, name))
+
+
+@pytest.mark.parametrize("name", ["depth-scaled", "realformer", "admin", "ngpt", "wang"])
+@pytest.mark.parametrize("blocks", [1, 8])
+def test_a_draw_too_large_to_be_kept_is_drawn_tile_by_tile(
+    name: str, blocks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The whole graph's numbers, from weights that never stand in memory; coefficients multiply products there."""
+    config, batch = replace(GROUPED, blocks=blocks), batch_of(PACKED)
+    arms = [recipe(name), recipe("unscaled")]
+    whole = observe_arms(BaseDraw(config, [1, 2]), arms, batch, tokens=True)
+    monkeypatch.setattr("core.decoder.base_draw.KEPT_DRAW", 0)
+    monkeypatch.setattr("core.health.arms.DrawnWeights", None)
+    for room in (0, 2**40):
+        blockwise = observe_arms(BaseDraw(config, [1, 2]), arms, batch, tokens=True, by_block=ByBlock(room))
+        for ours, theirs in zip(blockwise, whole, strict=True):
+            assert_same(theirs.observation, ours.observation)
 
 
 def test_gradients_are_handed_over_as_their_block_is_passed() -> None:

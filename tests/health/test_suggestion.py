@@ -15,7 +15,7 @@ from core.health.band import Band
 from core.health.paired import Paired, paired
 from core.health.request import ObserveRequest
 from core.health.seeds import observe_seeds
-from core.health.suggestion import Suggestion, candidates, suggest
+from core.health.suggestion import FIRST_SEEDS, Suggestion, candidates, suggest
 from core.health.suggestion_words import suggestion_sentences
 
 SEEDS = range(12)
@@ -35,12 +35,50 @@ def test_every_recipe_of_the_topology_is_tried_on_the_same_seeds_best_first(deep
     assert {one.change.recipe for one in deep.candidates} == {known.name for known in candidates("gpt2")}
     ranks = []
     for one in deep.candidates:
-        (arm,) = observe_seeds(replace(DEEP, recipe=one.change.recipe), SEEDS, [one.change.recipe])
-        assert one.arm.seeds == tuple(SEEDS)
+        (arm,) = observe_seeds(replace(DEEP, recipe=one.change.recipe), one.arm.seeds, [one.change.recipe])
         assert one.arm.verdict.share_within == arm.verdict.share_within
-        ranks.append((arm.verdict.share_within, arm.verdict.margin.median))
-        assert one.difference.median == pytest.approx(np.median(arm.margins - deep.before.margins), rel=1e-9)
+        ranks.append((len(arm.seeds), arm.verdict.share_within, arm.verdict.margin.median))
+        before = deep.before.margins[: len(arm.seeds)]
+        assert one.difference.median == pytest.approx(np.median(arm.margins - before), rel=1e-9)
     assert ranks == sorted(ranks, reverse=True)
+    assert {one.arm.seeds for one in deep.candidates} == {tuple(SEEDS), tuple(SEEDS[:FIRST_SEEDS])}
+
+
+def test_who_falls_behind_on_the_first_seeds_is_behind_on_each(deep: Suggestion) -> None:
+    adding = [one for one in deep.candidates if one.change.recipe != "zero-writer"]
+    ahead = [one.arm.margins[:FIRST_SEEDS] for one in adding if one.arm.seeds == tuple(SEEDS)]
+    left = [one.arm.margins for one in adding if one.arm.seeds != tuple(SEEDS)]
+    assert ahead
+    assert left
+    for margins in left:
+        assert any((margins < best).all() for best in ahead)
+    assert deep.candidates[0].change.recipe == "zero-writer"
+    assert not any(one.arm.seeds != tuple(SEEDS) for one in deep.tied)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        DEEP, SMALL_INPUT, replace(DEEP, recipe="unscaled"), replace(DEEP, recipe="block-indexed", band=Band(0.1, 10)),
+        ObserveRequest(
+            config=DecoderConfig(blocks=12, width=16, heads=2, ff_width=40), recipe="unscaled",
+            distribution=Distribution(0.02), band=Band(0.2, 5),
+        ),
+    ],
+    ids=["deep", "small input", "unscaled", "narrow band", "normal"],
+)  # fmt: skip
+def test_the_best_is_that_of_all_candidates_on_all_seeds(
+    request_: ObserveRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raced = suggest(request_, SEEDS)
+    monkeypatch.setattr("core.health.suggestion.FIRST_SEEDS", len(SEEDS))
+    full = suggest(request_, SEEDS)
+    assert {len(one.arm.seeds) for one in full.candidates} == {len(SEEDS)}
+    assert raced.best is not None
+    assert full.best is not None
+    assert (raced.best.change, raced.best.rank) == (full.best.change, full.best.rank)
+    assert [one.change for one in raced.tied] == [one.change for one in full.tied]
+    assert suggestion_sentences(raced) == suggestion_sentences(full)
 
 
 def test_the_sentences_say_shares_ratios_and_noise(deep: Suggestion) -> None:

@@ -16,8 +16,9 @@ from ..request import SEEDS
 from ..sandbox.guard import undisturbed
 from ..trace.discovery import Discovery, discover
 from . import words
-from .checks_integrity import alike, missing, reloaded, shared, uninitialized
+from .checks_integrity import alike, equal_shards, missing, reloaded, shared, uninitialized
 from .checks_scale import CHECKS
+from .checks_stream import stream_findings
 from .checks_zero import zero_branches
 from .corrected import Corrected, correct
 from .document import conformance_document, matrix_rows, twin_document
@@ -115,7 +116,7 @@ def judge(
     model = result.discovery.guard.model
     source = source or rebuilder_of(model)
     declared = declared_rule(rule, max(1, len({site.block for site in result.discovery.sites})))
-    whole = [*missing(source), *shared(model), *reloaded(model, source)]
+    whole = [*missing(source), *shared(model), *equal_shards(model), *reloaded(model, source)]
     if source.trained if source.trained is not None else result.facts.trained:
         name = declared.name if declared else None
         return _judgement(name, [*whole, _no_rule(TRAINED)], notes=[TRAINED])
@@ -145,7 +146,10 @@ def _checked(result: AuditResult, found: Resolution, marked: nn.Module | None) -
     explained = frozenset(name for f in scale if f.kind == "depth-convention" for name in f.parameters)
     yield from scale
     yield from uninitialized(result.discovery.guard.model, marked, explained)
-    yield from zero_branches(result.discovery, found.first.stats)
+    stream = list(stream_findings(result.discovery))
+    yield from stream
+    lost = any(finding.kind == "stream-lost" for finding in stream)
+    yield from zero_branches(result.discovery, found.first.stats, lost=lost)
 
 
 def _judgement(rule: str | None, findings: Iterable[Finding], *, notes: Sequence[str], **more: Any) -> Judgement:

@@ -14,6 +14,8 @@ import torch
 
 # Fewer signs than these can agree by accident.
 FEWEST = 64
+# Shards beyond these many are not told apart.
+MOST_SHARDS = 16
 
 
 @dataclass(frozen=True)
@@ -112,6 +114,20 @@ def repeated_digests(digests: Mapping[str, str]) -> list[tuple[str, ...]]:
     whole = {name for names in groups.values() if len(names) > 1 for name in names if unstacked(name) == name}
     kept = ([name for name in names if unstacked(name) not in whole or name in whole] for names in groups.values())
     return [tuple(names) for names in kept if len(names) > 1]
+
+
+def equal_parts(tensor: torch.Tensor) -> tuple[int, int, int] | None:
+    """Return (parts, axis, number of different draws) where equal parts of a matrix hold the same draw.
+
+    The matrix is cut into 2 to `MOST_SHARDS` parts along an axis; the fewest parts that show a repetition are returned,
+    None where none does. Of a stack of matrices the first axis is not cut.
+    """
+    for axis in range(max(0, tensor.dim() - 2), tensor.dim()) if tensor.dim() >= 2 else ():
+        for parts in (count for count in range(2, MOST_SHARDS + 1) if tensor.shape[axis] % count == 0):
+            digests = [sign_hash(part) for part in tensor.detach().chunk(parts, axis)]
+            if None not in digests and len(set(digests)) < parts:
+                return parts, axis, len(set(digests))
+    return None
 
 
 def unstacked(name: str) -> str:

@@ -29,7 +29,7 @@ from ..intake.family import family_settings
 from ..intake.fault import Trial
 from ..intake.hub import allowed, bare_model, built_config, built_model, library, loaded_model, model_class_of
 from ..intake.shrink import small_settings
-from ..intake.target import called
+from ..intake.target import called, depth_argument
 from ..intake.weight_files import CONFIG, screen_folder
 from ..report.result import AuditResult, ModelFacts
 from ..request import SEEDS, checked_family, families
@@ -39,6 +39,8 @@ from .confine import confine
 from .health_twin import with_reduced_health
 
 SMALL = 2**20
+# The blocks of a callable's model whose depth has no default.
+OWN_DEPTH = 4
 # Models up to here are run to find the setting with which they fail, for at most this many seconds or this share of
 # the time that the audit has.
 LARGEST_PROBE, MOST_PROBING, PROBING_SHARE = 2**23, 20.0, 0.25
@@ -108,18 +110,22 @@ def own_target(task: Task) -> Target:
     """Call the user's callable and return its model as a target, with the batch and how to build the model again."""
     name = task["source"]
     torch.manual_seed(task["seed"])
-    model, example = called(name)
+    depth, preset = depth_argument(name)
+    model, example = called(name, **({} if depth is None or preset else {depth: OWN_DEPTH}))
     batch = Batch.from_document(task["batch"]) if task["batch"] is not None else example
-    source = rebuilder_of(model)
+    own = rebuilder_of(model)
 
     def build(blocks: int | None) -> nn.Module:
-        if blocks is not None and source.build is not None:
-            return source.build(blocks)
-        again: nn.Module = called(name)[0]
+        if blocks is not None and depth is None and own.build is not None:
+            return own.build(blocks)
+        if blocks is None and not preset:
+            blocks = OWN_DEPTH
+        again: nn.Module = called(name, **({} if depth is None or blocks is None else {depth: blocks}))[0]
         return again
 
     _use_threads(model)
-    return Target(model, ModelFacts(class_name=type(model).__name__, source=name), batch, replace(source, build=build))
+    source = replace(own, build=build, deep=own.deep or depth is not None)
+    return Target(model, ModelFacts(class_name=type(model).__name__, source=name), batch, source)
 
 
 def build_target(task: Task, seconds: float = MOST_PROBING) -> Target:

@@ -221,7 +221,7 @@ def matrix_use(flow: Flow, index: int) -> MatrixUse | None:
 
 
 def fans_of(node: FlowNode, shape: tuple[int, ...], place: int) -> tuple[int, int]:
-    """Return (fan_in, fan_out) of a matrix of this shape, which is tensor number `place` among a product's arguments."""
+    """Return (fan_in, fan_out) of a matrix of this shape, tensor number `place` among a product's arguments."""
     if node.name == "Convolution":
         return math.prod(shape[1:]), shape[0]
     if len(shape) < 2:
@@ -256,6 +256,13 @@ def _read(flow: Flow, branch: Branch, own: set[Vertex]) -> None:
         branch.gains += gains_of(flow, node)
         reached.update((index, number) for number in range(len(node.shapes)))
     branch.readers.sort(key=lambda use: use.call)
+
+
+def _biases(flow: Flow, use: MatrixUse) -> list[torch.Tensor]:
+    """Return the parameters that are added to a product: by itself, or by the sums that read it."""
+    nodes = [flow.nodes[use.node], *(flow.nodes[index] for index in flow.readers.get((use.node, 0), ()))]
+    added = [vertex for node in nodes for vertex in flow.static(node)]
+    return [p for vertex in added for p in flow.parameters_of(vertex)]
 
 
 def gains_of(flow: Flow, node: FlowNode) -> list[Vertex]:

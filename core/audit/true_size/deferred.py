@@ -393,5 +393,3 @@ def deferred(build: Build, seed: int) -> tuple[nn.Module, dict[str, Program]]:
                 module.__dict__.pop("_is_hf_initialized", None)
             initialize()
     return model, settled(model, deferral)
-
-

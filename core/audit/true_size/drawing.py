@@ -28,7 +28,12 @@ class Drawing:
     """
 
     def __init__(
-        self, programs: Mapping[str, Program], shapes: Mapping[str, tuple[int, ...]], *, dtype: torch.dtype, threads: int
+        self,
+        programs: Mapping[str, Program],
+        shapes: Mapping[str, tuple[int, ...]],
+        *,
+        dtype: torch.dtype,
+        threads: int,
     ) -> None:
         self.shapes = shapes
         self.dtype = dtype

@@ -15,6 +15,7 @@ from ...errors import AuditError, shown
 from ...health.band import DEFAULT_BAND, Band
 from ..initialization.checks_integrity import reloaded, sharing, unwritten
 from ..initialization.checks_scale import CHECKS
+from ..initialization.checks_stream import stream_findings
 from ..initialization.checks_zero import zero_branches
 from ..initialization.corrected import Corrected, corrections
 from ..initialization.document import matrix_rows, twin_document
@@ -85,7 +86,7 @@ def judged_at_true_size(
     stats = [first, other] if other is not None and other.blocks != first.blocks else [first]
     found = resolve(stats, declared, sigma=sigma, settings=source.settings)
     vectors = {name: p for name, p in names.parameters.items() if not p.is_meta}
-    digests = drawing.digests | sign_hashes(vectors)
+    digests = drawing.digests | sign_hashes({name: p for name, p in vectors.items() if p.dim() > 1})
     factors = corrections(found)
     every = f"Every one of the {len(names.parameters):,} tensors was drawn and read."
     return Judgement(
@@ -112,7 +113,10 @@ def _checked(small: AuditResult, found: Resolution, drawing: Drawing) -> Iterato
     blank = [name for name, reading in drawing.readings.items() if reading.blank]
     odd = [n for n, reading in drawing.readings.items() if reading.odd and n not in explained and n not in blank]
     yield from unwritten(blank, odd, max((drawing.readings[name].weights.largest for name in odd), default=0.0))
-    yield from zero_branches(small.discovery, found.first.stats)
+    stream = list(stream_findings(small.discovery))
+    yield from stream
+    lost = any(finding.kind == "stream-lost" for finding in stream)
+    yield from zero_branches(small.discovery, found.first.stats, lost=lost)
 
 
 def _not_again(factors: Mapping[tuple[str, str], float]) -> Corrected:
@@ -164,6 +168,8 @@ def _at_size(
                 fan_out=use.fan_out,
                 shape=drawing.shapes[matrix.name],
                 weights=weights,
+                joint=matrix.joint * use.fan_out // matrix.fan_out,
+                piece=matrix.piece * use.fan_out // matrix.fan_out,
                 forward=matrix.forward * factor if math.isfinite(factor) and factor > 0 else matrix.forward,
             )
 

@@ -34,6 +34,7 @@ GRAPHS: tuple[Recipe, ...] = (
             "torchscale finds matrices by name and leaves the gate of a gated feed-forward at gain 1.",
         ),
         growth=NORMALIZED,
+        auto_order=8,
         counted="DeepNet's post-norm gain is used",
         look=4,
         constants=lambda blocks, _: deepnorm_constants(blocks),
