@@ -18,7 +18,7 @@ from safetensors import safe_open
 from torch import nn
 
 from ...errors import AuditError, BudgetError, DepthscopeError, Remedy, no_memory, shown
-from ..request import MISSING, families
+from ..request import MISSING, architectures
 from .fault import reason_of
 from .weight_files import FLOATING, WeightFiles
 
@@ -68,8 +68,8 @@ def _unseen(package: str) -> Iterator[None]:
 
 
 def model_class_of(family: str) -> Any:
-    """Return the causal language model class of a family."""
-    return getattr(library(), families()[family])
+    """Return the class of a family that is audited."""
+    return getattr(library(), architectures()[family])
 
 
 def config_class_of(family: str) -> Any:
