@@ -18,7 +18,7 @@ COPIED = "The link is copied. It carries the model and everything set on this pa
 
 def draw(entry: Entry) -> None:
     """Draw the bar; on pages about the model's health also depth, seed and recipe."""
-    shown = (controls.BLOCKS, controls.SEED, controls.RECIPE if entry.one_recipe else controls.SEEDS)
+    shown = (controls.depth(), controls.SEED, controls.RECIPE if entry.one_recipe else controls.SEEDS)
     on_page = shown if entry.decoder else ()
     with st.container(border=True, key="model-bar", gap="small"):
         with st.container(horizontal=True, vertical_alignment="center", gap="small", key="model-line"):
