@@ -1,4 +1,4 @@
-"""`python -m core VERB`: the command line."""
+"""Run the command line: `python -m core VERB`."""
 
 from .cli import main
 

@@ -1,6 +1,7 @@
-"""The group of the command line; the commands (verbs) are modules of `core.command`, loaded only when used.
+"""The command line: a click group whose commands, called verbs, are modules of `core.command`, imported only when used.
 
-Exit status: 0 done, 1 the requested gate fails, 2 an invalid input, with one sentence on standard error.
+Exit status: 0 done; 1 the requested gate (a pass or fail check) fails; 2 invalid input, with one sentence on standard
+error; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -50,6 +51,9 @@ REMEDIES: Mapping[str, str] = {
     Remedy.RECIPES: "all are listed by the page and the verb recipes",
     Remedy.SIZES: "give the sizes as options",
     Remedy.AUDIT: "audit the model itself with `audit`",
+    Remedy.BY_BLOCK: "leave --driver graph out",
+    Remedy.MEMORY: "raise --max-memory",
+    Remedy.CHECKPOINT: "give another folder as --checkpoint",
     Remedy.EXPERIMENTS: "all are listed by lab --list",
 }
 OUT_OF_MEMORY = "This machine's memory does not hold that; make the decoder or the batch smaller."
@@ -63,14 +67,14 @@ Completion of an installed {COMMAND} in bash, else zsh or fish:
 
 
 class VerbGroup(click.Group):
-    """A click group that imports a command's module only to run it or to show its help."""
+    """A click group that imports the module of a command only to run the command or to show its help."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the command names in the order of the help."""
+        """Return the names of the commands that are installed, in the order of the help."""
         return [verb for verb in VERBS if importlib.util.find_spec(f".command.{verb}", __package__) is not None]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return the click command of that name, None if it is unknown."""
+        """Return the click command of that name, with its examples as epilog, or None if the name is unknown."""
         if cmd_name not in self.list_commands(ctx):
             return None
         command = importlib.import_module(f".command.{cmd_name}", __package__).command
@@ -81,9 +85,9 @@ class VerbGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command and the arguments that follow.
+        """Return the command's name, the command, and the arguments that follow, as click expects.
 
-        Raises `DepthscopeError`, with the nearest name, if it is unknown.
+        Raises `DepthscopeError`, with the nearest known names, if the command is unknown.
         """
         name = args[0]
         if not (ctx.resilient_parsing or name.startswith("-") or name in self.list_commands(ctx)):
@@ -93,7 +97,7 @@ class VerbGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands without importing them."""
+        """Write the names and one-line descriptions of all commands into the help, without importing the commands."""
         with formatter.section("Verbs"):
             formatter.write_dl([(verb, VERBS[verb]) for verb in self.list_commands(ctx)])
 
@@ -105,12 +109,15 @@ def cli() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line and exit; every `DepthscopeError` becomes one sentence on standard error."""
+    """Run the command line and exit the process with the status of `run`."""
     sys.exit(run(arguments))
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return the exit status."""
+    """Run the command line and return the exit status: 0 done, 1 gate failed, 2 refused, 130 interrupted.
+
+    `arguments` defaults to `sys.argv[1:]`. Every error becomes one sentence on standard error, never a traceback.
+    """
     try:
         # The shell that completes knows one word; people are shown what they typed.
         program = COMMAND if COMPLETE in os.environ else PROGRAM

@@ -1,7 +1,8 @@
-"""Every error that the core raises on purpose: one base class, and one named subclass per cause.
+"""All errors that the core raises on purpose: one base class, and one subclass for each kind of cause.
 
-A message is one sentence with the value, the rule, and what to do. If the command line, pages and Python have different
-names for what to do, it is a `Remedy`, which the command line and pages replace by their own words.
+A message is one sentence with the value, the rule, and what to do. The command line, the pages and Python have
+different names for some of the things to do (an option, a button, an argument). These are written as a `Remedy`, and
+each interface replaces a `Remedy` by its own words.
 """
 
 from __future__ import annotations
@@ -17,7 +18,11 @@ LONGEST_WORD, LONGEST_SENTENCE = 120, 1200
 
 
 def shown(value: object, limit: int = 60) -> str:
-    """Format an external value for a sentence: one line, cropped, without integers of thousands of digits."""
+    """Return an external value as one line of text for an error message.
+
+    An integer of more than 128 bits is described by its number of bits, a list or tuple as "a list", a dict as "an
+    object". True, False and None become true, false and null. Any other value is its `repr`, cut to `limit` characters.
+    """
     if isinstance(value, int) and value.bit_length() > 128:
         return f"a whole number of {value.bit_length()} bits"
     if isinstance(value, list | tuple | dict):
@@ -29,7 +34,10 @@ def shown(value: object, limit: int = 60) -> str:
 
 
 def cropped(text: object, limit: int = 100) -> str:
-    """Format an external path or name for a sentence: one line, with the middle of a long one left out."""
+    """Return an external path or name as one line of text of at most `limit` characters.
+
+    Unprintable characters become spaces. If the text is too long, its middle is replaced by three dots.
+    """
     line = " ".join("".join(c if c.isprintable() else " " for c in str(text)).split())
     if len(line) <= limit:
         return line
@@ -38,13 +46,19 @@ def cropped(text: object, limit: int = 100) -> str:
 
 
 def readable(sentence: str) -> str:
-    """Return a sentence with a final period, in which long external words, such as paths, are cropped to a line."""
+    """Return the sentence with its long parts shortened.
+
+    Each word of more than 120 characters, such as a path, is cropped to 120; the sentence itself is cropped to 1200.
+    """
     sentence = re.sub(rf"\S{{{LONGEST_WORD + 1},}}", lambda word: cropped(word[0], LONGEST_WORD), sentence)
     return sentence if len(sentence) <= LONGEST_SENTENCE else cropped(sentence, LONGEST_SENTENCE)
 
 
 def first_line(error: BaseException, limit: int = 160) -> str:
-    """Format an exception for a sentence: its type and its first line, even if its own `str` fails."""
+    """Return an exception as text for a sentence: its type and its message's first line, cropped to `limit` characters.
+
+    This also works for an exception whose own `str` raises an error.
+    """
     try:
         lines = str(error).strip().splitlines()
     except Exception:
@@ -53,28 +67,33 @@ def first_line(error: BaseException, limit: int = 160) -> str:
 
 
 def internal_sentence(error: BaseException, remedy: str) -> str:
-    """Return one sentence that reports a bug, without a traceback."""
+    """Return one sentence that reports a bug: the exception's type, its file and line, and `remedy`; no traceback."""
     frames = traceback.extract_tb(error.__traceback__)
     place = f" in {os.path.basename(frames[-1].filename)}, line {frames[-1].lineno}" if frames else ""
     return f"An internal error, {type(error).__name__}{place}, stopped this run; {remedy}."
 
 
 def raised_by_core(error: BaseException) -> bool:
-    """Return whether the exception was raised by this project, and not by the model's code or a library."""
+    """Return True if the line that raised the exception is in this project, False if it is in the user's model or a
+    library.
+    """
     frames = list(traceback.walk_tb(error.__traceback__))
     return bool(frames) and str(frames[-1][0].f_globals.get("__name__")).split(".")[0] == __name__.split(".")[0]
 
 
 def no_memory(error: BaseException) -> bool:
-    """Return whether an exception means that memory ran out.
+    """Return True if the exception means that memory ran out: a MemoryError, or any error whose text says so.
 
-    Torch raises a plain RuntimeError for a failed allocation.
+    PyTorch raises a plain RuntimeError for a failed allocation.
     """
     return isinstance(error, MemoryError) or "allocate memory" in str(error) or "not enough memory" in str(error)
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:
-    """Return the sentence for an unknown name, with the nearest known ones; a remedy that lists all follows it."""
+    """Return the text of an error for an unknown name, with up to three similar names out of `known`.
+
+    `kind` says what is named, such as "recipe". The text has no final period, since the caller appends a `Remedy`.
+    """
     from difflib import get_close_matches  # for a refusal alone
 
     nearest = " or ".join(get_close_matches(name[:60].casefold(), list(known)))
@@ -82,9 +101,9 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:
 
 
 class Remedy(StrEnum):
-    """A way to resolve an error whose name differs between interfaces; the value is its name in Python.
+    """A way to resolve an error that is named differently by the command line, the pages and Python.
 
-    Members are strings, so they pass through JSON and pickling unchanged.
+    The value of each is its wording in Python. They are strings, so JSON and pickle keep them unchanged.
     """
 
     PARAMETERS = "raise the budget of parameters"
@@ -103,13 +122,16 @@ class Remedy(StrEnum):
     EXPERIMENTS = "all are listed by the registry"
     SIZES = "give the sizes themselves"
     AUDIT = "audit the model itself"
+    BY_BLOCK = "observe it block by block"
+    MEMORY = "allow more memory"
+    CHECKPOINT = "keep this run in another folder"
 
 
 class DepthscopeError(ValueError):
-    """Base class of all errors of this project; the text can be shown to a user as it is.
+    """Base class of all errors of this project; `str(error)` is the message to show to a user.
 
-    `sentence` says what is wrong and by which rule. `ways` say what to do, each a `Remedy` or plain text; without any,
-    the sentence itself says what to do.
+    `sentence` says what is wrong and by which rule. `ways` are the things that the user can do, each a `Remedy` or
+    plain text. If there are none, the sentence itself says what to do.
     """
 
     def __init__(self, sentence: str = "", *ways: str) -> None:
@@ -120,9 +142,11 @@ class DepthscopeError(ValueError):
         return self.told()
 
     def told(self, words: Mapping[str, str] = MappingProxyType({})) -> str:
-        """Return the whole message; `words` maps remedies to their text, and a remedy with empty text is left out.
+        """Return the whole message as text: the sentence and the ways to resolve the error.
 
-        The ways are joined by semicolons; where the sentence has ended already, they follow as a new sentence.
+        `words` maps each `Remedy` to the wording of one interface; a `Remedy` that it maps to an empty text is left
+        out. The ways follow after a semicolon, or as a sentence of their own if `sentence` ends in a period or question
+        mark.
         """
         *others, last = [way for name in self.ways if (way := words.get(name, name))] or [""]
         ways = f"{', '.join(others)}, or {last}" if others else last
@@ -133,25 +157,26 @@ class DepthscopeError(ValueError):
 
 
 class ConfigError(DepthscopeError):
-    """A decoder size, seed, band, dtype or option that is not valid."""
+    """A decoder size, seed, band, dtype or option is not valid."""
 
 
 class BudgetError(DepthscopeError):
-    """A decoder larger than the caller allows; raised before any array exists."""
+    """A decoder is larger than the caller allows. Raised before any array is allocated."""
 
 
 class BatchError(DepthscopeError):
-    """Input rows, targets, valid positions or segments that do not form a batch."""
+    """Input rows, targets, valid positions or segments do not form a batch."""
 
 
 class RecipeError(DepthscopeError):
-    """A recipe that is unknown, or that does not apply to this decoder."""
+    """A recipe is unknown, or cannot be applied to this decoder."""
 
 
 class InitializationError(DepthscopeError):
-    """A parameter or a named collection that is not valid.
+    """A parameter or a named collection is not valid.
 
-    `fault` names the rule, such as "zero fan_in"; `facts` hold the details, such as the index of a byte.
+    `fault` is a short name of the rule that is broken, such as "zero fan_in". `facts` holds the details by name, such
+    as the index of a byte.
     """
 
     def __init__(self, sentence: str, fault: str = "", **facts: int | str) -> None:
@@ -160,32 +185,36 @@ class InitializationError(DepthscopeError):
 
 
 class ConstructionError(DepthscopeError):
-    """Parameters that are not a fresh draw or not those of the decoder, or an initialization that was already used."""
+    """Parameters cannot be used: changed since they were drawn, of another decoder, or an initialization was used
+    twice.
+    """
 
 
 class StorageError(DepthscopeError):
-    """A file or folder that cannot be read, written or trusted."""
+    """A file or folder cannot be read, cannot be written, or has content that cannot be trusted."""
 
 
 class ObservationError(DepthscopeError):
-    """States, adjoints or valid positions that cannot be observed, or that contain a value that is not finite."""
+    """Residual states, their gradients or the valid positions cannot be measured, or contain a value that is not
+    finite.
+    """
 
 
 class LabError(DepthscopeError):
-    """An experiment that is unknown, or options that it cannot run with."""
+    """An experiment of the labs is unknown, or cannot run with these options."""
 
 
 class UndefinedNorm(LabError):
-    """A row whose norm divides zero by zero."""
+    """A norm would divide zero by zero for a row."""
 
 
 class AuditError(DepthscopeError):
-    """A user's model, or its files, that cannot be read, built, called or differentiated."""
+    """A user's model, or one of its files, cannot be read, built, called or differentiated."""
 
 
 class InternalError(AuditError):
-    """A bug of the audit itself, not of the model."""
+    """The audit itself has a bug; the model is not at fault."""
 
 
 class SweepError(DepthscopeError):
-    """A grid that is not valid, a process that may not compute it, or a scheduler that is lost."""
+    """The grid of a sweep is not valid, this process may not compute it, or the connection to its scheduler is lost."""

@@ -1,6 +1,6 @@
-"""Write files completely or not at all, and check outputs before any work is done for them.
+"""Write files completely or not at all, and check output paths before any work is done.
 
-A *place aside* is a temporary path in the target's folder, from which a finished file is moved into place.
+A finished file is first written to a temporary path in the target's folder and then moved into place.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _keep(target: Path, kept: Path) -> None:
 
 
 def write_text(path: PathLike, text: str) -> None:
-    """Write one UTF-8 file, completely or not at all; raises `StorageError`."""
+    """Write one UTF-8 text file, completely or not at all. Raises `StorageError`."""
     try:
         with replacing(path) as (aside,):
             aside.write_text(text, encoding="utf-8", newline="")
@@ -100,20 +100,21 @@ def write_text(path: PathLike, text: str) -> None:
 
 
 def file_digest(path: PathLike) -> str:
-    """Return the SHA-256 of a file in hexadecimal."""
+    """Return the SHA-256 of a file's bytes as hexadecimal text."""
     with open(path, "rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def is_room(name: str) -> bool:
-    """Return whether `name` is that of a temporary folder: in use, or left by a process that was killed."""
+    """Return True if `name` is the name of a temporary folder that this module makes, in use or left behind."""
     return name.startswith(ROOM_START) and name.endswith(ROOM_END)
 
 
 def check_outputs(files: Outputs, folders: Outputs | None = None, inputs: Outputs | None = None) -> None:
-    """Raise `StorageError`, before any work, if an output cannot be written; the outputs are given by option.
+    """Raise `StorageError`, before any work, if an output cannot be written. Nothing is left on disk.
 
-    A path of None is not checked. Two options may not name one file, nor an output an input. No file is left behind.
+    Each argument maps an option's name, for the message, to its path; None is not checked. Two outputs may not be the
+    same file, nor may an output be an input.
     """
     places = {option: folder for option, folder in (folders or {}).items() if folder is not None}
     for option, folder in places.items():
@@ -130,9 +131,9 @@ def check_outputs(files: Outputs, folders: Outputs | None = None, inputs: Output
 
 
 def check_file(path: PathLike, option: str = "", made: list[Path] | None = None) -> None:
-    """Raise `StorageError` if no regular file can be written to `path`.
+    """Raise `StorageError` if no regular file can be written to `path`; `option` is the option's name for the message.
 
-    A missing folder must be among, or above, `made`.
+    The folder of `path` must exist, or come into being when one of the folders in `made` is created.
     """
     try:
         reason = _file_fault(path, made or [])
@@ -143,7 +144,7 @@ def check_file(path: PathLike, option: str = "", made: list[Path] | None = None)
 
 
 def check_folder(path: PathLike, option: str = "") -> None:
-    """Raise `StorageError` if `path` is not a folder and cannot become one, or cannot be written into."""
+    """Raise `StorageError` if `path` is not a folder that can be written into, and cannot be created as one."""
     try:
         reason = _folder_fault(Path(os.path.abspath(path)))
     except (OSError, ValueError) as error:
@@ -153,12 +154,12 @@ def check_folder(path: PathLike, option: str = "") -> None:
 
 
 def refusal(path: PathLike, option: str, reason: str, what: str = "file") -> StorageError:
-    """Return the error for an output: its option, if any, the path, and a reason that ends with what to do."""
+    """Return the error for an output at `path`; `reason` ends with what to do, `what` is "file" or "folder"."""
     return StorageError(f"The {f'{option} {what}'.strip()} {_named(path)} cannot be written: {reason}.")
 
 
 def check_kind(path: PathLike, option: str = "") -> None:
-    """Raise `StorageError` if `path` is a pipe, a device, a socket or a folder, whether or not it is writable."""
+    """Raise `StorageError` if `path` is a pipe, a device, a socket or a folder, even if it can be written."""
     kind = ""
     with contextlib.suppress(OSError, ValueError):
         kind = _kind(os.stat(path))
@@ -231,10 +232,7 @@ def _room(folder: Path) -> Iterator[Path]:
 
 
 def clear(folder: Path, older: float = SETTLED_SECONDS) -> None:
-    """Remove temporary folders of killed processes that are older than `older` seconds.
-
-    Running processes hold a lock.
-    """
+    """Remove temporary folders of killed processes that are older than `older` seconds; a lock marks those in use."""
     with contextlib.suppress(OSError):
         for room in [folder / name for name in os.listdir(folder) if is_room(name)]:
             if time.time() - room.stat().st_mtime > older and (held := _lock(room)) is not None:

@@ -10,10 +10,10 @@ from typing import Any
 def public(
     package: str, names: Mapping[str, Sequence[str]]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """Return `__getattr__`, `__dir__` and `__all__` for `package`; `names` maps each module to its public names.
+    """Return three values for the module level of `package`: `__getattr__`, `__dir__` and `__all__`.
 
-    Modules are named relative to the package. A public name must not equal that of a submodule, which would replace it
-    once imported.
+    `names` maps the relative name of each module, such as ".band", to the public names that it defines. A public name
+    must differ from the name of every submodule, because importing a submodule replaces the name.
     """
     homes = {name: module for module, group in names.items() for name in group}
 

@@ -22,14 +22,14 @@ LARGEST_SEED = 2**64 - 1
 
 
 def whole_number(text: str) -> int | None:
-    """Return the integer written in `text` with at most `MAX_DIGITS` digits; None if it is not one."""
+    """Return the integer written in `text`, or None if `text` is not an integer of at most `MAX_DIGITS` digits."""
     word = text.strip(SPACES)
     digits = word.removeprefix("-")
     return int(word) if digits.isascii() and digits.isdigit() and len(digits) <= MAX_DIGITS else None
 
 
 def finite_number(text: str) -> float | None:
-    """Return the binary64 number written in `text`; None if it is not one or is too large."""
+    """Return the binary64 number written in `text`, or None if `text` is not a number or the number overflows."""
     word = text.strip(SPACES)
     if len(word) > MAX_CHARACTERS or _NUMBER.fullmatch(word) is None:
         return None
@@ -38,7 +38,9 @@ def finite_number(text: str) -> float | None:
 
 
 def checked_seed(seed: object) -> int:
-    """Return `seed` as an unsigned 64-bit integer; decimal text is accepted. Raises `ConfigError` otherwise."""
+    """Return `seed`, an integer or decimal text, as an integer from 0 to 2^64 - 1. Raises `ConfigError` for anything
+    else.
+    """
     if isinstance(seed, str):
         number = whole_number(seed)
         seed = seed if number is None else number
@@ -50,13 +52,15 @@ def checked_seed(seed: object) -> int:
 
 
 def exact_text(value: float) -> str:
-    """Return six significant digits if they are exact, else the shortest text that reads back as `value`."""
+    """Return a float as text: in six significant digits if these are exact, else the shortest text that gives `value`
+    back.
+    """
     short = f"{value:g}"
     return short if float(short) == value else repr(float(value))
 
 
 def finite(value: float | None) -> float | None:
-    """Return a number for JSON: None if it is not finite."""
+    """Return `value` if it is finite, else None, since JSON has no NaN and no infinity."""
     return value if value is not None and math.isfinite(value) else None
 
 

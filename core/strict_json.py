@@ -31,16 +31,20 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def json_integer(value: int) -> int | str:
-    """Return `value` as a JSON integer if every reader keeps it exact, else (beyond 2^53) as decimal text."""
+    """Return `value` itself up to 2^53 in size, else its decimal text, since some JSON readers keep integers as
+    binary64.
+    """
     return value if abs(value) <= LARGEST_JSON_INTEGER else str(value)
 
 
 def read_json(
     path: str | os.PathLike[str], *, name: str | None = None, max_bytes: int = MAX_BYTES, max_depth: int = MAX_DEPTH
 ) -> JsonValue:
-    """Return the value in a regular file of at most `max_bytes` bytes; raises `StorageError`.
+    """Return the value in a regular JSON file of at most `max_bytes` bytes and `max_depth` levels. Raises
+    `StorageError`.
 
-    Errors call the file `name`, by default its path; an upload is stored under a path that its owner does not know.
+    `name` is what error messages call the file, by default its path. An upload is stored under a path unknown to its
+    owner.
     """
     source = f"The file {shown(name or os.fspath(path))}"
     try:
@@ -61,7 +65,10 @@ def read_json(
 def parse_json(
     data: bytes, *, source: str = "The JSON text", max_bytes: int = MAX_BYTES, max_depth: int = MAX_DEPTH
 ) -> JsonValue:
-    """Return the value of the UTF-8 text `data` (a byte-order mark is skipped); `source` begins every error message."""
+    """Return the value of the UTF-8 JSON text `data`; a byte-order mark is skipped. Raises `StorageError`.
+
+    `source` is the first words of every error message.
+    """
     if len(data) > max_bytes:
         raise StorageError(f"{source} is larger than the {max_bytes:,} bytes allowed.")
     try:

@@ -67,7 +67,7 @@ def test_facts_of_an_error_survive_pickling() -> None:
 
 
 def test_the_command_line_names_an_option_once(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["observe", "--max-parameters", "10"]) == 2
+    assert run(["observe", "--driver", "graph", "--max-parameters", "10"]) == 2
     told = capsys.readouterr().err
     assert told.endswith("; make the decoder smaller, or raise --max-parameters.\n")
     assert told.count("--max-parameters") == 1

@@ -28,6 +28,8 @@ MISSING = (
     "try again."
 )
 MOST_PARAMETERS = 2**62
+# The audited model's own seed, then that of more models where it can be built again.
+SEEDS = (0, 1, 2, 3)
 # Where the library keeps the names of its causal language models, and how it calls them.
 NAMES_FILE, NAMES = ("models", "auto", "modeling_auto.py"), "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES"
 # What a child does one after another, and the share of a small audit's time that each takes.
@@ -43,7 +45,9 @@ STAGES: Mapping[str, tuple[str, float]] = {
 class AuditRequest:
     """The rule and base standard deviation to judge by, how fresh weights are drawn, and the child's limits.
 
-    `max_memory` is in bytes. None means `DEFAULT_MEMORY`, and no limit where the user's own code is run.
+    `max_memory` is in bytes. None means `DEFAULT_MEMORY`, and no limit where the user's own code is run. `seeds` is how
+    many fresh models, from `seed` on, the ratios are counted over where the model can be built again. `rows` and
+    `context` are the size of the random batch that a configuration is observed on; None takes the audit's own.
     """
 
     rule: str = AUTO
@@ -53,6 +57,9 @@ class AuditRequest:
     max_parameters: int = Budget().max_parameters
     max_memory: int | None = None
     max_seconds: int = DEFAULT_SECONDS
+    seeds: int = len(SEEDS)
+    rows: int | None = None
+    context: int | None = None
 
     def check(self) -> None:
         """Check every field. Raises `AuditError`, `ConfigError` or `RecipeError` for the first that is not valid."""
@@ -90,6 +97,9 @@ class AuditRequest:
             "max_parameters": self.max_parameters,
             "rule": self.rule,
             "sigma": self.sigma,
+            "seeds": [(self.seed + place) % 2**64 for place in range(self.seeds)],
+            "rows": self.rows,
+            "context": self.context,
         }
 
 

@@ -1,1 +1,1 @@
-"""The commands (verbs) of the command line, one module each; every module's `command` is a click command."""
+"""The commands (verbs) of the command line, one module each; the variable `command` of a module is a click command."""

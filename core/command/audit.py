@@ -1,4 +1,4 @@
-"""`audit`: the residual stream of a user's model, found, proved and measured."""
+"""The verb `audit`: find the residual stream of a user's model, prove it, and judge how the model is initialized."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 
 from ..audit.initialization.request import AUTO
 from ..audit.intake.target import callable_task, names_callable, screened_task
-from ..audit.report.gate import REFUSED, Gate, findings_of, readable_conformance
+from ..audit.report.gate import Gate, readable_conformance, refused_rows
 from ..audit.report.golden import read_golden
 from ..audit.report.outputs import Outcome, judge_outputs, write_outputs
 from ..audit.report.repair_forms import LOOP
@@ -36,10 +36,10 @@ SHOWN_FINDINGS = 5
 
 
 class GateCommand(click.Command):
-    """A click command that reads a bare `--gate` as `--gate error`, whatever follows it."""
+    """A click command that reads `--gate` without a value as `--gate error`, whatever follows it."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Insert the default value after a bare `--gate`, before click would take the next word for it."""
+        """Parse the arguments after writing a `--gate` without a value as `--gate=error`."""
         pairs = zip_longest(args, args[1:])
         args = ["--gate=error" if a == "--gate" and after not in ("error", "warning") else a for a, after in pairs]
         return super().parse_args(ctx, args)
@@ -68,6 +68,7 @@ class GateCommand(click.Command):
     is_flag=False,
     help="Exit 1 on an error; with `warning`, on warnings too.",
 )
+@click.option("--allow-unproved", is_flag=True, help="Let the gate pass where the stream is not proved.")
 @click.option("--junit", type=opt.PATH, metavar="FILE", help="Write the findings as a JUnit report.")
 @click.option("--sarif", type=opt.PATH, metavar="FILE", help="Write the findings as a SARIF 2.1.0 log.")
 @click.option("--golden", type=opt.PATH, metavar="FILE", help="Write FILE, or show what changed against it.")
@@ -90,7 +91,8 @@ def command(**options: Any) -> int:
     audit = _audit_callable if names_callable(options["model"]) else _audit_path
     with progress() as told:
         document = with_snippet(audit(options, request, batch, told))
-    outcome = judge_outputs(document, gate=options["gate"], golden=options["golden"])
+    allowed = options["allow_unproved"]
+    outcome = judge_outputs(document, gate=options["gate"], golden=options["golden"], allow_unproved=allowed)
     if options["golden"] is not None:
         document["golden"] = {"file": options["golden"], "changes": outcome.changes}
     opt.emit(
@@ -101,13 +103,13 @@ def command(**options: Any) -> int:
     )
     if not outcome.fails:
         return DONE
-    opt.tell_failure(_why(document, options["gate"], outcome))
+    opt.tell_failure(_why(document, options["gate"], outcome, allow_unproved=allowed))
     return GATE_FAILED
 
 
-def _why(document: dict[str, Any], gate: Gate, outcome: Outcome) -> list[str]:
+def _why(document: dict[str, Any], gate: Gate, outcome: Outcome, *, allow_unproved: bool) -> list[str]:
     """Return why the gate fails, the worst finding first, then the differences from the golden file."""
-    refused = [found for found in findings_of(document) if found["severity"] in REFUSED[gate]]
+    refused = refused_rows(document, gate, allow_unproved=allow_unproved)
     lines = [f"{found['severity']} {found['kind']}: {found['sentence']}" for found in refused[:SHOWN_FINDINGS]]
     if len(refused) > SHOWN_FINDINGS:
         lines.append(f"{len(refused) - SHOWN_FINDINGS} more findings; the document has them all.")
@@ -133,7 +135,8 @@ def _check_outputs(options: dict[str, Any]) -> None:
 def _export(document: dict[str, Any], options: dict[str, Any]) -> None:
     """Write the tables, figures and gate reports that the options request."""
     _export_page(document, options)
-    write_outputs(document, gate=options["gate"], **{name: options[name] for name in REPORTS})
+    reports = {name: options[name] for name in REPORTS}
+    write_outputs(document, gate=options["gate"], allow_unproved=options["allow_unproved"], **reports)
 
 
 def _export_page(document: dict[str, Any], options: dict[str, Any]) -> None:
@@ -177,7 +180,7 @@ def _audit_callable(options: dict[str, Any], request: AuditRequest, batch: JsonV
 
 
 def readable(document: dict[str, Any]) -> str:
-    """Return the document as text for a terminal: result and repair, then proof, judgement, health and tables."""
+    """Return the document as text for a terminal: result and repair, proof, findings, health, additions and sites."""
     model, identity = document["model"], document["identity"]
     error = identity["worst_relative_error"]
     measured = "" if error is None else f", worst relative error {error:.2g}"

@@ -1,4 +1,4 @@
-"""A CI step that audits a model on every change, for the document and the page of an audit."""
+"""Steps for continuous integration (CI) that audit a model on every change."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ SNIPPET = """\
 
 
 def ci_snippet(document: Mapping[str, Any]) -> str:
-    """Return the steps as command lines; the name of an uploaded file is replaced by config.json."""
+    """Return the steps as YAML text for a GitHub Actions job; an uploaded model is named config.json there."""
     source, rule = str(document["model"]["source"]), document["conformance"]["rule"]
     model = source if CALLABLE.fullmatch(source) else CONFIG
     return SNIPPET.format(model=model, rule=f" --rule {rule}" if rule else "")
 
 
 def with_snippet(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the document with the CI steps among its repairs, if it has repairs."""
+    """Return the document with the CI steps added to its repairs, if it has any repair."""
     repairs = list(document["repairs"])
     if repairs:
         finding = document["conformance"]["verdict"]

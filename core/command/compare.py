@@ -1,4 +1,4 @@
-"""`compare`: the differences of two documents, the most important first."""
+"""The verb `compare`: the differences of two documents, the most important first."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SHOWN_CHARACTERS = 60
 def command(first: str, second: str, tolerance: float, ignore: tuple[str, ...], as_json: bool) -> int:
     """Compare two documents: settings first, then sites and findings by their label; exit 1 if any value differs.
 
-    How a document came to be (its version, its construction, times) is not compared.
+    How a document was made (its version, its construction, times) is not compared.
     """
     if tolerance < 0:
         raise ConfigError(f"The tolerance {tolerance:g} is not a finite number of at least 0.")
@@ -47,7 +47,7 @@ def command(first: str, second: str, tolerance: float, ignore: tuple[str, ...], 
 
 
 def readable(result: dict[str, Any]) -> str:
-    """Return text for a terminal: the first difference, the differing settings, how many values differ, the largest."""
+    """Return text for a terminal: the first difference, other settings that differ, counts, the largest difference."""
     if result["equal"]:
         return "The documents are equal."
     lines = [f"First difference at {_sentence(result['first_difference'])}."]

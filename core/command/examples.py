@@ -1,4 +1,4 @@
-"""The text below the options in every command's help: examples to copy, and the exit statuses."""
+"""The text below the options in the help of every command: examples to copy, and the exit statuses."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "observe": (
         "observe --blocks 32 --recipe gpt2 --seeds 0:32 --gate close",
         "observe --config config.json --twin 256 --text 'Hello'",
-        "observe --blocks 12 --save run --json",
+        "observe --config config.json --dtype float32 --checkpoint run --max-memory 4G",
     ),
     "trace": ("trace", "trace --json"),
     "init": ("init --fan-in 512 --fan-out 2048 --seed 7", "init --fan-in 2 --fan-out 2 --weights --json"),
@@ -40,6 +40,6 @@ Exit status:
 
 
 def epilog(verb: str) -> str:
-    """Return the end of a command's help: its examples, if it has any, and the exit statuses."""
+    """Return the end of a command's help as text: its examples, if it has any, and the exit statuses."""
     lines = [f"  {PROGRAM} {example}" for example in EXAMPLES.get(verb, ())]
     return "\n".join(["\b", "Examples:", *lines, "", STATUS]) if lines else STATUS

@@ -1,4 +1,4 @@
-"""`--csv DIR`, `--html FILE` and `--figures DIR`: write a document's tables and figures as a page exports them."""
+"""The options `--csv DIR`, `--html FILE` and `--figures DIR`, which write the tables and figures of a document."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ export_options = combined(
 
 
 def export_parameters() -> list[click.Parameter]:
-    """Return the options of `EXPORTS` for a command that is made of parameters."""
+    """Return the options of `EXPORTS` as click parameters, for a command that is not made with decorators."""
     return [click.Option([flag, key], type=PATH, metavar=place, help=text) for flag, key, place, text in EXPORTS]
 
 
 def export_places(options: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    """Return what the options name as files (`FILE`) or folders (`DIR`), by flag."""
+    """Return a dict from option to the path given, for the options that take a file (`FILE`) or a folder (`DIR`)."""
     return {flag: options[key] for flag, key, place, _ in EXPORTS if place == kind}
 
 
@@ -50,7 +50,10 @@ def emit_with_tables(
     figures: Callable[[], dict[str, go.Figure]],
     options: dict[str, Any],
 ) -> None:
-    """Print the document, then write `tables` and `figures` as the options request; raises `StorageError`."""
+    """Print the document, as JSON or as `readable` text, then write its tables and figures as the options ask.
+
+    Raises `StorageError`.
+    """
     emit(document, options["as_json"], readable, exports=lambda: write_exports(title, tables, figures, options))
 
 
@@ -62,9 +65,9 @@ def write_exports(
     notes: Sequence[str] = (),
     report: Callable[[], str] | None = None,
 ) -> None:
-    """Write `tables` and `figures` as the options request; `notes` come first in the HTML. Raises `StorageError`.
+    """Write `tables` and `figures` as the options ask; each is a function that is called only if needed.
 
-    `report` makes the page of a verb that has a report.
+    The HTML file begins with `notes`, or is the result of `report` if that is given. Raises `StorageError`.
     """
     write_pictures(options["figures_folder"], figures)
     if all(options[key] is None for key in EXPORT_KEYS if key != "figures_folder"):
@@ -82,7 +85,7 @@ def write_exports(
 
 
 def write_pictures(folder: str | None, figures: Callable[[], Mapping[str, go.Figure]]) -> None:
-    """Write `figures` into the folder given by `--figures`, if any; raises `StorageError`."""
+    """Write `figures` into the folder of the option `--figures`; does nothing for None. Raises `StorageError`."""
     if folder is not None:
         from ..export.pictures import write_figures
 
@@ -90,21 +93,24 @@ def write_pictures(folder: str | None, figures: Callable[[], Mapping[str, go.Fig
 
 
 def plan_tables(document: dict[str, Any]) -> dict[str, pd.DataFrame]:
-    """Return the tables of a plan: coordinates by role, bytes by dtype."""
+    """Return a dict from file name to table for a `plan` document: parameters per name pattern, bytes per dtype."""
     from ..tables.studies import byte_table, role_table
 
     return {"roles": role_table(document), "bytes": byte_table(document)}
 
 
 def init_tables(document: dict[str, Any]) -> dict[str, pd.DataFrame]:
-    """Return the tables of a drawn matrix: histogram and moments."""
+    """Return a dict from file name to table for an `init` document: histogram and moments of the drawn matrix."""
     from ..tables.studies import histogram_table, moment_table
 
     return {"histogram": histogram_table(document), "moments": moment_table(document)}
 
 
 def trace_tables(document: dict[str, Any]) -> dict[str, pd.DataFrame]:
-    """Return the tables of a trace: worked values, every fixture's sites, synthetic classifiers and laptop plan."""
+    """Return a dict from file name to table for a `trace` document.
+
+    Worked values, the residual sites of every fixed decoder, the classified arrays and the laptop plan.
+    """
     from ..tables.observe import site_table
     from ..tables.studies import classifier_table, ideal_table, vector_table
 
@@ -120,7 +126,7 @@ def trace_tables(document: dict[str, Any]) -> dict[str, pd.DataFrame]:
 
 
 def recipe_tables(document: dict[str, Any]) -> dict[str, pd.DataFrame]:
-    """Return the tables of a list of recipes: one row per recipe, and the tables that were requested in addition."""
+    """Return a dict from name to table for a `recipes` document: one row per recipe, and what else was asked for."""
     from ..tables.frame import frame
 
     columns = ("name", "title", "law", "graph", "evidence", "source", "selected_tensors", "refusal")

@@ -1,4 +1,4 @@
-"""`init`: one Xavier matrix beside its target, zero and oversized."""
+"""The verb `init`: one Xavier matrix beside its target variance, the same weights doubled, and zeros."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .pictures import init_figures
 @export_options
 @opt.json_option
 def command(fan_in: int, fan_out: int, seed: str, weights: bool, **options: Any) -> None:
-    """Draw one matrix and measure it against the variance it aims at."""
+    """Draw one Xavier matrix and compare its variance with the target variance."""
     check_exports(options)
     from ..lab.initializer import init_document
 
@@ -30,7 +30,7 @@ def command(fan_in: int, fan_out: int, seed: str, weights: bool, **options: Any)
 
 
 def readable(document: dict[str, Any]) -> str:
-    """Return text for a terminal: the target and the three histograms."""
+    """Return the document as text for a terminal: the target variance, then three histograms side by side."""
     lines = [
         f"target variance {document['target_variance']:.12f}, standard deviation "
         f"{document['standard_deviation']:.12f}, uniform limit {document['uniform_limit']:.12f}",

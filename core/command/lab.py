@@ -1,4 +1,4 @@
-"""`lab`: the experiments of the signal, norm and path labs, one subcommand per experiment."""
+"""The verb `lab`: the experiments of the signal, norm and path labs, one subcommand per experiment."""
 
 from __future__ import annotations
 
@@ -24,18 +24,21 @@ SHOWN_ROWS = 40
 
 
 class LabGroup(click.Group):
-    """A click group with one subcommand per experiment and its options; an experiment is imported only when needed."""
+    """A click group with one subcommand per experiment, which is imported only when its subcommand is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names in the order of the pages."""
+        """Return the names of the experiments in the order of their pages."""
         return list(EXPERIMENTS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:
-        """Return the experiment's command. Raises `LabError`, with the known names, for an unknown name."""
+        """Return the click command of an experiment.
+
+        Raises `LabError`, with the nearest known names, if it is unknown.
+        """
         return _command(experiment(cmd_name))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of experiments without importing them."""
+        """Write the names and titles of all experiments into the help, without importing them."""
         with formatter.section("Experiments"):
             formatter.write_dl([(row["name"], row["title"]) for row in listing()])
 
@@ -104,7 +107,7 @@ def _parameter(name: str, option: Option, default: object) -> click.Option:
 
 
 def readable(entry: Experiment[Any], result: Result) -> str:
-    """Return text for a terminal: the summary, the premises and the first rows of the tables."""
+    """Return the result as text for a terminal: the summary, the assumptions and the first rows of each table."""
     lines = [entry.title, ""]
     width = max(map(len, result.summary))
     lines += [f"{name:<{width}}  {_cell(value)}" for name, value in result.summary.items()]

@@ -1,4 +1,4 @@
-"""`observe`: both arms of one decoder, judged by the band."""
+"""The verb `observe`: run one decoder with a recipe and without, and compare its ratios with the band."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from ..files import check_outputs
 from ..health.band import parse_band
 from . import options as opt
 from .exports import export_options, export_places, write_exports
+from .kept import check_kept, kept, tell_cost
 from .observe_text import readable
 from .progress import progress
 from .seeds import GATES, check_gate, checked_seeds, gate_failure
@@ -72,18 +73,20 @@ SECONDS_FOR_WARNINGS = 5.0
 )
 @click.option("--save", type=opt.PATH, metavar="DIR", help="Write the record and both arms' weights.")
 @click.option("--restore", type=opt.PATH, metavar="DIR", help="Observe stored weights exactly, without draws.")
+@opt.driver_options
 @export_options
 @opt.budget_options
 @opt.json_option
 @click.pass_context
 def command(context: click.Context, /, **options: Any) -> int:
-    """Build a recipe's arm and its unscaled control from one base draw and observe every residual site."""
+    """Run a decoder with a depth recipe and without it, from the same base weights, and measure every residual site."""
     from ..health.request import ObserveRequest
 
     batch = opt.read_batch(options["inputs"], options["targets"], options["text"], options["batch_file"])
     band, seeds = parse_band(options["band"]), checked_seeds(context, options)
     budget = Budget(max_parameters=options["max_parameters"], max_positions=options["max_positions"])
     _check_outputs(options)
+    check_kept(context, options)
     request: ObserveRequest | None = None
     if options["restore"] is not None:
         document = _restored(context, options, batch, band, budget)
@@ -99,7 +102,12 @@ def command(context: click.Context, /, **options: Any) -> int:
             band=band,
             budget=budget,
             distribution=model.distribution,
+            driver=options["driver"],
+            max_memory=options["max_memory"],
         )
+        if options["save"] is not None:
+            # Saving holds every parameter at once, however the run is observed.
+            budget.check(request.config, layout(request.config).parameters)
         check_gate(options["gate"], model.config.blocks)
         document = _observed(request, seeds, options)
         if model.family is not None:
@@ -148,7 +156,7 @@ def _check_outputs(options: dict[str, Any]) -> None:
     """Raise `StorageError` if an output cannot be written, before anything is drawn."""
     check_outputs(
         export_places(options, "FILE"),
-        {"--save": options["save"], **export_places(options, "DIR")},
+        {"--save": options["save"], "--checkpoint": options["checkpoint"], **export_places(options, "DIR")},
         {"--batch": options["batch_file"]},
     )
     if options["save"] is not None:
@@ -166,12 +174,16 @@ def _observed(request: ObserveRequest, seeds: Sequence[int] | None, options: dic
     from ..health.estimate import check_run
 
     cost = check_run(request)
-    opt.use_threads(layout(request.config).parameters)
+    tell_cost(cost, options["checkpoint"] is not None)
+    by_block = cost.request.driver == "block"
+    opt.use_threads(layout(request.config).parameters, by_block)
     from ..health.report import observe_document
     from ..health.seeds_report import seeds_document
 
-    with progress() as told:
-        if seeds is None:
+    with progress(timed=by_block) as told:
+        if options["checkpoint"] is not None:
+            document = kept(request, options["checkpoint"], told)
+        elif seeds is None:
             document = observe_document(request, told=told)
         else:
             extra = {"growth": options["growth"], "suggestion": options["suggest"]}
@@ -211,7 +223,9 @@ def _warn_of_combination(request: ObserveRequest, cost: Estimate) -> None:
 
 
 def _restored(context: click.Context, options: dict[str, Any], batch: Any, band: Any, budget: Budget) -> dict[str, Any]:
-    beside = opt.given(context, (*SIZE_NAMES, "config_file", "twin", "seed", "recipe", "dtype", "save"))
+    beside = opt.given(
+        context, (*SIZE_NAMES, "config_file", "twin", "seed", "recipe", "dtype", "save", "driver", "max_memory")
+    )
     if beside:
         raise ConfigError(f"--restore brings its own sizes and weights; leave {beside[0]} out.")
     from ..construction.record import read_record

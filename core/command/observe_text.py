@@ -1,4 +1,4 @@
-"""Text of an `observe` document for a terminal: verdicts over seeds, diagnoses, and both arms side by side."""
+"""An `observe` document as text for a terminal: verdicts, and the recipe beside the unscaled control."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .seeds import seeds_lines
 
 
 def readable(document: dict[str, Any]) -> str:
-    """Return text for a terminal: verdicts over seeds, a diagnosis per arm, then both side by side, six decimals."""
+    """Return text for a terminal: verdicts over seeds if there are any, the diagnosis, and the ratios of every site."""
     lines = [*seeds_lines(document)] if "verdicts" in document else []
     if document["initialized"] is None:
         return "\n".join(lines).rstrip()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import os
 import sys
 import textwrap
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
 
-from ..decoder.config import DEVICES, DTYPE_NAMES, MLPS, NORMS, Budget, DecoderConfig
+from ..decoder.config import DEVICES, DRIVERS, DTYPE_NAMES, MLPS, NORMS, Budget, DecoderConfig
 from ..errors import BatchError, ConfigError, shown
 from ..numerals import SPACES, checked_seed, finite_number, whole_number
 from ..strict_json import read_json
@@ -35,7 +36,7 @@ DIRECT = (
 
 
 class Numeral(click.ParamType[Any]):
-    """A click type for a number in ASCII digits, without limits unless given; an error is one sentence."""
+    """A click type for a number in ASCII digits, with optional inclusive limits; errors are one sentence."""
 
     def __init__(
         self, name: str, read: Callable[[str], float | None], rule: str, limits: tuple[int, int] | None = None
@@ -43,7 +44,7 @@ class Numeral(click.ParamType[Any]):
         self.name, self._read, self._rule, self._limits = name, read, rule, limits
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return `value` as a number. Raises `ConfigError` if it is not one, or lies outside the limits."""
+        """Return `value` as a number. Raises `ConfigError` if it is not a number or is outside the limits."""
         text = str(value).strip(SPACES)
         number = value if isinstance(value, int | float) else self._read(text)
         if number is None:
@@ -55,7 +56,7 @@ class Numeral(click.ParamType[Any]):
 
 
 class PathText(click.ParamType[str]):
-    """A click type for a path that is not empty; an empty one would mean the working folder."""
+    """A click type for a path that must not be empty, since an empty path would mean the working folder."""
 
     name = "path"
 
@@ -70,19 +71,26 @@ def _label(param: click.Parameter | None) -> str:
     return param.opts[0] if param else "The value"
 
 
-class Aliased(click.Option):
-    """An option with several names.
+def _byte_count(text: str) -> int | None:
+    """Return a size in words, such as 2G, 1.5GiB or 500M, in bytes; None if it is none. Units are powers of 1024."""
+    words = text.casefold().removesuffix("b").removesuffix("i")
+    power = "kmgt".find(words[-1:]) + 1 if words else 0
+    number = finite_number(words[:-1].rstrip(SPACES) if power else words)
+    size = math.inf if number is None else number * 1024**power
+    return int(size) if 1 <= size < math.inf else None
 
-    Help shows only the first, the others are former names or names in similar tools.
-    """
+
+class Aliased(click.Option):
+    """A click option with several names, of which the help shows only the first."""
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        """Return the help record with the first name only."""
+        """Return the entry of the help, with the first name only."""
         shown_alone = copy(self)
         shown_alone.opts = self.opts[:1]
         return click.Option.get_help_record(shown_alone, ctx)
 
 
+BYTES = Numeral("bytes", _byte_count, "a number of bytes, such as 500M or 2G")
 WHOLE = Numeral("integer", whole_number, "a whole number")
 NUMBER = Numeral("number", finite_number, "a finite number, such as 0.02 or 1e-5")
 PATH = PathText()
@@ -91,12 +99,12 @@ DEVICE = click.Choice(DEVICES)
 
 
 def whole_within(low: int, high: int) -> Numeral:
-    """Return the click type of a decimal integer from `low` to `high`."""
+    """Return the click type of an integer from `low` to `high`."""
     return Numeral("integer", whole_number, "a whole number", (low, high))
 
 
 def combined(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
-    """Combine several options into one decorator; help shows them in the order given."""
+    """Return a decorator that adds several click options, which the help shows in this order."""
 
     def decorate(command: Command) -> Command:
         for option in reversed(options):
@@ -149,6 +157,24 @@ batch_options = combined(
     ids_options,
     click.option("--batch", "batch_file", type=PATH, metavar="FILE.json", help="Rows with validity and segments."),
 )
+driver_options = combined(
+    click.option(
+        "--driver",
+        type=click.Choice(DRIVERS),
+        default="auto",
+        show_default=True,
+        help="The whole graph at once, or one block at a time; `auto` takes blocks where memory asks for them.",
+    ),
+    click.option(
+        "--max-memory",
+        type=BYTES,
+        metavar="BYTES",
+        help="What a run may use, such as 2G; for the whole graph half of what is free unless given.",
+    ),
+    click.option(
+        "--checkpoint", type=PATH, metavar="DIR", help="Keep every finished block; the same command goes on from there."
+    ),
+)
 budget_options = combined(
     click.option("--max-parameters", type=WHOLE, default=Budget().max_parameters, show_default=True, help="Budget."),
     click.option("--max-positions", type=WHOLE, default=Budget().max_positions, show_default=True, help="Budget."),
@@ -158,7 +184,10 @@ json_option = click.option("--json", "as_json", is_flag=True, help="One JSON doc
 
 
 def read_batch(inputs: str | None, targets: str | None, text: str | None, batch_file: str | None) -> Batch:
-    """Return the batch that the options describe; the chapter's row if they describe none."""
+    """Return the batch that the options describe, by default the example's row of four tokens.
+
+    Raises `BatchError` if the options contradict each other, or the error of the text or file that is wrong.
+    """
     from ..decoder.batch import Batch, chapter_batch, parse_rows
 
     if sum(given is not None for given in (inputs, text, batch_file)) > 1:
@@ -175,7 +204,7 @@ def read_batch(inputs: str | None, targets: str | None, text: str | None, batch_
 
 
 def decoder_config(options: dict[str, Any], longest_row: int) -> DecoderConfig:
-    """Return the decoder that the size and family options describe; positions default to max(4, longest row)."""
+    """Return the decoder that the options describe; `positions` defaults to at least the longest row."""
     positions = options["positions"]
     return DecoderConfig(
         **{name: options[name] for name in DIRECT if name in options},
@@ -186,42 +215,49 @@ def decoder_config(options: dict[str, Any], longest_row: int) -> DecoderConfig:
 
 
 def distribution(options: dict[str, Any]) -> Distribution:
-    """Return the distribution of the base draw that the options describe."""
+    """Return the distribution of the base weights that the options describe."""
     from ..decoder.base_draw import Distribution
 
     return Distribution(options["base_std"], options["truncate"], options["embedding_std"])
 
 
 def given(context: click.Context, names: tuple[str, ...]) -> list[str]:
-    """Return those of the options `names` that were given on the command line."""
+    """Return the flags of those options in `names` that were typed on the command line."""
     source = click.core.ParameterSource.COMMANDLINE
     first = {parameter.name: parameter.opts[0] for parameter in context.command.params}
     return [first[name] for name in names if context.get_parameter_source(name) == source]
 
 
 def seed(text: str) -> int:
-    """Parse an unsigned 64-bit seed from the command line."""
+    """Return the seed in a text as an integer from 0 to 2^64 - 1. Raises `ConfigError`."""
     return checked_seed(text)
 
 
-def use_threads(coordinates: int) -> None:
-    """Set torch's threads for this process: one for small tensors, where waking a second costs more than it saves."""
+def use_threads(coordinates: int, by_block: bool = False) -> None:
+    """Set torch's threads for this process: one for small tensors, where waking a second costs more than it saves.
+
+    Block by block it is one too: tiles are drawn and multiplied on all cores, and the bits of a run that is resumed do
+    not depend on their number. MKL is asked, before its first product, for products that do not depend on where a
+    matrix lies in memory; a setting in the environment is kept.
+    """
+    if by_block:
+        os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
     import torch  # kept out of the module, so that inputs are refused before torch is imported
 
-    torch.set_num_threads(1 if coordinates < 2**20 else os.cpu_count() or 1)
+    torch.set_num_threads(1 if by_block or coordinates < 2**20 else os.cpu_count() or 1)
 
 
 def progress_stream(quiet: bool) -> TextIO:
-    """Return the stream for progress: standard error, or a stream that discards it if `quiet`."""
+    """Return the stream for progress messages: standard error, or a stream that discards them if `quiet`."""
     return io.StringIO() if quiet else sys.stderr
 
 
 def emit(
     document: Any, as_json: bool, readable: Callable[[Any], str], exports: Callable[[], object] = lambda: None
 ) -> None:
-    """Print a document as one JSON value or as readable text, then export it.
+    """Print a document as one JSON value or as readable text, then call `exports`.
 
-    In this order, an export that fails does not lose the result, and a closed output pipe does not lose the export.
+    In this order a failing export does not lose the result, and a closed pipe does not prevent the export.
     """
     try:
         click.echo(json.dumps(document, allow_nan=False) if as_json else readable(document))
@@ -230,10 +266,10 @@ def emit(
 
 
 def tell_failure(sentences: Iterable[str]) -> None:
-    """Print to standard error why a gate fails, one line per sentence."""
+    """Print to standard error that the gate fails and why, one line per sentence."""
     click.echo("\n".join(["The gate fails.", *sentences]), err=True)
 
 
 def wrapped(sentences: Iterable[str]) -> list[str]:
-    """Wrap sentences into lines for a terminal; continuation lines are indented."""
+    """Return sentences as a list of lines for a terminal: 120 characters wide, continuation lines indented."""
     return [line for one in sentences for line in textwrap.wrap(one, LINE_WIDTH, subsequent_indent="  ")]

@@ -1,4 +1,4 @@
-"""The figures of a document that `--figures DIR` writes, under the file names that the page uses."""
+"""The figures that `--figures DIR` writes, under the file names that the pages use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Figures = dict[str, "go.Figure"]
 
 
 def plan_figures(document: Mapping[str, Any]) -> Figures:
-    """Return the figure of a plan: its parameters by tensor."""
+    """Return a dict from file name to figure for a `plan` document: the parameters per name pattern."""
     from ..figures.bars import role_figure
     from ..tables.studies import role_table
 
@@ -20,7 +20,7 @@ def plan_figures(document: Mapping[str, Any]) -> Figures:
 
 
 def init_figures(document: Mapping[str, Any]) -> Figures:
-    """Return the histogram of a drawn matrix."""
+    """Return a dict from file name to figure for an `init` document: the histogram of the weights."""
     from ..figures.studies import histogram_figure
     from ..tables.studies import histogram_table
 
@@ -28,7 +28,10 @@ def init_figures(document: Mapping[str, Any]) -> Figures:
 
 
 def trace_figures(document: Mapping[str, Any]) -> Figures:
-    """Return both ratios of every fixture, the judged arrays and the laptop plan."""
+    """Return a dict from file name to figure for a `trace` document.
+
+    Both ratios of every fixed decoder, the classified arrays and the laptop plan.
+    """
     from ..figures.sites import RATIO_TITLES, ratio_figure
     from ..figures.studies import judged_figure
     from ..health.band import DEFAULT_BAND
@@ -47,7 +50,10 @@ def trace_figures(document: Mapping[str, Any]) -> Figures:
 
 
 def recipe_figures(document: Mapping[str, Any], request: Any) -> Figures:
-    """Return a diagram of the last block of every recipe that can be built, and what code bases do under the names."""
+    """Return a dict from file name to figure for a `recipes` document.
+
+    A diagram of the last block of every recipe that can run, and, if asked for, what public code does under the names.
+    """
     import pandas as pd
 
     from ..compare.drawing import drawing

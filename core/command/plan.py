@@ -1,4 +1,4 @@
-"""`plan`: a decoder's exact parameter and byte counts, without building it."""
+"""The verb `plan`: the exact number of parameters and bytes of a decoder, without building it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SIZE_NAMES = (
 @opt.json_option
 @click.pass_context
 def command(context: click.Context, /, config_file: str | None, **options: Any) -> None:
-    """Count parameters by role and bytes by dtype; nothing is allocated whatever the size."""
+    """Count the parameters and bytes of a decoder exactly; nothing is allocated, whatever the size."""
     check_exports(options)
     beside = opt.given(context, SIZE_NAMES)
     if config_file is not None and beside:
@@ -58,7 +58,7 @@ def _request(options: dict[str, Any], sizes_given: bool) -> PlanRequest:
 
 
 def readable(document: dict[str, Any]) -> str:
-    """Return text for a terminal: counts by role and bytes by dtype."""
+    """Return the document as text for a terminal: parameters per name pattern, and bytes per dtype."""
     lines = [f"{'pattern':<44}{'tensors':>9}  {'shape':<18}{'coordinates':>22}"]
     for row in document["by_role"]:
         shape = " x ".join(str(size) for size in row["shape"])

@@ -1,4 +1,4 @@
-"""`recipes`: every recipe's contract at one decoder's sizes, and what combinations and public code actually do."""
+"""The verb `recipes`: all properties of recipes at one decoder's sizes, and what combinations and public code do."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ DRIFT_SEEDS = 8
 @export_options
 @opt.json_option
 def command(name: str | None, against: str | None, drift: bool, seed: str, **options: Any) -> None:
-    """List recipes with law, graph, source and what they select; numbers are those of the given sizes."""
+    """List recipes with law, graph, source and the weights they change; numbers are those of the given sizes."""
     from ..health.request import ObserveRequest
 
     check_exports(options)
@@ -75,7 +75,7 @@ def _drift(request: ObserveRequest) -> list[dict[str, Any]]:
 
 
 def readable(document: dict[str, Any]) -> str:
-    """Return text for a terminal: one line per recipe, or one card in full."""
+    """Return the document as text for a terminal: a few lines per recipe, or all of one, and what was measured."""
     cards = document["recipes"]
     lines = _card_lines(cards[0]) if len(cards) == 1 else _list_lines(document)
     lines += [f"warning: {warning['sentence']}" for warning in document.get("warnings", ())]

@@ -1,4 +1,4 @@
-"""`observe` over seeds: which options go together, what its gates judge, and the verdicts for a terminal."""
+"""The verb `observe` over several seeds: which options fit together, its gates, and verdicts for a terminal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ SHOWN_REASONS = 3
 
 
 def checked_seeds(context: click.Context, options: Mapping[str, Any]) -> Sequence[int] | None:
-    """Return the seeds of the options, None if none are given. Raises `ConfigError` if options do not go together."""
+    """Return the seeds that the options give, or None if they give none.
+
+    Raises `ConfigError` if options cannot be used together.
+    """
     text = options["seeds"]
     if text is None:
         for name, does in OVER_SEEDS.items():
@@ -37,13 +40,13 @@ def checked_seeds(context: click.Context, options: Mapping[str, Any]) -> Sequenc
 
 
 def check_gate(gate: str | None, blocks: int) -> None:
-    """Raise `ConfigError` for a gate on the depth alone if there is no second block."""
+    """Raise `ConfigError` for the gate `depth`, which judges what follows the first block, if there is one block."""
     if gate == "depth" and blocks == 1:
         raise ConfigError("--gate depth judges what follows the first block, and this decoder has one; use --gate.")
 
 
 def gate_failure(document: Mapping[str, Any], gate: str) -> list[str]:
-    """Return why the verdict on the recipe's arm fails the gate, in sentences; empty if it passes."""
+    """Return the sentences that say why the verdict on the recipe fails the gate; an empty list if it passes."""
     from ..health.verdict import Verdict
     from ..health.verdict_words import verdict_sentences
 
@@ -55,7 +58,7 @@ def gate_failure(document: Mapping[str, Any], gate: str) -> list[str]:
 
 
 def seeds_lines(document: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the verdicts on both arms as lines for a terminal, and which seed is shown below them."""
+    """Yield the verdicts over seeds on the recipe and the control as lines for a terminal."""
     from ..health.verdict import Verdict
     from ..health.verdict_words import verdict_sentences
     from ..recipes.catalogue import CONTROL

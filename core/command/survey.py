@@ -1,4 +1,4 @@
-"""`survey`: every family of the installed transformers, audited at small size and two depths."""
+"""The verb `survey`: audit every model family of the installed transformers, at small widths and two depths."""
 
 from __future__ import annotations
 
@@ -57,7 +57,10 @@ def command(**options: Any) -> None:
 
 
 def check_survey_folder(folder: str, option: str = "") -> None:
-    """Raise `StorageError` if a survey cannot be written to the folder, or if its files are not those of a survey."""
+    """Raise `StorageError` if a survey cannot be written into the folder, or would replace files of something else.
+
+    `option` is the name of the command's option for the message.
+    """
     # Pandas and transformers are kept out of the module, so that help does not wait for them.
     from ..export.csv import check_tables
 
@@ -73,7 +76,10 @@ def _is_survey(path: Path) -> bool:
 
 
 def write_survey(folder: str, rows: Sequence[Mapping[str, Any]], versions: Mapping[str, str]) -> Path:
-    """Write survey.csv and a manifest with versions, date and counts, both or none; raises `StorageError`."""
+    """Write survey.csv and a manifest with versions, date and counts, both or none; return the path of the table.
+
+    Raises `StorageError`.
+    """
     from ..export.csv import csv_text
     from ..tables.survey import survey_table
 
@@ -113,7 +119,7 @@ def _progress(row: dict[str, Any], done: int, total: int) -> None:
 
 
 def readable(document: dict[str, Any]) -> str:
-    """Return text for a terminal: counts, and every family that is not proved with its reason."""
+    """Return the document as text for a terminal: counts, and the reason of every family that has one."""
     rows = document["rows"]
     counts = survey_counts(rows)
     lines = [f"{counts['families']} families: {counts['built']} built, {counts['proved']} proved; {document['out']}"]

@@ -1,4 +1,4 @@
-"""`sweep`: a grid of depths, seeds and recipes; results are stored as they finish, and a stopped sweep can continue."""
+"""The verb `sweep`: run decoders over a grid of depths, seeds and recipes; a stopped sweep can be continued."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _list(name: str, default: int | None, text: str, *aliases: str) -> Callable[
 @opt.json_option
 @click.pass_context
 def command(context: click.Context, /, **options: Any) -> int:
-    """Observe a grid of depths, seeds and recipes, each recipe beside the unscaled control of the same base draw."""
+    """Run a grid of depths, seeds and recipes, each recipe beside its unscaled control of the same base weights."""
     from ..sweep.output import OutputFolder
     from ..sweep.process import Stopped, stoppable
     from ..sweep.store import default_store
@@ -128,8 +128,8 @@ def _completed(
 
     Returns the document.
     """
+    from ..decoder.threads import cores
     from ..sweep.pool import compute_missing
-    from ..sweep.process import cores
     from ..sweep.run import SweepRun
     from ..sweep.store import Store
 
@@ -208,7 +208,7 @@ def _kept(store: Path) -> Iterator[None]:
 
 
 def grid_from(context: click.Context, options: dict[str, Any]) -> SweepGrid:
-    """Return the grid that the options describe. Every error is raised before torch is imported."""
+    """Return the grid that the options describe. All errors are raised before torch is imported."""
     from ..sweep.request import CHAPTER, RANDOM, SIZES, SweepRequest
 
     if sum(bool(options[name]) for name in BATCHES) > 1:

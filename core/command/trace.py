@@ -1,4 +1,4 @@
-"""`trace`: all numbers that the chapter prints, computed again."""
+"""The verb `trace`: compute all numbers that the chapter prints."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SCHEMA = "depthscope.trace/1"
 @export_options
 @opt.json_option
 def command(**options: Any) -> None:
-    """Compute the worked values, the four fixtures, the synthetic classifiers and the laptop plan."""
+    """Compute the worked values, the four fixed decoders, the classified arrays and the laptop plan."""
     check_exports(options)
     opt.use_threads(0)
     document = trace_document()
@@ -28,7 +28,10 @@ def command(**options: Any) -> None:
 
 
 def trace_document() -> dict[str, Any]:
-    """Return the `trace` document; its fixtures are `observe` documents with an `id`."""
+    """Return the worked values, the four fixed decoders, the classified arrays and the laptop plan as a dict for JSON.
+
+    Each fixed decoder is an `observe` document with an `id`.
+    """
     from ..decoder.fixtures import FIXTURES
     from ..health.report import observe_document
     from ..health.request import ObserveRequest
@@ -50,7 +53,7 @@ def trace_document() -> dict[str, Any]:
 
 
 def readable(document: dict[str, Any]) -> str:
-    """Return text for a terminal: the largest ratios of every fixture and the plan's count."""
+    """Return the document as text for a terminal: the largest ratios of every fixed decoder, and the other values."""
     lines = [f"{'fixture':<12}{'arm':<10}{'loss (nats)':>18}{'largest A ratio':>18}{'largest G ratio':>18}"]
     for fixture in document["fixtures"]:
         for title, key in (("scaled", "initialized"), ("control", "same_base_unscaled_control")):

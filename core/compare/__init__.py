@@ -1,1 +1,4 @@
-"""Compare recipes: cards, differences, arms on shared draws, effects, warnings, and theory beside measurement."""
+"""Compare recipes: a summary card of each, how they differ, and runs of all of them from the same random base weights.
+
+Also what each part of a combination changes, warnings about combinations, and predicted beside measured values.
+"""

@@ -1,4 +1,4 @@
-"""Contract cards: everything that a recipe's name promises, at one decoder's sizes."""
+"""Summary cards of recipes: factors on weights and in the forward, equations, assumptions and known mistakes."""
 
 from __future__ import annotations
 
@@ -24,10 +24,12 @@ FORWARD_LAWS = {
 
 @dataclass(frozen=True, kw_only=True)
 class StoredLaw:
-    """The law on one kind of stored matrix over the blocks: coefficients on the base draw, and standard deviations.
+    """The factors that a recipe applies to one kind of weight matrix, over all blocks.
 
-    `pattern` is the parameter name with `{b}` for the block. `first` and `last` are the coefficients of the first and
-    last block, equal outside blocks; the standard deviations are None if rows or columns are normalized.
+    `pattern` is the parameter's name with `{b}` for the block, `formula` the factor as text, `tensors` the number of
+    matrices. `first` and `last` are the factors on the base weights in the first and last block (equal for a matrix
+    outside the blocks), `first_std` and `last_std` the resulting standard deviations; these are None if the recipe
+    normalizes rows or columns.
     """
 
     pattern: str
@@ -41,7 +43,10 @@ class StoredLaw:
 
 @dataclass(frozen=True, kw_only=True)
 class ForwardLaw:
-    """A coefficient of the forward, in the first and the last block; None if it is measured on a batch."""
+    """A factor in the forward pass, such as that on a branch output, with its values in the first and the last block.
+
+    `first` is 1 and `last` is None if the factor is measured on a batch.
+    """
 
     what: str
     formula: str
@@ -51,7 +56,11 @@ class ForwardLaw:
 
 @dataclass(frozen=True, kw_only=True)
 class Card:
-    """A recipe's contract at one decoder's sizes. `refusal` is the sentence why it cannot run there, None if it can."""
+    """The summary card of a recipe: all its properties at the sizes of one decoder.
+
+    `stored` are the factors on weights and `forward` those in the forward pass; `selects` are the name patterns of the
+    weights that it changes. `refusal` is a sentence that says why the recipe cannot run on the decoder, or None.
+    """
 
     name: str
     title: str
@@ -74,14 +83,15 @@ class Card:
     refusal: str | None
 
     def document(self) -> dict[str, Any]:
-        """Return plain JSON values."""
+        """Return the card as a dict for JSON."""
         return asdict(self)
 
 
 def card(name: str, config: DecoderConfig | None = None, distribution: Distribution = XAVIER) -> Card:
-    """Return the card of a recipe or combination at the sizes of `config`, by default the narrow eight-block decoder.
+    """Return the summary card of a recipe, or of a combination such as `post-norm+gpt2`, at the sizes of `config`.
 
-    A recipe that cannot run on `config` has a card with the reason. Raises `RecipeError` for an unknown name.
+    `config` is by default the narrow decoder of eight blocks. If the recipe cannot run on `config`, the card has the
+    reason and no factors. Raises `RecipeError` for an unknown name.
     """
     config = config or DecoderConfig()
     chosen = recipe(name)
@@ -115,7 +125,7 @@ def card(name: str, config: DecoderConfig | None = None, distribution: Distribut
 
 
 def cards(config: DecoderConfig | None = None, distribution: Distribution = XAVIER) -> list[Card]:
-    """Return the cards of all named recipes of the catalogue, in its order; sizes are those of `card`."""
+    """Return the summary cards of all recipes of the catalogue, in its order, at the sizes of `config`."""
     return [card(known.name, config, distribution) for known in RECIPES]
 
 

@@ -1,4 +1,4 @@
-"""Warnings about combinations of recipes, computed from their observed arms, not from a list of names."""
+"""Warnings about combinations of recipes, from what their decoders do when they are run, not from a list of names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NO_EFFECT = 1e-3
 
 @dataclass(frozen=True, kw_only=True)
 class CombinationWarning:
-    """One warning; `code` is its kind, `value` the number behind the sentence."""
+    """One warning: `code` is its kind, `sentence` its text, `value` the number behind it, None if there is none."""
 
     code: str
     sentence: str
@@ -26,7 +26,10 @@ class CombinationWarning:
 
 @dataclass(frozen=True, kw_only=True)
 class CombinationReport:
-    """For one recipe or combination: the effect of every part with a law on weights, and the warnings."""
+    """The effects and warnings of one recipe or combination.
+
+    `effects` has one `Effect` per part of the combination that changes weights.
+    """
 
     recipe: str
     effects: tuple[Effect, ...] = ()
@@ -34,10 +37,11 @@ class CombinationReport:
 
 
 def combination_report(request: ObserveRequest) -> CombinationReport:
-    """Measure the parts of `request.recipe` on its decoder, seed and batch.
+    """Run a combination with and without each of its parts and report what they change.
 
-    If the recipe cannot run on the decoder, the only warning is the reason; a single recipe that runs has no warnings.
-    Other invalid input raises the errors of `request.check`.
+    The decoder, seed and batch are those of `request`. If the recipe cannot run on any decoder-only model, the only
+    warning is the reason. A recipe that is not a combination has no effects and no warnings. Raises the errors of
+    `request.check`.
     """
     chosen = recipe(request.recipe)
     if chosen.refusal is not None:

@@ -1,6 +1,7 @@
-"""Observe up to six recipes on shared base draws, over seeds and depths.
+"""Run up to six recipes on the same seeds and depths.
 
-Every arm of a seed transforms the same base draw; `core.compare.comparison_tables` turns the result into long tables.
+For one seed and depth, every recipe transforms the same random base weights. `core.compare.comparison_tables` turns the
+result into tables.
 """
 
 from __future__ import annotations
@@ -17,7 +18,11 @@ from .request import ComparisonRequest, runnable_recipes, seed_chunks
 
 @dataclass(frozen=True)
 class Chunk:
-    """The arms of some seeds at one depth; `refused` maps each recipe that cannot run there to the reason."""
+    """The observations of all recipes on some seeds at one depth.
+
+    `arms` has one `Arm` per recipe that runs: the recipe and its observation on these seeds. `refused` maps each recipe
+    that cannot run at these sizes to the reason.
+    """
 
     config: DecoderConfig
     seeds: tuple[int, ...]
@@ -27,13 +32,16 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Everything observed for a request; only scalars are kept."""
+    """The observations of all recipes of a request; only scalars are kept, no tensors."""
 
     request: ComparisonRequest
     chunks: tuple[Chunk, ...]
 
     def arms(self) -> Iterator[tuple[Chunk, Arm, list[int]]]:
-        """Yield every arm with its chunk and the members of the chunk's seeds, ordered by depth, then by recipe."""
+        """Yield every chunk and arm (one recipe on the chunk's seeds), ordered by depth, then by recipe.
+
+        The third item lists, for each seed of the chunk, its index in the arm's observation.
+        """
         for config in self.request.configs:
             chunks = [chunk for chunk in self.chunks if chunk.config == config]
             for place in range(len(chunks[0].arms)):
@@ -43,7 +51,10 @@ class Comparison:
 
 
 def compare_recipes(request: ComparisonRequest) -> Comparison:
-    """Observe every recipe at every depth and seed of the request, chunk by chunk."""
+    """Run every recipe of the request at every depth and seed, and return the observations.
+
+    Raises the errors of `request.check`.
+    """
     request.check()
     chosen = [recipe(name) for name in request.recipes]
     chunks = []

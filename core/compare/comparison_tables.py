@@ -1,8 +1,8 @@
-"""A comparison as long tables, one row per observation, and tables computed from them; undefined numbers are NaN.
+"""Tables of a comparison of recipes, one row per observation; undefined numbers are NaN.
 
-`profile_table` has exactly the columns of a sweep's long table, so `largest_table`, `share_table` and the overlays
-against depth accept either. A refused cell, without finite ratios or with a recipe that cannot run, is one row without
-a site, with the status `refused` and the reason.
+`profile_table` has the columns of a sweep's long table, so `largest_table`, `share_table` and the predictions of
+`core.compare.overlays` accept either. A cell is one recipe on one seed at one depth. A cell that cannot run, or whose
+ratios are not finite, is one row without a residual site, with the status `refused` and the reason.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ SHARE_COLUMNS = ("recipe", "blocks", "site", "label", "quantity", "share_within"
 
 
 def profile_table(comparison: Comparison) -> pd.DataFrame:
-    """Return every site of every member (`SITE_COLUMNS`); RMS are absolute values, ratios dimensionless.
+    """Return one row per recipe, seed, depth and residual site, with RMS values and ratios (columns `SITE_COLUMNS`).
 
-    A seed is text, since it may exceed what an integer column can hold.
+    A site is a state of the residual stream. Seeds are text, since an integer column cannot hold all of them.
     """
     band, parts = comparison.request.band, []
     for chunk, arm, members in comparison.arms():
@@ -52,7 +52,10 @@ def profile_table(comparison: Comparison) -> pd.DataFrame:
 
 
 def contribution_table(comparison: Comparison) -> pd.DataFrame:
-    """Return what every branch adds to the stream (`CONTRIBUTION_COLUMNS`); `site` is the state after the addition."""
+    """Return one row per recipe, seed, depth and branch: what the branch adds to the residual stream.
+
+    Columns are `CONTRIBUTION_COLUMNS`; `site` is the index of the state after the addition.
+    """
     rows = [
         {
             "recipe": arm.recipe.name, "seed": str(seed), "blocks": chunk.config.blocks,
@@ -69,7 +72,11 @@ def contribution_table(comparison: Comparison) -> pd.DataFrame:
 
 
 def largest_table(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the largest ratio of every observed cell and quantity, its site, and whether all lie within the band."""
+    """Return the largest ratio over the residual sites, one row per recipe, seed, depth and quantity.
+
+    The quantity is activation or adjoint (gradient of the mean loss). Columns are `LARGEST_COLUMNS`: `site` is where
+    the largest ratio is, `within_band` is True if all sites are within the band.
+    """
     observed = rows[rows["status"] == OBSERVED]
     parts = []
     for name in QUANTITIES:
@@ -82,7 +89,10 @@ def largest_table(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def share_table(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the share of observed seeds whose ratio lies within the band, by recipe, depth, site and quantity."""
+    """Return the share of seeds whose ratio is within the band, one row per recipe, depth, residual site and quantity.
+
+    Columns are `SHARE_COLUMNS`; `seeds` counts the seeds observed.
+    """
     observed = rows[rows["status"] == OBSERVED]
     parts = [observed.assign(quantity=name, within=observed[f"{name}_band"] == "within") for name in QUANTITIES]
     grouped = pd.concat(parts).groupby(["recipe", "blocks", "site", "label", "quantity"], sort=False)["within"]

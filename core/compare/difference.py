@@ -1,4 +1,4 @@
-"""The differences of two recipes at one decoder's sizes: graph, coefficients, tensors and state."""
+"""How two recipes differ at the sizes of one decoder: equations, factors, weights and additional state."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ ABSENT = "none"
 def difference_table(
     first: str, second: str, config: DecoderConfig | None = None, distribution: Distribution = XAVIER
 ) -> pd.DataFrame:
-    """Return the rows where the two recipes' cards differ (`DIFFERENCE_COLUMNS`); no rows if the recipes are equal.
+    """Return the differences of two recipes, one row each; no rows if they do not differ.
 
-    `aspect` is graph, coefficient, tensor or state. Values are text: a formula with its numbers in the first and last
-    block.
+    Columns are `aspect` (graph, coefficient, tensor or state), `item`, `first` and `second`. The values are text: a
+    formula with its numbers in the first and the last block. Raises `RecipeError` for an unknown name.
     """
     cards = card(first, config, distribution), card(second, config, distribution)
     rows = [*_graph_rows(*cards), *_coefficient_rows(*cards), *_tensor_rows(*cards), *_state_rows(*cards)]

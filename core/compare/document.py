@@ -1,4 +1,4 @@
-"""The `recipes` document: every card at one decoder's sizes and, on request, results that need observed arms."""
+"""The `recipes` document for JSON: the cards of recipes and, on request, results that need runs of decoders."""
 
 from __future__ import annotations
 
@@ -23,7 +23,11 @@ SCHEMA = "depthscope.recipes/1"
 def recipes_document(
     config: DecoderConfig, names: Sequence[str] = (), distribution: Distribution = XAVIER
 ) -> dict[str, Any]:
-    """Return the cards of the named recipes or combinations, of all recipes if `names` is empty; no array is made."""
+    """Return the summary cards of the named recipes or combinations as a dict for JSON.
+
+    If `names` is empty, all recipes of the catalogue are included. No weights are drawn. Raises `RecipeError` for an
+    unknown name.
+    """
     found = [card(name, config, distribution) for name in names] or cards(config, distribution)
     return {
         "schema": SCHEMA,
@@ -35,7 +39,7 @@ def recipes_document(
 
 
 def measured_report(request: ObserveRequest) -> dict[str, Any]:
-    """Return effects and warnings of one recipe or combination, measured on its arms; undefined values are None."""
+    """Return the `effects` and `warnings` of `combination_report` as a dict for JSON; undefined numbers are None."""
     from .combinations import combination_report  # torch, and only where arms are observed
 
     report = combination_report(request)
@@ -46,7 +50,10 @@ def measured_report(request: ObserveRequest) -> dict[str, Any]:
 
 
 def drift_rows(request: ComparisonRequest) -> list[dict[str, Any]]:
-    """Return the rows of `drift_table` for JSON; undefined values are None."""
+    """Return the rows of `drift_table` as dicts for JSON: public code compared with the recipes that it names.
+
+    Undefined numbers are None.
+    """
     from .drift_table import drift_table  # torch, and only where arms are observed
 
     return _rows(drift_table(request))
@@ -55,7 +62,7 @@ def drift_rows(request: ComparisonRequest) -> list[dict[str, Any]]:
 def difference_rows(
     first: str, second: str, config: DecoderConfig, distribution: Distribution = XAVIER
 ) -> list[dict[str, Any]]:
-    """Return the rows of `difference_table` for JSON."""
+    """Return the rows of `difference_table` as dicts for JSON: what differs between two recipes."""
     return _rows(difference_table(first, second, config, distribution))
 
 

@@ -1,7 +1,7 @@
-"""One block of a graph as two tables, nodes on a grid and the edges between them, from which it can be drawn.
+"""One block of a decoder's graph as two tables from which it can be drawn: nodes on a grid, and edges between them.
 
-The stream runs along row 0, one step per column; the branches of an addition leave it for row 1, the second branch of a
-parallel addition for row -1, and return at the sum.
+The residual stream runs along row 0, one step per column. The branches of an addition leave it for row 1 and return at
+the sum; the second branch of a parallel addition is in row -1.
 """
 
 from __future__ import annotations
@@ -34,10 +34,11 @@ class _Sheet:
 
 
 def drawing(graph: Graph, block: int) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the nodes (`NODE_COLUMNS`) and edges (`EDGE_COLUMNS`) of one block, with the numbers of that block.
+    """Return the tables of nodes (`NODE_COLUMNS`) and edges (`EDGE_COLUMNS`) of one block.
 
-    `kind` is state, norm, branch, coefficient or sum; `path` is stream or branch; columns count from 0, rows are -1, 0
-    and 1; a state has the number of its residual site. The last block ends in the final norm, if the graph has one.
+    Coefficients are those of that block. `kind` of a node is state, norm, branch, coefficient or sum; `path` of an edge
+    is stream or branch. Columns count from 0; rows are -1, 0 and 1. Only states have a `site`, the index of the
+    residual state. The last block ends in the final norm, if the graph has one.
     """
     sheet = _Sheet(site=sum(len(earlier) for earlier in graph.blocks[:block]))
     here, column = sheet.put("state", "x", 0, 0, None, "stream"), 0

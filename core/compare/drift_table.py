@@ -1,4 +1,4 @@
-"""The table of drift: every code variant compared with the recipe that it is named after, on shared base draws."""
+"""Compare what public code does under a recipe's name with the recipe itself, on the same random base weights."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ DRIFT_COLUMNS = (
 
 
 def drift_table(request: ComparisonRequest) -> pd.DataFrame:
-    """Return every variant on the request's decoder and seeds (`DRIFT_COLUMNS`), without those that cannot run.
+    """Return one row per variant in public code that runs on the request's decoder (columns `DRIFT_COLUMNS`).
 
-    `output_*` and `down_*` are the writer's coefficient divided by the declared one in the first and last block, NaN if
-    both are zero; `other_tensors` counts the kinds of other matrices whose coefficient differs. Ratios are medians over
-    seeds of the largest ratio; `largest_change` is the largest relative change over all sites and seeds.
+    `output_*` and `down_*` are the variant's factor on the matrix that ends the attention or feed-forward branch,
+    divided by the recipe's factor, in the first and the last block; NaN if the recipe's factor is 0. `other_tensors`
+    counts the kinds of other matrices with another factor. The ratio columns are medians over seeds of the largest
+    ratio over residual sites; `largest_change` is the largest relative change of an RMS over all sites and seeds.
     """
     rows = []
     for variant in VARIANTS:

@@ -1,4 +1,4 @@
-"""Measure what one part of a combination changes: the combination and its twin without that part, on one base draw."""
+"""Measure what one part of a combination changes: run the combination with and without it on the same base weights."""
 
 from __future__ import annotations
 
@@ -20,7 +20,11 @@ BRANCH_OF: dict[Role, BranchKind] = {"output": "attention", "down": "feed_forwar
 
 @dataclass(frozen=True, kw_only=True)
 class Effect:
-    """What one part's law on `roles` changes: the largest relative change of an RMS over all sites, and where it is."""
+    """The largest relative change of an RMS, over all residual sites, that the factors of one part cause.
+
+    `part` is the part's recipe and `roles` the kinds of weights whose factors are removed for the comparison.
+    `quantity`, `site` and `label` say where the change is.
+    """
 
     part: str
     roles: tuple[Role, ...]
@@ -31,14 +35,16 @@ class Effect:
 
     @property
     def place(self) -> str:
-        """The number with its quantity and site, as text."""
+        """The change with its quantity and site, as text."""
         return f"largest relative change {self.largest_change:.3g} ({self.quantity} at site {self.site}, {self.label})"
 
 
 def largest_change(arm: Arm, twin: Arm, seed: int = 0) -> tuple[float, str, int]:
-    """Return the largest |arm / twin - 1| over activation and adjoint RMS of all sites: value, quantity and site.
+    """Return the largest relative change of an RMS over all residual sites, with its quantity and site.
 
-    Equal numbers have change 0, also if both are zero; a number that only one arm has gives infinity.
+    The change is |arm / twin - 1| (absolute value) of an activation or adjoint (gradient) RMS. `arm` and `twin` are two
+    recipes on the same seeds, and `seed` is the position of a seed among these. Equal numbers, also two zeros, have
+    change 0. If only one of the two numbers is undefined, the change is infinity.
     """
     changes = []
     for quantity in ("activation", "adjoint"):
@@ -54,7 +60,7 @@ def largest_change(arm: Arm, twin: Arm, seed: int = 0) -> tuple[float, str, int]
 
 
 class MeasuredCombination:
-    """A combination on one decoder, seed and batch; an arm is observed when it is first requested."""
+    """A combination of recipes on one decoder, seed and batch; each variant of it runs when it is first needed."""
 
     def __init__(self, request: ObserveRequest) -> None:
         self.request = request
@@ -67,17 +73,17 @@ class MeasuredCombination:
 
     @property
     def hidden_writers(self) -> list[Role]:
-        """Writers whose branch output passes a norm before it is added."""
+        """The kinds of writers (matrices that end a branch) with a norm between the branch and the addition."""
         branches = {branch.kind: branch for addition in self.graph.blocks[0] for branch in addition.branches}
         return [role for role in WRITERS if branches[BRANCH_OF[role]].norm_out is not None]
 
     @property
     def added(self) -> list[Recipe]:
-        """The parts that change only stored weights, among them a writer."""
+        """The parts that leave the graph as it is and scale at least one writer (a matrix that ends a branch)."""
         return [part for part in self.laws if not part.changes_graph and set(self.writer_coefficients(part)) != {1.0}]
 
     def arm(self, twin: Recipe) -> Arm:
-        """Return the arm of a recipe on the shared draw; arms are kept by the recipe's name."""
+        """Run a recipe on the shared base weights and return its observation; results are kept by the recipe's name."""
         if twin.name not in self._arms:
             request = self.request
             (arm,) = observe_arms(self._draw, [twin], request.batch, dtype=request.dtype, device=request.device)
@@ -85,13 +91,13 @@ class MeasuredCombination:
         return self._arms[twin.name]
 
     def without(self, part: Recipe, roles: Sequence[Role]) -> Recipe:
-        """Return the combination with `part`'s law removed from `roles`; the laws of the other parts stay."""
+        """Return the combination without the factors of `part` on the weights of `roles`; all other factors stay."""
         bared = replace(part, laws={role: law for role, law in part.laws.items() if role not in roles})
         twin = combination([bared if other is part else other for other in self.parts])
         return replace(twin, name=f"{self.chosen.name} without {part.name} on {', '.join(roles)}")
 
     def effect(self, part: Recipe, roles: Sequence[Role]) -> Effect:
-        """Return the largest relative change that the law of `part` on `roles` causes."""
+        """Return the largest relative change that the factors of `part` on the weights of `roles` cause."""
         ours = self.arm(self.chosen)
         value, quantity, site = largest_change(ours, self.arm(self.without(part, roles)))
         return Effect(
@@ -104,7 +110,7 @@ class MeasuredCombination:
         )
 
     def writer_coefficients(self, part: Recipe) -> list[float]:
-        """Return the coefficients of a recipe's law on every writer, in block order."""
+        """Return the factors of a recipe on every writer (a matrix that ends a branch), in block order."""
         config, law = self.request.config, self.request.distribution
         writers = [spec for spec in layout(config).block_template if spec.role in WRITERS]
         return [
@@ -114,7 +120,7 @@ class MeasuredCombination:
         ]
 
     def last_branch_size(self, twin: Recipe) -> float:
-        """Return the largest contribution of the last block, divided by the input's RMS."""
+        """Return the larger RMS that a branch of the last block adds to the stream, divided by the RMS of the input."""
         arm, last = self.arm(twin), self.request.config.blocks - 1
         found = [float(c.contribution_rms[0]) for c in arm.observation.contributions if c.block == last]
         return max(found) / float(arm.observation.activation_rms[0, 0])

@@ -1,4 +1,4 @@
-"""A recipe's graph as text: one equation per addition, with coefficients as formulas."""
+"""The graph of a recipe as text: one equation per addition to the residual stream, with coefficients as formulas."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WORDS = {
 
 
 def graph_equations(topology: Topology) -> list[str]:
-    """Return what one block does to the stream, one equation per addition, then what the graph changes elsewhere."""
+    """Return a list of lines: one equation per addition in a block, what differs elsewhere, then the final norm."""
     attention, feed_forward = (_branch(topology, kind) for kind in MODULES)
     if topology.parallel:
         lines = [_addition(topology, f"{attention} + {feed_forward}")]
@@ -28,7 +28,7 @@ def graph_equations(topology: Topology) -> list[str]:
 
 
 def graph_summary(topology: Topology) -> str:
-    """Return the equations as one line; two equations of equal form are written once, with F for either branch."""
+    """Return the equations as one line; if both branches have the same equation, it is there once, with F for both."""
     lines = graph_equations(topology)
     first, second = lines[0], lines[1] if len(lines) > 1 else ""
     if second == first.replace("A(", "M("):

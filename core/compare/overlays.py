@@ -1,6 +1,6 @@
-"""Theory without a free parameter beside measurements, each prediction with its error.
+"""Predictions without any fitted constant, beside measurements, each with its relative error.
 
-Every prediction starts from measured numbers of the same member (the input's RMS, branch sizes) and fits nothing.
+Every prediction starts from numbers measured in the same run, such as the RMS of the input or the size of the branches.
 `relative_error` is predicted / measured - 1.
 """
 
@@ -61,9 +61,10 @@ class _Member:
 
 
 def site_overlay_table(comparison: Comparison) -> pd.DataFrame:
-    """Return the predicted activation RMS at every site for each law that applies (`SITE_OVERLAY_COLUMNS`).
+    """Return predicted and measured activation RMS at every residual site, for every law that applies.
 
-    No rows for a graph that normalizes states after the addition: there the norm sets the scale.
+    Columns are `SITE_OVERLAY_COLUMNS`. A recipe with a norm after the additions has no rows, since the norm sets the
+    scale there.
     """
     parts = []
     for chunk, arm, members in comparison.arms():
@@ -79,11 +80,13 @@ def site_overlay_table(comparison: Comparison) -> pd.DataFrame:
 
 
 def depth_overlay_table(rows: pd.DataFrame, config: DecoderConfig) -> pd.DataFrame:
-    """Return the predicted terminal adjoint RMS of every cell of a long table against depth (`DEPTH_OVERLAY_COLUMNS`).
+    """Return the predicted and measured adjoint RMS of the last site against depth (columns `DEPTH_OVERLAY_COLUMNS`).
 
-    Each seed is anchored at its shallowest depth. Laws hold for pre-norm decoders with a final norm, whose Jacobian is
-    one over the last state's size; the power law of depth also needs branches that no law makes smaller. Other recipes
-    have no rows. `config` gives the sizes, `rows` the depths.
+    The adjoint is the gradient of the mean loss with respect to the state. Every prediction starts from the value of
+    the same recipe and seed at the smallest depth. The laws hold for pre-norm decoders with a final norm: the gradient
+    is divided by the size of the last state. The law 1/sqrt(L) also needs branches that no recipe makes smaller. Other
+    recipes have no rows. `rows` is a long table such as `profile_table`, and `config` gives the sizes apart from the
+    depth.
     """
     last = rows[rows["status"] == OBSERVED].sort_values(["blocks", "site"], kind="stable")
     last = last.groupby(["recipe", "seed", "blocks"], sort=False).tail(1)
@@ -103,7 +106,10 @@ def depth_overlay_table(rows: pd.DataFrame, config: DecoderConfig) -> pd.DataFra
 
 
 def overlay_errors(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the median and largest absolute relative error of every law, by recipe and depth."""
+    """Return the median and the largest absolute relative error, one row per recipe, depth and law.
+
+    Columns: `recipe`, `blocks`, `law`, `median_error`, `largest_error`.
+    """
     errors = table.assign(error=table["relative_error"].abs())
     grouped = errors.groupby(["recipe", "blocks", "law"], sort=False)["error"]
     return grouped.agg(median_error="median", largest_error="max").reset_index()

@@ -1,4 +1,4 @@
-"""The request for a comparison of recipes; it is checked without torch, before any array of a decoder exists."""
+"""The request for a comparison of recipes; it is checked without torch, before any weights are drawn."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ CHUNK_BYTES = 2**29
 
 @dataclass(frozen=True, kw_only=True)
 class ComparisonRequest:
-    """What is compared: `recipes` (names, at most six) on the sizes of `config`, for every seed at each of `depths`.
+    """What to compare: up to six recipes by name, on one decoder and batch, for every seed at each depth.
 
-    `depths` defaults to the depth of `config`.
+    `depths` are numbers of blocks, by default that of `config`.
     """
 
     recipes: tuple[str, ...]
@@ -41,11 +41,15 @@ class ComparisonRequest:
 
     @property
     def configs(self) -> list[DecoderConfig]:
-        """Return the decoder at every depth, in the order given."""
+        """The decoder at every depth, in the order given."""
         return [replace(self.config, blocks=blocks) for blocks in self.depths or (self.config.blocks,)]
 
     def check(self) -> None:
-        """Raise the first error of a request that cannot run: counts, names, budget, seeds, batch, dtype and device."""
+        """Raise an error if the comparison cannot run.
+
+        `RecipeError` for unknown, repeated or too many recipes and for missing seeds, `BudgetError`, `BatchError` or
+        `ConfigError` for the decoder, batch, seeds, dtype or device.
+        """
         if not 1 <= len(self.recipes) <= MAX_RECIPES:
             raise RecipeError(f"{len(self.recipes)} recipes are asked for; compare between 1 and {MAX_RECIPES}.")
         names = [recipe(name).name for name in self.recipes]
@@ -62,9 +66,9 @@ class ComparisonRequest:
 
 
 def comparison_of(base: ObserveRequest, names: Sequence[str], seeds: int = 1) -> ComparisonRequest:
-    """Return the request that compares recipes on the decoder and batch of `base`, over `seeds` consecutive seeds.
+    """Return the request that compares the recipes `names` on the decoder and batch of `base`.
 
-    The first is the seed of `base`; after the largest 64-bit seed comes 0.
+    There are `seeds` consecutive seeds, from the seed of `base` on; after 2^64 - 1 comes 0.
     """
     return ComparisonRequest(
         recipes=tuple(names),
@@ -80,15 +84,15 @@ def comparison_of(base: ObserveRequest, names: Sequence[str], seeds: int = 1) ->
 
 
 def runnable_recipes(chosen: Sequence[Recipe], config: DecoderConfig) -> tuple[list[Recipe], dict[str, str]]:
-    """Return the recipes that run on `config`, and a mapping from each that cannot to the reason."""
+    """Return the recipes that can run on `config`, and a dict from the name of each other recipe to the reason."""
     refused = {known.name: reason for known in chosen if (reason := known.refused(config)) is not None}
     return [known for known in chosen if known.name not in refused], refused
 
 
 def seed_chunks(request: ComparisonRequest, config: DecoderConfig, arms: int) -> Iterator[tuple[int, ...]]:
-    """Yield consecutive seeds whose members stay within `CHUNK_BYTES`.
+    """Yield parts of the request's seeds, in order, whose runs of `arms` recipes together stay within `CHUNK_BYTES`.
 
-    This depends on the request, not on free memory.
+    The parts depend on the request only, not on the memory that is free.
     """
     pair = estimate(ObserveRequest(config=config, batch=request.batch, dtype=request.dtype)).total_bytes
     size = max(1, int(CHUNK_BYTES // max(1, pair * max(arms, 1) / 2)))

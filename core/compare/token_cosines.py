@@ -1,4 +1,7 @@
-"""Cosine between stream and contribution per token; a pooled cosine near zero may hide two opposite halves."""
+"""The cosine between a branch output and the stream it is added to, token by token.
+
+A cosine over all tokens together can be near 0 although one half of the tokens is aligned and the other half opposed.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +26,11 @@ TOKEN_COLUMNS = ("recipe", "blocks", "site", "label", "block", "branch", *QUANTI
 
 
 def token_cosine_table(request: ComparisonRequest) -> pd.DataFrame:
-    """Return quantiles over all valid tokens of all seeds, one row per branch, at the depth of `config`.
+    """Return quantiles of the cosine over all valid tokens of all seeds, one row per recipe and branch.
 
-    Columns are `TOKEN_COLUMNS`. `undefined` counts tokens whose stream or contribution is zero; the quantiles leave
-    them out, and are NaN if no token is left.
+    Columns are `TOKEN_COLUMNS`; the depth is that of the request's `config`. `tokens` counts all tokens, `undefined`
+    those whose stream or branch output is zero. The quantiles leave these out, and are NaN if no token is left. Raises
+    the errors of `request.check`.
     """
     request.check()
     config = request.config

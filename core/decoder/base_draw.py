@@ -74,6 +74,11 @@ class Distribution:
         std = self.normal_std(spec)
         return _xavier_std(*spec.true_shape) * spec.twin_gain if std is None else std
 
+    def uniform_limit(self, spec: ParameterSpec) -> float | None:
+        """Return the limit of the uniform distribution that one matrix is drawn from; None if it is normal."""
+        is_normal, limit = self._law(spec)
+        return None if is_normal else limit
+
     def finisher(self, specs: Sequence[ParameterSpec], repeats: int = 1) -> Callable[[FloatArray, slice], None]:
         """Return a function that turns uniform draws of `specs` (repeated `repeats` times) into weights, tile by tile.
 
@@ -140,7 +145,7 @@ def _normal_quantiles(centred: FloatArray) -> None:
     import torch  # the inverse normal comes with torch; the exact stream itself needs no torch
 
     values = torch.from_numpy(centred)
-    if torch.backends.mkl.is_available():
+    if torch.backends.mkl.is_available():  # type: ignore[no-untyped-call]
         # A sixth of the time of `ndtri`, and as exact: 2 p - 1 carries every bit of p.
         values.erfinv_()
         centred *= math.sqrt(2)
@@ -176,6 +181,11 @@ class BaseDraw:
         self.distribution = distribution
         keeps = len(self.seeds) * self.layout.draws <= KEPT_DRAW
         self._kept = _KeptParts(self.layout, self.seeds, distribution) if keeps else None
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether parts that were drawn stay in memory."""
+        return self._kept is not None
 
     def at_depth(self, blocks: int) -> BaseDraw:
         """Return the draw of the same seeds and widths at another depth.

@@ -18,6 +18,8 @@ MLPS: tuple[MlpFamily, ...] = get_args(MlpFamily)
 # Floating types that the engine runs in, and where.
 DTYPE_NAMES = ("float64", "float32", "bfloat16")
 DEVICES = ("cpu", "cuda")
+# How a decoder is observed: as a whole, block by block, or as its memory demands.
+DRIVERS = ("auto", "graph", "block")
 
 SIZE_FIELDS = ("blocks", "width", "heads", "kv_heads", "ff_width", "vocabulary", "positions")
 LARGEST_SIZE = 2**53
@@ -151,7 +153,7 @@ class Budget:
     max_blocks: int = 4_096
 
     def check(self, config: DecoderConfig, parameters: int) -> None:
-        """Raise `BudgetError` if a decoder with `parameters` stored numbers exceeds a limit."""
+        """Raise `BudgetError` if a decoder exceeds a limit; `parameters` is how many numbers are to exist at once."""
         if config.blocks > self.max_blocks:
             raise BudgetError(f"{config.blocks} blocks exceed the limit of {self.max_blocks}; ask for fewer blocks.")
         if config.positions > self.max_positions:

@@ -12,14 +12,16 @@ import numpy as np
 import torch
 from torch.nn import functional
 
+from ..errors import ConfigError
 from .attention import AttentionGeometry, Carry, attend
 from .batch import Batch
-from .config import DecoderConfig
+from .drawn_matrix import DrawnMatrix
 from .graph import Addition, Branch, Coefficient, Graph
-from .operations import apply_norm, product, project, project_jointly
+from .mean_loss import mean_loss
+from .operations import apply_norm, looked_up, matrix, project, project_jointly
 from .progress import Told, silent
 from .tape import Contribution, Tape
-from .weights import WeightProvider, Weights
+from .weights import WeightProvider, Weights, tensor
 
 
 def forward(
@@ -39,9 +41,9 @@ def forward(
     """
     config = weights.config
     batch.check(config)
-    leaves = _Leaves(parameter_gradients)
+    leaves = Leaves(parameter_gradients)
     stem = leaves.take(weights.stem(), "")
-    x = _embed(stem, batch, weights.members, graph.embedding_factor)
+    x = embed(stem, batch, weights.members, graph.embedding_factor)
     if not parameter_gradients:
         x.requires_grad_()
     geometry = AttentionGeometry.of(config, batch, x)
@@ -55,10 +57,9 @@ def forward(
             tape.contributions.extend(parts)
         told("blocks forward", block + 1, len(graph.blocks))
     tail = leaves.take(weights.tail(), "")
-    loss = _mean_loss(graph, config, x, stem, tail, batch)
-    owns_gain = graph.final_norm is not None and graph.final_norm.parameter is not None
-    gain = tail["final_norm.gain"] if owns_gain else None
-    return replace(tape, loss=loss, owns_final_gain=owns_gain, final_gain=gain)
+    loss = mean_loss(graph, config, x, stem, tail, batch)
+    gain = tensor(tail, "final_norm.gain") if graph.owns_final_gain else None
+    return replace(tape, loss=loss, owns_final_gain=graph.owns_final_gain, final_gain=gain)
 
 
 def step(
@@ -84,11 +85,10 @@ def step(
             gained = raw if branch.norm_out is None else apply_norm(branch.norm_out, raw, weights, geometry.epsilon)
             gained = _scaled(gained, branch.coefficient, weights)
             total = total + gained
-            norm = branch.norm_in or addition.norm_after
-            gain = weights[f"{norm.parameter}.gain"] if norm and norm.parameter else None
-            owns_gain = norm is not None and norm.parameter is not None
+            owner = addition.gain_owner(branch)
+            gain = None if owner is None else tensor(weights, owner)
             site = first_site + len(sites)
-            parts.append(Contribution(site, block, branch.kind, raw, gained, stream, owns_gain, gain))
+            parts.append(Contribution(site, block, branch.kind, raw, gained, stream, owner is not None, gain))
         x = total if addition.norm_after is None else apply_norm(addition.norm_after, total, weights, geometry.epsilon)
         sites.append(x)
     return x, sites, parts, carry
@@ -114,16 +114,13 @@ def _feed_forward(branch: Branch, read: torch.Tensor, weights: Weights, epsilon:
     return project(hidden, weights, "ffn.down")
 
 
-def _embed(stem: Weights, batch: Batch, members: int, factor: float) -> torch.Tensor:
-    table = stem["token_embedding.weight"]
-    assert table is not None
-    ids = torch.from_numpy(np.where(batch.present, batch.inputs, 0)).to(table.device)
-    x = table[:, ids]
+def embed(stem: Weights, batch: Batch, members: int, factor: float) -> torch.Tensor:
+    """Return the input state `[E, B, T, D]`: the rows of the token embedding, and of learned positions if present."""
+    x = looked_up(matrix(stem, "token_embedding.weight"), torch.from_numpy(np.where(batch.present, batch.inputs, 0)))
     if factor != 1.0:
         x = x * factor
-    positions = stem.get("position_embedding.weight")
-    if positions is not None:
-        placed = positions[:, torch.from_numpy(batch.positions).to(table.device)]
+    if "position_embedding.weight" in stem:
+        placed = looked_up(matrix(stem, "position_embedding.weight"), torch.from_numpy(batch.positions))
         if placed.shape[0] != x.shape[0]:
             # Arms may share one of the two embeddings and differ in the other.
             x, placed = (_every_member(term, members) for term in (x, placed))
@@ -136,37 +133,17 @@ def _every_member(x: torch.Tensor, members: int) -> torch.Tensor:
     return x.repeat_interleave(members // x.shape[0], dim=0)
 
 
-def _mean_loss(
-    graph: Graph, config: DecoderConfig, x: torch.Tensor, stem: Weights, tail: Weights, batch: Batch
-) -> torch.Tensor:
-    if graph.final_norm is not None:
-        x = apply_norm(graph.final_norm, x, tail, config.rms_epsilon)
-    chosen = torch.from_numpy(np.flatnonzero(batch.valid)).to(x.device)
-    x = x.flatten(1, 2)
-    if len(chosen) != x.shape[1]:
-        x = x[:, chosen]
-    head = stem["token_embedding.weight"] if config.tied else tail["head.weight"]
-    assert head is not None
-    logits = product(x, head.mT if config.tied else head)
-    if graph.logit_factor != 1.0:
-        logits = logits * graph.logit_factor
-    wide = logits.dtype if logits.dtype == torch.float64 else torch.float32
-    targets = torch.from_numpy(batch.targets[batch.valid]).to(x.device).repeat(x.shape[0])
-    nats = functional.cross_entropy(logits.flatten(0, -2).to(wide), targets, reduction="none")
-    return nats.view(x.shape[0], -1).to(torch.float64).mean(dim=1)
-
-
 def _scaled(x: torch.Tensor, coefficient: Coefficient, weights: Weights) -> torch.Tensor:
     if isinstance(coefficient, str):
-        scalar = weights[coefficient]
+        scalar = tensor(weights, coefficient)
         assert scalar is not None
         return x * scalar.to(x.dtype).view(-1, 1, 1, 1)
     return x if coefficient == 1.0 else x * coefficient
 
 
 @dataclass
-class _Leaves:
-    """Turns weights into autograd leaves if parameter gradients are requested, and records their full names."""
+class Leaves:
+    """Turns weights into autograd leaves if parameter gradients are requested, and records them in `found` by name."""
 
     wanted: bool
 
@@ -174,11 +151,16 @@ class _Leaves:
         self.found: dict[str, torch.Tensor] = {}
 
     def take(self, weights: Weights, prefix: str) -> Weights:
+        """Return the weights, as leaves if wanted; `prefix` completes their names."""
         if not self.wanted:
             return weights
-        taken: dict[str, torch.Tensor | None] = {}
-        for name, tensor in weights.items():
-            taken[name] = None if tensor is None else tensor.detach().requires_grad_()
-            if tensor is not None:
+        taken: dict[str, torch.Tensor | DrawnMatrix | None] = {}
+        for name, weight in weights.items():
+            if isinstance(weight, DrawnMatrix):
+                raise ConfigError(
+                    f"The matrix {prefix}{name} is drawn tile by tile and has no gradient; use dense weights."
+                )
+            taken[name] = None if weight is None else weight.detach().requires_grad_()
+            if weight is not None:
                 self.found[prefix + name] = taken[name]  # type: ignore[assignment]
         return taken

@@ -79,6 +79,11 @@ class Addition:
     shortcut: Coefficient = 1.0
     norm_after: Norm | None = None
 
+    def gain_owner(self, branch: Branch) -> str | None:
+        """Return the key of the gain of a branch's norm: the one before it, else the one after the addition."""
+        norm = branch.norm_in or self.norm_after
+        return None if norm is None or norm.parameter is None else f"{norm.parameter}.gain"
+
 
 @dataclass(frozen=True)
 class Graph:
@@ -88,6 +93,11 @@ class Graph:
     final_norm: Norm | None
     embedding_factor: float = 1.0
     logit_factor: float = 1.0
+
+    @property
+    def owns_final_gain(self) -> bool:
+        """Whether the final norm has a gain."""
+        return self.final_norm is not None and self.final_norm.parameter is not None
 
     def site_labels(self) -> list[str]:
         """Return the labels of all states in forward order, beginning with `input`."""

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 import torch
 
+from .drawn_matrix import DrawnMatrix
 from .graph import TANH_SLOPE, Norm
-from .weights import Weights
+from .weights import Weights, tensor
 
 # From this many multiplications on torch multiplies batches of matrices by another kernel, whose last bits differ.
 TINY_PRODUCT = 400
@@ -23,16 +24,18 @@ def members_view(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
 
 def project(x: torch.Tensor, weights: Weights, name: str) -> torch.Tensor:
     """Return x W + b for `x` `[E, B, T, fan_in]`, with W `[G, fan_in, fan_out]`, and b `[G, fan_out]` if present."""
-    y = product(x, _present(weights[f"{name}.weight"]))
-    bias = weights.get(f"{name}.bias")
+    y = product(x, matrix(weights, f"{name}.weight"))
+    bias = tensor(weights, f"{name}.bias")
     return y if bias is None else add_by_channel(y, bias)
 
 
-def product(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+def product(x: torch.Tensor, weight: torch.Tensor | DrawnMatrix) -> torch.Tensor:
     """Return x W for `x` `[E, ..., fan_in]` and W `[G, fan_in, fan_out]`.
 
-    The bits of a member's result do not depend on the other members.
+    The bits of a member's result do not depend on the other members, unless W is drawn tile by tile.
     """
+    if isinstance(weight, DrawnMatrix):
+        return weight.product(x)
     member = x.numel() // x.shape[0] * weight.shape[-1]
     if member < TINY_PRODUCT <= member * (x.shape[0] // weight.shape[0]):
         weight = _spread(weight, x.shape[0])
@@ -44,16 +47,18 @@ def project_jointly(x: torch.Tensor, weights: Weights, names: Sequence[str]) -> 
 
     Small matrices are concatenated before one product; for large ones the copy would cost more than separate products.
     """
-    matrices = [_present(weights[f"{name}.weight"]) for name in names]
-    if sum(matrix.shape[1] * matrix.shape[2] for matrix in matrices) > JOINT_SIZE:
+    found = [matrix(weights, f"{name}.weight") for name in names]
+    matrices = [weight for weight in found if isinstance(weight, torch.Tensor)]
+    size = sum(weight.shape[1] * weight.shape[2] for weight in matrices)
+    if size > JOINT_SIZE or len(matrices) != len(found):
         return torch.cat([project(x, weights, name) for name in names], dim=-1)
-    joint: dict[str, torch.Tensor | None] = {"joint.weight": _side_by_side(matrices)}
-    biases = [weights.get(f"{name}.bias") for name in names]
+    joint: dict[str, torch.Tensor | DrawnMatrix | None] = {"joint.weight": _side_by_side(matrices)}
+    biases = [tensor(weights, f"{name}.bias") for name in names]
     if any(bias is not None for bias in biases):
         joint["joint.bias"] = _side_by_side(
             [
-                matrix.new_zeros(1, matrix.shape[-1]) if bias is None else bias
-                for bias, matrix in zip(biases, matrices, strict=True)
+                weight.new_zeros(1, weight.shape[-1]) if bias is None else bias
+                for bias, weight in zip(biases, matrices, strict=True)
             ]
         )
     return project(x, joint, "joint")
@@ -61,18 +66,25 @@ def project_jointly(x: torch.Tensor, weights: Weights, names: Sequence[str]) -> 
 
 def _side_by_side(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
     """Concatenate tensors on the last axis; leading sizes that differ are expanded to the smallest common size."""
-    slices = math.lcm(*(tensor.shape[0] for tensor in tensors))
-    return torch.cat([_spread(tensor, slices) for tensor in tensors], dim=-1)
+    slices = math.lcm(*(one.shape[0] for one in tensors))
+    return torch.cat([_spread(one, slices) for one in tensors], dim=-1)
 
 
-def _spread(tensor: torch.Tensor, slices: int) -> torch.Tensor:
-    repeats = slices // tensor.shape[0]
-    return tensor if repeats == 1 else tensor.repeat_interleave(repeats, dim=0)
+def _spread(repeated: torch.Tensor, slices: int) -> torch.Tensor:
+    repeats = slices // repeated.shape[0]
+    return repeated if repeats == 1 else repeated.repeat_interleave(repeats, dim=0)
 
 
-def _present(tensor: torch.Tensor | None) -> torch.Tensor:
-    assert tensor is not None
-    return tensor
+def matrix(weights: Weights, name: str) -> torch.Tensor | DrawnMatrix:
+    """Return the matrix of that name."""
+    found = weights[name]
+    assert found is not None
+    return found
+
+
+def looked_up(table: torch.Tensor | DrawnMatrix, ids: torch.Tensor) -> torch.Tensor:
+    """Return the rows of these ids, `[G, *ids.shape, D]`, of an embedding `[G, size, D]`."""
+    return table.rows(ids) if isinstance(table, DrawnMatrix) else table[:, ids.to(table.device)]
 
 
 def add_by_channel(x: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
@@ -84,7 +96,7 @@ def apply_norm(norm: Norm, x: torch.Tensor, weights: Weights, epsilon: float) ->
     """Apply a norm over the last axis, then its gain and bias `[G, D]` if it has any that differ from 1 and 0."""
     y = _row_transform(norm, x, epsilon)
     if norm.parameter is not None:
-        gain, bias = weights.get(f"{norm.parameter}.gain"), weights.get(f"{norm.parameter}.bias")
+        gain, bias = tensor(weights, f"{norm.parameter}.gain"), tensor(weights, f"{norm.parameter}.bias")
         if gain is not None:
             y = (members_view(y, gain) * gain[:, None]).view(x.shape)
         if bias is not None:

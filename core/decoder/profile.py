@@ -7,33 +7,69 @@ additions j < i of the output variance of branch j, measured with every w = 1.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import torch
 
+from .attention import AttentionGeometry, Carry
 from .batch import Batch
-from .forward_pass import forward
-from .graph import Graph
+from .forward_pass import embed, step
+from .graph import Addition, Graph
 from .tape import recording
 from .valid import select_valid
-from .weights import WeightProvider
+from .weights import WeightProvider, Weights
 
 Scalars = Sequence[Mapping[str, torch.Tensor]]
+Record = dict[str, torch.Tensor]
+# Returns what a named step leaves: computed by the call given, or found where an earlier process has kept it.
+Done = Callable[[str, Callable[[], Record]], Record]
+
+
+def computed(name: str, compute: Callable[[], Record]) -> Record:
+    """Compute the step: the default, which keeps nothing."""
+    return compute()
 
 
 @recording()
-def measured_shortcuts(graph: Graph, provider: Callable[[Scalars], WeightProvider], batch: Batch) -> Scalars:
+def measured_shortcuts(
+    graph: Graph, provider: Callable[[Scalars], WeightProvider], batch: Batch, done: Done = computed
+) -> Scalars:
     """Return the shortcut coefficients `[E]` of every addition, by block and key; w_0 = 1.
 
     The variance is the population variance, pooled over rows, valid positions and channels. `provider` builds the
-    weights for given coefficients.
+    weights for given coefficients; they are requested one block at a time. `done` is called for every block.
     """
-    keys = [[addition.shortcut for addition in additions] for additions in graph.blocks]
-    ones = [{str(key): torch.ones(1, dtype=torch.float64) for key in block} for block in keys]
+    keys = [[str(addition.shortcut) for addition in additions] for additions in graph.blocks]
+    weights = provider([{key: torch.ones(1, dtype=torch.float64) for key in block} for block in keys])
     with torch.no_grad():
-        tape = forward(graph, provider(ones), batch)
-    total = torch.ones(tape.loss.shape[0], dtype=torch.float64)
-    measured: list[dict[str, torch.Tensor]] = [{} for _ in keys]
-    for contribution, key in zip(tape.contributions, (key for block in keys for key in block), strict=True):
-        measured[contribution.block][str(key)] = total.sqrt()
-        total = total + select_valid(contribution.raw, batch.valid).var(dim=1, correction=0).cpu()
+        record = done("profile-input", lambda: _start(graph, weights, batch))
+        geometry = AttentionGeometry.of(weights.config, batch, record["state"])
+        measured = []
+        for block, additions in enumerate(graph.blocks):
+            call = partial(_measured, additions, block, record, weights.block, geometry, batch)
+            record = done(f"profile-{block:05}", call)
+            measured.append({key: record[key] for key in keys[block]})
     return measured
+
+
+def _start(graph: Graph, weights: WeightProvider, batch: Batch) -> Record:
+    x = embed(weights.stem(), batch, weights.members, graph.embedding_factor)
+    return {"state": x, "total": torch.ones(weights.members, dtype=torch.float64)}
+
+
+def _measured(
+    additions: tuple[Addition, ...],
+    block: int,
+    before: Record,
+    weights: Callable[[int], Weights],
+    geometry: AttentionGeometry,
+    batch: Batch,
+) -> Record:
+    """Return a block's coefficients, the running sum of variances, and what the next block needs."""
+    carry = Carry(before.get("scores"))
+    x, _, parts, carry = step(additions, block, before["state"], weights(block), carry, geometry, 0)
+    total, record = before["total"], {"state": x}
+    for addition, part in zip(additions, parts, strict=True):
+        record[str(addition.shortcut)] = total.sqrt()
+        total = total + select_valid(part.raw, batch.valid).var(dim=1, correction=0).cpu()
+    return record | {"total": total} | ({} if carry.scores is None else {"scores": carry.scores})

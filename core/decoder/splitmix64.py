@@ -7,17 +7,17 @@ before the first draw, so draw k of a seed is `mix(seed + (k + 1) * INCREMENT mo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..numerals import LARGEST_SEED, checked_seed
+from .compiled_draws import INCREMENT, MULTIPLIERS, SHIFTS, Kernel, kernel_for
 
 FloatArray = npt.NDArray[np.float64]
 
-INCREMENT = 0x9E3779B97F4A7C15
-MULTIPLIERS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
-SHIFTS = (30, 27, 31)
 MASK = LARGEST_SEED
 # Draws mixed at a time: few enough that three buffers stay near the core, enough that calls are not the cost.
 SLAB = 32_768
@@ -31,7 +31,7 @@ def advanced(state: int, draws: int) -> int:
 def bits(seeds: Sequence[int], offset: int, count: int) -> npt.NDArray[np.uint64]:
     """Return draws `offset` to `offset + count` (excluded) of every seed as uint64 `[len(seeds), count]`."""
     out = np.empty((len(seeds), count), dtype=np.uint64)
-    for rows, columns, drawn, _ in _tiles(seeds, offset, count):
+    for rows, columns, drawn, _ in _tiles(_starts(seeds, offset), count):
         out[rows, columns] = drawn
     return out
 
@@ -51,16 +51,49 @@ def scaled_units(
     """
     if out is None:
         out = np.empty((len(seeds), count), dtype=np.float64)
-    for rows, columns, drawn, spare in _tiles(seeds, offset, count):
+    fill(out, _starts(seeds, offset), finish, kernel_for(len(seeds) * count))
+    return out
+
+
+def fill(
+    out: npt.NDArray[Any],
+    states: npt.NDArray[np.uint64],
+    finish: Callable[[FloatArray, slice], None] | None,
+    kernel: Kernel | None,
+) -> None:
+    """Fill row i of `out` `[rows, count]` with the draws that follow `states[i]`, as `scaled_units` does.
+
+    Values are finished in binary64 and rounded once to the type of `out`, binary64 or binary32.
+    """
+    room = np.empty(min(max(SLAB, out.shape[1]), out.size))
+    for rows, columns, starts in _slabs(states, out.shape[1]):
+        shape = (len(starts), columns.stop - columns.start)
+        tile = room[: shape[0] * shape[1]].reshape(shape)
+        affine(tile, starts, 0.0, 2.0**-53, kernel)
+        if finish is not None:
+            finish(tile, columns)
+        out[rows, columns] = tile
+
+
+def affine(
+    out: npt.NDArray[Any], states: npt.NDArray[np.uint64], shift: float, factor: float, kernel: Kernel | None
+) -> None:
+    """Fill row i of `out` with (n - shift) * factor for the high 53 bits n of every draw that follows `states[i]`.
+
+    n - shift is exact for a shift of 0 or 2^52; the product is rounded to binary64, then once to the type of `out`.
+    `kernel` is the compiled form of this function, None to use NumPy.
+    """
+    if kernel is not None:
+        kernel(out, states, shift, factor)
+        return
+    for rows, columns, drawn, spare in _tiles(states, out.shape[1]):
         np.right_shift(drawn, np.uint64(11), out=drawn)
         tile = spare.view(np.float64)
         # 53 bits fit a signed integer, and the signed conversion is the one that processors have.
         tile[...] = drawn.view(np.int64)
-        tile *= 2.0**-53
-        if finish is not None:
-            finish(tile, columns)
-        out[rows, columns] = tile
-    return out
+        if shift:
+            tile -= shift
+        np.multiply(tile, factor, out=out[rows, columns])
 
 
 def units(seeds: Sequence[int], offset: int, count: int) -> FloatArray:
@@ -68,26 +101,38 @@ def units(seeds: Sequence[int], offset: int, count: int) -> FloatArray:
     return scaled_units(seeds, offset, count)
 
 
+def _starts(seeds: Sequence[int], offset: int) -> npt.NDArray[np.uint64]:
+    """Return the state of every seed after `offset` draws."""
+    return np.array(seeds, dtype=np.uint64) + np.array(advanced(0, offset), dtype=np.uint64)
+
+
 def _tiles(
-    seeds: Sequence[int], offset: int, count: int
+    states: npt.NDArray[np.uint64], count: int
 ) -> Iterator[tuple[slice, slice, npt.NDArray[np.uint64], npt.NDArray[np.uint64]]]:
     """Yield cache-sized pieces of the draws, each with a spare array of its shape; the next piece overwrites both."""
-    if count == 0:
-        return
-    height, width = max(1, SLAB // count), min(count, SLAB)
-    states = np.array(seeds, dtype=np.uint64)
-    steps = np.arange(1, width + 1, dtype=np.uint64) * np.uint64(INCREMENT)
-    values, scratch = np.empty((2, min(height, len(seeds)), width), dtype=np.uint64)
-    for top in range(0, len(seeds), height):
-        rows = slice(top, min(top + height, len(seeds)))
-        for left in range(0, count, width):
-            columns = slice(left, min(left + width, count))
-            shape = (slice(rows.stop - rows.start), slice(columns.stop - columns.start))
-            starts = states[rows] + np.uint64(advanced(0, offset + left))
-            tile, spare = values[shape], scratch[shape]
-            np.add(starts[:, None], steps[shape[1]], out=tile)
-            _mix(tile, spare)
-            yield rows, columns, tile, spare
+    steps = _steps(min(count, SLAB))
+    values, scratch = np.empty((2, min(len(states), max(1, SLAB // max(1, count))), len(steps)), dtype=np.uint64)
+    for rows, columns, starts in _slabs(states, count):
+        shape = (slice(len(starts)), slice(columns.stop - columns.start))
+        tile, spare = values[shape], scratch[shape]
+        np.add(starts[:, None], steps[shape[1]], out=tile)
+        _mix(tile, spare)
+        yield rows, columns, tile, spare
+
+
+def _slabs(states: npt.NDArray[np.uint64], count: int) -> Iterator[tuple[slice, slice, npt.NDArray[np.uint64]]]:
+    """Yield the rows and columns of cache-sized pieces of the draws, and the states before its first column."""
+    height = max(1, SLAB // max(1, count))
+    for top in range(0, len(states), height):
+        rows = slice(top, min(top + height, len(states)))
+        for left in range(0, count, SLAB):
+            columns = slice(left, min(left + SLAB, count))
+            yield rows, columns, states[rows] + np.uint64(advanced(0, left))
+
+
+@lru_cache(maxsize=8)
+def _steps(count: int) -> npt.NDArray[np.uint64]:
+    return np.arange(1, count + 1, dtype=np.uint64) * np.uint64(INCREMENT)
 
 
 def _mix(values: npt.NDArray[np.uint64], scratch: npt.NDArray[np.uint64]) -> None:

@@ -1,7 +1,8 @@
 """The interface that gives a forward its weights, block by block.
 
 A tensor has a leading size G that divides the number of members E; member e reads slice e // (E / G). Members are
-ordered by seed, then by arm, so a matrix that all arms of a seed share is stored once.
+ordered by seed, then by arm, so a matrix that all arms of a seed share is stored once. A `DrawnMatrix` may stand in a
+matrix's place.
 """
 
 from __future__ import annotations
@@ -13,17 +14,25 @@ import numpy as np
 import torch
 
 from .config import DecoderConfig
+from .drawn_matrix import DrawnMatrix
 from .parameters import Layout, ParameterSpec, layout
 from .splitmix64 import FloatArray
 
 # None stands for a constant at its starting value: a gain of ones, a bias of zeros.
-Weights = Mapping[str, torch.Tensor | None]
+Weights = Mapping[str, torch.Tensor | DrawnMatrix | None]
+
+
+def tensor(weights: Weights, name: str) -> torch.Tensor | None:
+    """Return a parameter that is no matrix, which nothing draws: a gain, a bias or a coefficient."""
+    found = weights.get(name)
+    assert not isinstance(found, DrawnMatrix)
+    return found
 
 
 class WeightProvider(Protocol):
     """The parameters that a forward reads.
 
-    Every method returns a mapping from a parameter's name, without `blocks.{b}.`, to its tensor.
+    Every method returns a mapping from a parameter's name, without `blocks.{b}.`, to its tensor or drawn matrix.
     """
 
     config: DecoderConfig
@@ -73,7 +82,7 @@ class StoredWeights:
         """Return the final norm and head of every member."""
         return self._part(self._layout.tail)
 
-    def _part(self, specs: Sequence[ParameterSpec]) -> dict[str, torch.Tensor | None]:
+    def _part(self, specs: Sequence[ParameterSpec]) -> dict[str, torch.Tensor | DrawnMatrix | None]:
         return {spec.key: self._tensor(spec) for spec in specs}
 
     def _tensor(self, spec: ParameterSpec) -> torch.Tensor | None:

@@ -1,4 +1,4 @@
-"""Everything that the page of an audit can show: paragraphs, tables, figures and the files of its gate."""
+"""The content of the audit page for export: paragraphs, tables, figures, and the files of its gate."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ FILES = {"audit.json": "application/json", "audit.junit.xml": "application/xml",
 
 
 def gate_file(document: Mapping[str, Any], name: str) -> bytes:
-    """Return one of `FILES`, as the command line writes it: the document, the JUnit report or the SARIF log."""
+    """Return one of the files that the command line writes, by its name in `FILES`, as bytes.
+
+    These are the document, the JUnit report and the SARIF log.
+    """
     if name == "audit.junit.xml":
         return junit_report(document).encode()
     if name == "audit.sarif":
@@ -35,7 +38,7 @@ def gate_file(document: Mapping[str, Any], name: str) -> bytes:
 
 
 def audit_contents(document: Mapping[str, Any]) -> Contents:
-    """Return everything that the page can show of an audit document, whether or not it is open on screen."""
+    """Return all that the page can show of an audit document, on screen or not."""
     tables = audit_tables(document)
     return Contents(
         title=TITLE,
@@ -48,7 +51,7 @@ def audit_contents(document: Mapping[str, Any]) -> Contents:
 
 
 def repair_files(document: Mapping[str, Any]) -> dict[str, bytes]:
-    """Return the repairs as files, one per form of Python code; empty if there is nothing to repair."""
+    """Return a dict from file name to bytes with the repairs in Python, one file per form; empty if there are none."""
     found: dict[str, list[str]] = {}
     for repair in document.get("repairs", ()):
         if repair["language"] == PYTHON:
@@ -57,13 +60,13 @@ def repair_files(document: Mapping[str, Any]) -> dict[str, bytes]:
 
 
 def audit_report(document: Mapping[str, Any]) -> str:
-    """Return the report of an audit document; the same document gives the same bytes."""
+    """Return the report of an audit document as HTML text; the same document gives the same text."""
     export = Export(page="model_audit", saved=SavedSetting(setting={}), record=audit_record(document))
     return report_text(audit_contents(document), export)
 
 
 def audit_record(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the part of a manifest on an audit: the model, the rule and base it was judged by, library versions."""
+    """Return the entry of a manifest on an audit: the model, its rule and base, verdicts and library version."""
     conformance = document["conformance"]
     return {
         "model": {key: value for key, value in document["model"].items() if key not in ("tied", "notes")},

@@ -27,7 +27,7 @@ STAMP = (1980, 1, 1, 0, 0, 0)
 
 @dataclass(frozen=True, kw_only=True)
 class Contents:
-    """What a page shows: a title, the verdict, paragraphs, and tables, figures and further files by name."""
+    """The content of a page: title, verdict (`lead`), paragraphs, and tables, figures and further files by name."""
 
     title: str
     lead: str = ""
@@ -38,12 +38,12 @@ class Contents:
 
 
 def report_text(contents: Contents, export: Export) -> str:
-    """Return the report of a page."""
+    """Return the report of a page as HTML text."""
     return report_html(contents.title, contents.lead, contents.paragraphs, contents.figures, export)
 
 
 def bundle_files(contents: Contents, export: Export) -> dict[str, bytes]:
-    """Return every file of the zip by its path; the manifest is last and has the digests of the others."""
+    """Return a dict from path to bytes with all files of the zip; the manifest comes last and has their digests."""
     files: dict[str, bytes] = {REPORT: report_text(contents, export).encode()}
     for name, table in contents.tables.items():
         files[f"tables/{name}.csv"] = csv_text(table).encode()
@@ -61,7 +61,7 @@ def bundle_files(contents: Contents, export: Export) -> dict[str, bytes]:
 
 
 def bundle(contents: Contents, export: Export) -> bytes:
-    """Return the zip of `bundle_files`."""
+    """Return the zip of all files of a page, as bytes."""
     target = io.BytesIO()
     with zipfile.ZipFile(target, "w") as archive:
         for name, data in bundle_files(contents, export).items():

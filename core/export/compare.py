@@ -1,7 +1,7 @@
-"""Compare two documents: the requested settings first, then sites and findings, then everything else.
+"""Compare two documents: the requested settings first, then residual sites and findings, then everything else.
 
-Lists of labelled items (sites, branches, findings, writers) are aligned by label, so an item that one document does not
-have is absent there and shifts nothing else.
+Lists of labelled items (sites, branches, findings, matrices) are matched by label, so an item that one document lacks
+is reported as absent and does not shift the others.
 """
 
 from __future__ import annotations
@@ -57,15 +57,16 @@ class _Difference:
 
 
 def compare_documents(first: Any, second: Any, tolerance: float = 0.0, ignore: Collection[str] = ()) -> dict[str, Any]:
-    """Return `{"equal", "first_difference", "differences", "differing_sites", "largest", "causes"}`.
+    """Return the differences of two JSON documents as a dict.
 
-    A difference is `{"path", "a", "b", "relative"}`. `differences` and `differing_sites` are counts, `largest` is the
-    numeric difference of largest relative size, `causes` are the settings that differ, and `first_difference` is the
-    first of them, else the first site or finding, else the first of all. Numbers agree if |a - b| <= tolerance *
-    max(|a|, |b|), cosines if |a - b| <= tolerance; everything else must be equal.
+    - `equal`: True if there are none; `differences` and `differing_sites` count them.
+    - `first_difference`: the first setting that differs, else the first site or finding, else the first of all.
+    - `largest`: the numeric difference of largest relative size.
+    - `causes`: the settings that differ.
 
-    How a document was made (version, construction, times) is not compared, nor are the entries of `ignore`: a key, or a
-    dotted path with or without the labels in brackets.
+    A difference is `{"path", "a", "b", "relative"}`. Two numbers are equal if |a - b| <= tolerance * max(|a|, |b|), two
+    cosines if |a - b| <= tolerance; other values must be identical. Version, times and how a document was made are not
+    compared, nor are the entries of `ignore`: a key, or a dotted path with or without labels in brackets.
     """
     walk = _Walk(tolerance, frozenset(ignore))
     # Sorting is stable: within a rank the first document's own order stays.

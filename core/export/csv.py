@@ -1,4 +1,4 @@
-"""Tables as CSV: exact numbers, and no cell that a spreadsheet would execute as a formula."""
+"""Tables as CSV: exact numbers, and no cell that a spreadsheet would run as a formula."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_HEADER = 2**16
 
 
 def csv_text(table: pd.DataFrame) -> str:
-    """Return the table as CSV: floats in full, missing values empty, an apostrophe before text like a formula."""
+    """Return the table as CSV text: floats in full, missing values empty, an apostrophe before text like a formula."""
     safe = table.copy(deep=False)
     safe.columns = pd.Index([defused(str(name)) for name in table.columns])
     for index, name in enumerate(table.columns):
@@ -33,14 +33,15 @@ def csv_text(table: pd.DataFrame) -> str:
 
 
 def defused(cell: Any) -> Any:
-    """Return a text cell that no spreadsheet executes as a formula; a value that is not text is returned unchanged."""
+    """Return text with an apostrophe in front if a spreadsheet would run it as a formula; other values unchanged."""
     return "'" + cell if isinstance(cell, str) and _FORMULA.match(cell) else cell
 
 
 def write_tables(folder: str | os.PathLike[str], tables: Mapping[str, pd.DataFrame]) -> list[Path]:
-    """Write `{name}.csv` for every table into `folder`, made if missing: all of them or none.
+    """Write `{name}.csv` for every table into `folder`, all of them or none, and return the paths.
 
-    A file there with other columns than the table's belongs to someone else and is not replaced. Raises `StorageError`.
+    The folder is made if missing. A file there that has other columns belongs to someone else and is not replaced.
+    Raises `StorageError`.
     """
     check_tables(folder, {name: list(table.columns) for name, table in tables.items()})
     place = Path(folder)
@@ -56,9 +57,10 @@ def write_tables(folder: str | os.PathLike[str], tables: Mapping[str, pd.DataFra
 
 
 def check_tables(folder: str | os.PathLike[str], columns: Mapping[str, Iterable[object]], option: str = "") -> None:
-    """Raise `StorageError` if tables with these columns, by name, cannot be written to the folder.
+    """Raise `StorageError` if tables with these columns, by name, cannot be written into the folder.
 
-    A CSV with a table's name is replaced only if it has that table's header or is empty.
+    A CSV of a table's name is replaced only if it has that table's columns or is empty. `option` is the name of the
+    command's option for the message.
     """
     check_folder(folder, option)
     for name, header in columns.items():

@@ -1,6 +1,6 @@
-"""Figures and whole reports as HTML: self-contained, without any network request.
+"""Figures and reports as HTML that needs no network.
 
-The same input gives the same bytes; nothing here reads a clock, a host name or a random number.
+The same input gives the same bytes; nothing here depends on the time, the machine or a random number.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ def html_report(
     *,
     script: str | None = None,
 ) -> str:
-    """Return a self-contained page: paragraphs, figures, then tables.
+    """Return a page as HTML text: paragraphs, figures, then tables.
 
-    Its content security policy allows the page's own two scripts by their digests and no request at all. `script` names
-    a file beside the page that holds Plotly; if None, Plotly is written into the page.
+    Its content security policy allows no request, and only the page's own scripts. `script` names a file beside the
+    page that contains Plotly; if None, Plotly is written into the page.
     """
     parts = [f"<h1>{html.escape(title)}</h1>", *(f"<p>{html.escape(text)}</p>" for text in paragraphs)]
     for index, name in enumerate(figures):
@@ -74,7 +74,7 @@ def html_report(
 
 
 def table_html(table: pd.DataFrame) -> str:
-    """Return the table as HTML with every cell escaped and floats in full."""
+    """Return a table as HTML text, with all cells escaped and floats in full."""
     head = "".join(f'<th scope="col">{html.escape(str(name))}</th>' for name in table.columns)
     columns = [table[name].tolist() for name in table.columns]
     rows = ["<tr>" + "".join(map(_cell, row)) + "</tr>" for row in zip(*columns, strict=True)]

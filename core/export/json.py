@@ -13,7 +13,7 @@ import plotly.graph_objects as go
 
 
 def json_text(table: pd.DataFrame) -> str:
-    """Return the table as a JSON list of rows: floats in full, missing values null, infinities as text."""
+    """Return the table as JSON text, a list of rows: floats in full, missing values null, infinities as text."""
     names = [str(name) for name in table.columns]
     columns = [[plain_value(value) for value in table[name].tolist()] for name in table.columns]
     rows = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
@@ -21,7 +21,7 @@ def json_text(table: pd.DataFrame) -> str:
 
 
 def plain_value(value: Any) -> Any:
-    """Return a cell as a JSON value; NaN is null and an infinity is the text `inf` or `-inf`."""
+    """Return a cell as a JSON value: NaN becomes None, an infinity the text `inf` or `-inf`."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):
@@ -32,7 +32,7 @@ def plain_value(value: Any) -> Any:
 
 
 def figure_json(figure: go.Figure) -> str:
-    """Return the figure as Plotly JSON, with arrays as plain numbers."""
+    """Return the figure as Plotly JSON text, with arrays as lists of numbers."""
     return json.dumps(plain_figure(figure), allow_nan=False, separators=(",", ":"), ensure_ascii=False)
 
 

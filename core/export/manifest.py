@@ -1,4 +1,4 @@
-"""The manifest of an exported page: everything needed to reproduce it, and nothing on where or when it was made."""
+"""The manifest of an exported page: all that is needed to reproduce it, and nothing on where or when it was made."""
 
 from __future__ import annotations
 
@@ -27,20 +27,23 @@ RECORD_KEYS = (
 
 @dataclass(frozen=True, kw_only=True)
 class SavedSetting:
-    """Values of controls by name, and the batch if it was typed or uploaded; `name` is that of a pinned setting."""
+    """The values of a page's controls by name, and the batch if it was typed or uploaded.
+
+    `name` is that of a saved (pinned) setting, empty for the page's own.
+    """
 
     setting: Mapping[str, JsonValue]
     batch: Mapping[str, JsonValue] | None = None
     name: str = ""
 
     def document(self) -> dict[str, Any]:
-        """Return plain JSON values."""
+        """Return the setting as a dict for JSON."""
         return {"name": self.name, "setting": dict(self.setting), "batch": self.batch}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """A manifest that was read: a page's name, its setting and its pinned settings."""
+    """A manifest that was read: the name of its page, the page's setting and its saved (pinned) settings."""
 
     page: str
     saved: SavedSetting
@@ -50,7 +53,10 @@ class Manifest:
 
 @dataclass(frozen=True, kw_only=True)
 class Export:
-    """What a manifest is written from: the page, its setting and pinned settings, its link, the decoder's record."""
+    """What a manifest is written from.
+
+    The page, its setting and saved (pinned) settings, the query of its link, and `record`, how its decoder was made.
+    """
 
     page: str
     saved: SavedSetting
@@ -60,12 +66,12 @@ class Export:
 
 
 def record_of(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the part of an observe document on how its decoders were constructed."""
+    """Return those entries of an `observe` document that say how its decoders were made."""
     return {key: document[key] for key in RECORD_KEYS if key in document}
 
 
 def manifest_text(export: Export, files: Mapping[str, bytes]) -> str:
-    """Return the manifest as JSON, with the SHA-256 of every file."""
+    """Return the manifest as JSON text; `files` maps the paths of all other files to their bytes, for the digests."""
     document = {
         "schema": SCHEMA,
         "version": __version__,
@@ -82,9 +88,9 @@ def manifest_text(export: Export, files: Mapping[str, bytes]) -> str:
 
 
 def read_manifest(data: bytes) -> Manifest:
-    """Read an untrusted manifest: strict JSON of at most 1 MB and depth 20 with known keys only; raises `StorageError`.
+    """Return the manifest in untrusted bytes: strict JSON of at most 1 MB with known keys. Raises `StorageError`.
 
-    Whether the page accepts its values is checked by the page's controls.
+    The values of the settings are not checked here; the controls of the page do that.
     """
     document = parse_json(data, source="The manifest")
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
@@ -130,7 +136,7 @@ def _known(source: str, document: Mapping[str, JsonValue], keys: Sequence[str]) 
 
 
 def package_version(package: str) -> str:
-    """Return the installed version of a package, or a text that it is not installed."""
+    """Return the installed version of a package as text, or "not installed"."""
     try:
         return version(package)
     except PackageNotFoundError:

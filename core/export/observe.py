@@ -1,4 +1,4 @@
-"""An observation as the landing page shows it: paragraphs, tables and figures, and the report made from them."""
+"""The content of the page Residual health for export: paragraphs, tables and figures, and its report."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ TITLE = "Residual health"
 def site_figures(
     tables: Mapping[str, pd.DataFrame], band: Band = DEFAULT_BAND, spread: pd.DataFrame | None = None
 ) -> dict[str, go.Figure]:
-    """Ratios, the tower, absolute RMS and contributions, by the names of their files; a report has the first two.
+    """Return a dict from file name to figure: ratios, the tower, RMS values and contributions of an `observe` document.
 
-    `spread` has the quantiles over seeds (`ribbon_table`) that ratios and tower show.
+    `tables` are those of `observe_tables`. `spread`, if given, has quantiles over seeds (`ribbon_table`), which the
+    ratios and the tower then show. A report has the first two figures.
     """
     found = {
         f"{quantity}-ratio": ratio_figure(tables["sites"], band, quantity, spread=spread) for quantity in RATIO_TITLES
@@ -38,7 +39,10 @@ def site_figures(
 
 
 def observe_contents(document: Mapping[str, Any], arms: Sequence[SeedArm] = ()) -> Contents:
-    """Return everything that the landing page can show of an observe document, and of its `arms` over seeds."""
+    """Return all that the page can show of an `observe` document.
+
+    `arms`, if given, are the observations of recipe and control over several seeds.
+    """
     tables, spread = observe_tables(document), None
     if arms:
         # Both import the tensor engine, which is there already where arms are.
@@ -58,6 +62,6 @@ def observe_contents(document: Mapping[str, Any], arms: Sequence[SeedArm] = ()) 
 
 
 def observe_report(document: Mapping[str, Any]) -> str:
-    """Return the report of an observe document; the same document gives the same bytes."""
+    """Return the report of an `observe` document as HTML text; the same document gives the same text."""
     export = Export(page="residual_health", saved=SavedSetting(setting={}), record=record_of(document))
     return report_text(observe_contents(document), export)

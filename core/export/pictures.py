@@ -1,4 +1,4 @@
-"""Figures as PNG, SVG and PDF files, drawn only when requested."""
+"""Figures as PNG, SVG and PDF files, drawn only when they are asked for."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ IMAGES = {"png": "image/png", "svg": "image/svg+xml", "pdf": "application/pdf"}
 
 
 def image(figure: go.Figure, kind: str) -> bytes:
-    """Return a figure as one of `IMAGES`; a figure gives the same bytes on the page, in the zip and in a folder."""
+    """Return a figure as bytes of the kind "png", "svg" or "pdf"; the same figure gives the same bytes everywhere."""
     from .printed.drawing import drawing
 
     return drawing(figure, kind)
 
 
 def write_figures(folder: str | os.PathLike[str], figures: Mapping[str, go.Figure]) -> list[Path]:
-    """Write `{name}.png`, `.svg` and `.pdf` of every figure into `folder`, made if missing: all of them or none.
+    """Write `{name}.png`, `.svg` and `.pdf` of every figure into `folder`, all or none, and return the paths.
 
-    Raises `StorageError`.
+    The folder is made if missing. Raises `StorageError`.
     """
     check_figures(folder, figures)
     files = [(name, kind) for name in figures for kind in IMAGES]
@@ -41,7 +41,10 @@ def write_figures(folder: str | os.PathLike[str], figures: Mapping[str, go.Figur
 
 
 def check_figures(folder: str | os.PathLike[str], names: Iterable[str], option: str = "") -> None:
-    """Raise `StorageError` if figures of these names cannot be written to the folder."""
+    """Raise `StorageError` if figures of these names cannot be written into the folder.
+
+    `option` is the name of the command's option for the message.
+    """
     check_folder(folder, option)
     for name in names:
         for kind in IMAGES:

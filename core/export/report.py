@@ -1,7 +1,7 @@
-"""The report of a page, for reading and printing: the result, two figures, the setting and the link.
+"""The report of a page, to read and print: the result, two figures, the setting and the link.
 
-It loads nothing, runs no script and prints on at most three sheets of A4, whatever the depth; exact tables and the
-other figures are separate files.
+It loads nothing and runs no script, and it prints on at most three sheets of A4. Exact tables and the other figures are
+in separate files.
 """
 
 from __future__ import annotations
@@ -39,7 +39,10 @@ h2{break-after:avoid}img{max-height:105mm}dl{grid-template-columns:repeat(3,1fr)
 def report_html(
     title: str, lead: str, paragraphs: Sequence[str], figures: Mapping[str, go.Figure], export: Export
 ) -> str:
-    """Return the page: `lead` is the verdict, `paragraphs` the findings; the first two of `figures` are shown."""
+    """Return the report as HTML text: title, verdict (`lead`), the first two of `figures`, then the findings.
+
+    `paragraphs` are the findings, of which at most twelve are shown; `export` gives the setting and the link.
+    """
     shown = list(figures.items())[:FIGURES]
     parts = [f"<h1>{html.escape(title)}</h1>"]
     parts += [f'<p class="lead">{html.escape(lead)}</p>'] if lead else []

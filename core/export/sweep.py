@@ -1,4 +1,4 @@
-"""Everything that the page of a sweep can show: every table and figure, whichever part is on screen."""
+"""The content of the page Depth sweep for export: all tables and figures, on screen or not."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ MAX_HEAT_MAPS = 8
 
 
 def sweep_contents(sweep: InteractiveSweep) -> Contents:
-    """Return paragraphs, tables and figures of the finished cells.
+    """Return paragraphs, tables and figures of the finished cells of a sweep.
 
-    The long table (one row per site) is a separate file.
+    The long table, which has one row per residual site, is a file of its own.
     """
     cells, summary, growth = (sweep.table(name) for name in ("cells", "summary", "growth"))
     axes, band = axis_names(sweep.grid), sweep.grid.band

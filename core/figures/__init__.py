@@ -1,1 +1,1 @@
-"""Figures as frozen values made from tables: style, axes, charts, and one short function per figure."""
+"""Figures made from tables, as frozen values that draw themselves in a light or a dark theme."""

@@ -1,4 +1,4 @@
-"""Figures of the audit: the standard deviation of writers over the blocks, and a depth rule seen at two depths."""
+"""Figures of the audit: the standard deviation of the matrices that end a branch, over the blocks and at two depths."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ SLOPES = {"no depth rule": (1.0, "longdash"), "falls as 1/√L": (2**-0.5, "dot"
 
 @Drawn
 def writer_profile_figure(profile: pd.DataFrame, rule: str | None) -> Chart:
-    """Plot each group of writers over the blocks: std times forward factor, divided by the rule's value or the base.
+    """Plot the standard deviation of each group of writers (matrices that end a branch) over the blocks.
 
-    The strip is the deviation that sampling allows a single matrix; the dotted line is a writer left at the base.
+    It is multiplied by the factor on the branch in the forward, and divided by the value that `rule` declares, or by
+    the base standard deviation if there is no rule. The shaded strip is the deviation that sampling allows for one
+    matrix; the dotted line is a writer that keeps the base standard deviation.
     """
     around = profile["tolerance"].max()
     strips = [Strip(1 / (1 + around), 1 + around, f"sampling, ±{around:.0%} at most")] if math.isfinite(around) else []
@@ -41,10 +43,11 @@ def writer_profile_figure(profile: pd.DataFrame, rule: str | None) -> Chart:
 
 @Drawn
 def depth_ratio_figure(table: pd.DataFrame) -> Chart:
-    """Plot writer std / reader std of every family, the deeper model against the smaller one.
+    """Plot writer std / reader std of every model family: the deeper model against the smaller one.
 
-    One row of `table` each. A family whose writers do not depend on depth lies on the line of equal ratios. One that
-    follows (2L)^(-1/2) lies below it, by 1/sqrt(2) if the depth doubles.
+    Writers are the matrices that end a branch, readers those that a branch begins with. One row of `table` is one
+    family. If its writers do not depend on the depth, it is on the line of equal ratios; if they follow (2L)^(-1/2) for
+    L blocks and the depth doubles, it is below by 1/sqrt(2).
     """
     rows = table.dropna(subset=["ratio_shallow", "ratio_deep"])
     end = 1.05 * max([*rows["ratio_shallow"], *rows["ratio_deep"]], default=1.0)

@@ -1,4 +1,4 @@
-"""Ranges and ticks of axes: logarithmic around the values, at integers, at given values, symmetric about 0."""
+"""Ranges and ticks of axes: logarithmic, at integers, at given values, or symmetric about 0."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ NICE_STEPS = (1, 2, 4, 5, 8, 10, 16, 20, 25, 32, 50, 64, 100)
 
 
 def whole_ticks(places: Iterable[float]) -> dict[str, Any]:
-    """Return axis settings with ticks at integers only, about ten of them."""
+    """Return Plotly axis settings with about ten ticks, at integers only, from 0 to the largest of `places`."""
     last = int(max(places, default=0))
     step = next((nice for nice in NICE_STEPS if nice * 10 >= last), math.ceil(last / 10))
     return {"tick0": 0, "dtick": step, "range": [-0.02 * last - 0.3, 1.02 * last + 0.3]}
 
 
 def log_axis(values: Iterable[float]) -> dict[str, Any]:
-    """Return settings of a logarithmic axis around the positive finite values; a short one has round ticks."""
+    """Return Plotly settings of a logarithmic axis that shows all positive finite values.
+
+    Ticks are at powers of ten, or at round numbers if the range is at most three decades.
+    """
     found = {"type": "log", "exponentformat": "power", "dtick": 1, **log_range(values)}
     if "range" not in found:
         return found
@@ -43,9 +46,9 @@ def _round_steps(low: float, high: float) -> list[float]:
 
 
 def log_range(values: Iterable[float]) -> dict[str, Any]:
-    """Return settings of a logarithmic axis around the positive finite values, with a margin on both sides.
+    """Return the range and tick distance of a logarithmic axis for the positive finite values, with a margin.
 
-    The margin is a sixteenth of the range.
+    The margin on both sides is a sixteenth of the range, at least 0.15 decades. Empty if there is no such value.
     """
     exponents = [math.log10(value) for value in values if 0 < value < math.inf]
     if not exponents:
@@ -57,20 +60,23 @@ def log_range(values: Iterable[float]) -> dict[str, Any]:
 
 
 def point_ticks(places: Iterable[float], log: bool) -> dict[str, Any]:
-    """Return axis settings with a tick at every value."""
+    """Return Plotly axis settings with a tick at every value of `places`; the axis is logarithmic if `log` is True."""
     found = sorted({float(value) for value in places})
     ticks = {"tickmode": "array", "tickvals": found, "ticktext": [f"{value:g}" for value in found]}
     return {"type": "log", **log_range(found), **ticks} if log else ticks
 
 
 def symmetric_log(values: Any) -> Any:
-    """Return sign(v) log10(1 + |v|): linear near 0, logarithmic far from it, and defined everywhere."""
+    """Return sign(v) * log10(1 + abs(v)) elementwise: linear near 0, logarithmic far from it, defined everywhere."""
     numbers = np.asarray(values, dtype=float)
     return np.sign(numbers) * np.log10(1 + np.abs(numbers))
 
 
 def symmetric_ticks(places: FloatArray) -> dict[float, str]:
-    """Return at most nine ticks (place to text) for values of `symmetric_log`, at 0 and powers of ten on both sides."""
+    """Return ticks for an axis of `symmetric_log` values, as a dict from place to text.
+
+    There are at most nine or so, at 0 and at powers of ten on both sides.
+    """
     farthest = math.ceil(np.abs(places[np.isfinite(places)]).max(initial=0.0))
     # Beside thousands, 1 would stand on top of 0.
     powers = range(0 if farthest < 3 else 1, max(1, farthest) + 1, max(1, math.ceil(farthest / 4)))

@@ -1,4 +1,4 @@
-"""Horizontal bars, the first name at the top."""
+"""Figures of horizontal bars, the first name at the top."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ COUNT_TITLES = {"state": "What became of the families", "kind": "Worst finding o
 
 @dataclass(frozen=True, kw_only=True)
 class Bars:
-    """One bar per name.
+    """A figure with one horizontal bar per name.
 
-    `hover` and `written` (the text beside a bar) are templates that may use `shares` as `customdata`.
+    `shares` are fractions of the total, which the text templates `hover` and `written` (beside a bar) may show as
+    `customdata`.
     """
 
     title: str
@@ -47,19 +48,19 @@ class Bars:
 
     @property
     def alt(self) -> str:
-        """Return every bar as text."""
+        """The title and all bars as text, for readers who cannot see the figure."""
         bars = zip(self.names, self.values, strict=True)
         return f"{self.title}. {'; '.join(f'{name}: {value:,}' for name, value in bars)}."
 
     @property
     def undrawn(self) -> list[str]:
-        """Return an empty list: every bar can be drawn."""
+        """An empty list, since every bar can be drawn."""
         return []
 
 
 @Drawn
 def role_figure(table: pd.DataFrame) -> Bars:
-    """Plot the number of coordinates of every name pattern, in draw order from the top."""
+    """Plot the number of parameters of every name pattern, one bar each, in the order in which they are drawn."""
     return Bars(
         title="Parameters by tensor", axis="coordinates", names=table["pattern"].tolist(),
         values=table["coordinates"].tolist(), shares=table["share"].tolist(),
@@ -69,7 +70,10 @@ def role_figure(table: pd.DataFrame) -> Bars:
 
 @Drawn
 def count_figure(table: pd.DataFrame, name: str) -> Bars:
-    """Plot the families per row of a table of counts; `name` is the column that names the rows, state or kind."""
+    """Plot the number of model families per row of a table of counts, one bar each.
+
+    `name` is the column that names the rows, `state` or `kind`.
+    """
     return Bars(
         title=COUNT_TITLES[name], axis="families", names=table[name].tolist(), values=table["families"].tolist(),
         shares=table["share"].tolist(), hover="%{y}<br>%{x} families, %{customdata:.1%}", written="%{x}",

@@ -1,7 +1,7 @@
-"""One block as a diagram from the node and edge tables of `core.compare.drawing`, from top to bottom.
+"""One block of a decoder as a diagram from top to bottom, from the tables of `core.compare.drawing`.
 
-The stream runs down the middle; branches leave it sideways and return at the sum, one step per line, so that the labels
-do not overlap in half a page and on a telephone.
+The residual stream runs down the middle. Branches leave it sideways and return at the sum, one step per line, so that
+the labels do not overlap on a narrow screen.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ PATHS = {STREAM: (0, 4), BRANCH: (1, 2)}
 
 @dataclass(frozen=True)
 class Observed:
-    """The observed values of one arm: its rows of the site table and of the contribution table."""
+    """Measured values of one recipe: its rows of the site table and of the contribution table."""
 
     sites: pd.DataFrame
     contributions: pd.DataFrame
 
     def at_state(self, site: int) -> list[str]:
-        """Return the state's RMS and both ratios, as lines."""
+        """Return the RMS of the state at `site` and its two ratios, as lines of text; empty if there is no such row."""
         rows = self.sites[self.sites["site"] == site]
         if rows.empty:
             return []
@@ -46,9 +46,9 @@ class Observed:
         return [f"RMS {rows['activation_rms'].iloc[0]:.4g}", ", ".join(ratios)]
 
     def of_branch(self, site: int, branch: str) -> list[str]:
-        """Return, as lines, the raw output of a branch and its size relative to the stream.
+        """Return the output RMS of a branch and its size relative to the stream, as lines of text.
 
-        `site` is the state after it.
+        `site` is the index of the state after the addition; empty if there is no such row.
         """
         known = self.contributions[["site", "branch"]]
         rows = self.contributions[(known["site"] == site) & (known["branch"] == branch)]
@@ -62,10 +62,11 @@ class Observed:
 
 @dataclass(frozen=True)
 class Block:
-    """One block: states show the number of their site; norms, coefficients and branches are boxes.
+    """The diagram of one block.
 
-    Lines lead to what reads a value. A branch names its writer and the factor on that matrix's base draw; `writers` is
-    a `writer_table`. If given, values of `observed` are written at states and branches.
+    States are dots with the index of their site; norms, coefficients and branches are boxes. `writers` is a
+    `writer_table`: each branch shows the matrix that ends it (its writer) and the factor on that matrix. If `observed`
+    is given, its values are written at states and branches.
     """
 
     nodes: pd.DataFrame
@@ -93,7 +94,7 @@ class Block:
 
     @property
     def alt(self) -> str:
-        """Return the title, then every step in order, with those of branches in brackets."""
+        """The title and all steps in order as text, steps of branches in brackets."""
         steps = ", ".join(map(self._told, self.nodes.to_dict("records")))
         return f"{self.title}. One block from top to bottom, branch steps in brackets: {steps}."
 
@@ -105,7 +106,7 @@ class Block:
 
     @property
     def undrawn(self) -> list[str]:
-        """Return an empty list: everything can be drawn."""
+        """An empty list, since everything can be drawn."""
         return []
 
     def _lines(self, node: dict[Any, Any]) -> list[str]:
@@ -130,7 +131,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Way:
-    """An edge between two points (x, y) of the grid of steps: x = 0 is the stream, y decreases downwards.
+    """An edge of the diagram between two grid points (x, y); x = 0 is the stream and y decreases downwards.
 
     An edge that leaves the stream goes sideways and then down; one that returns to it goes down and then sideways.
     """

@@ -1,7 +1,7 @@
-"""The common form of charts: marks on two axes with references, as a frozen value.
+"""Charts: lines, bars and points on two axes with reference lines, as frozen values.
 
-A `Chart` is made from tables and draws itself in either theme. It lists the points that its axes cannot show, and gives
-its alternative text; another drawing library can read its fields.
+A `Chart` is made from tables and draws itself in either theme. It also gives its alternative text, and lists the points
+that its axes cannot show.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ SLANTED_ROOM, ROW_PIXELS = 40, 48
 
 
 class Picture(Protocol):
-    """A figure for a theme, its alternative text, and the points that it cannot draw."""
+    """Anything that can be shown as a figure: call it with a theme for the Plotly figure.
+
+    `alt` is its alternative text, and `undrawn` lists the points that it cannot draw, as text.
+    """
 
     @property
     def alt(self) -> str: ...
@@ -45,13 +48,15 @@ class Picture(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Chart:
-    """A chart of lines and ribbons; `levels` and `places` are horizontal and vertical reference lines, named or not.
+    """A chart of lines and ribbons (filled areas between two lines) on two axes.
 
-    `x_range` and `y_range`, where given, are those of linear axes, `y_ticks` texts by place, `y_format` a tick format,
-    and the vertical axis spans `y_spans` too. `rows` are names; the points of name i are at the height -i, below the
-    name. `plot` is the height between the axes in pixels. `places_are` is set if the horizontal axis is that of
-    residual sites: it titles the hover text of all lines at one site, and the figures of a page then show the same
-    site.
+    `levels` are horizontal and `places` vertical reference lines, each a value and a name, which may be empty. `strips`
+    are shaded ranges. `x_range` and `y_range` are the ranges of linear axes, `y_ticks` maps values to tick texts,
+    `y_format` is a tick format, and the vertical axis also covers the values `y_spans`. If `rows` gives names, the
+    points of name i are at the height -i. `plot` is the height between the axes in pixels.
+
+    `places_are` is set if the horizontal axis is that of residual sites: the text above the values of all lines at one
+    site. All such figures of a page then mark the same site.
     """
 
     title: str
@@ -100,19 +105,19 @@ class Chart:
 
     @property
     def undrawn(self) -> list[str]:
-        """Return the points that the axes cannot show, as text: missing, infinite, and not positive on a log axis."""
+        """The points that the axes cannot show, as text: undefined, infinite, or not positive on a logarithmic axis."""
         return [text for line in self.lines for text in line.undrawn(self.log_x, self.log_y)]
 
     @property
     def alt(self) -> str:
-        """Return the alternative text: the title, then every line as text."""
+        """The title, then all lines as text, for readers who cannot see the chart."""
         words = "; ".join(line.told(self.rows) for line in self.lines if line.name and len(line.x))
         under = f" ({self.subject})" if self.subject else ""
         return f"{self.title}{under}. {words or 'no value'}."
 
     @property
     def names(self) -> list[str]:
-        """Return the entries of the legend."""
+        """The entries of the legend."""
         marks = [*(ribbon.name for ribbon in self.ribbons), *(line.name for line in self.lines if line.listed)]
         references = [one.name for one in self.strips] + [name for _, name in (*self.levels, *self.places)]
         return [name for name in (*marks, *references) if name]
@@ -173,9 +178,9 @@ C = TypeVar("C", bound=Picture)
 
 
 class Drawn(Generic[P, C]):
-    """A function that makes a chart; when called, it also draws the chart in a theme.
+    """A function that makes a chart, wrapped so that a call also draws it.
 
-    `ratio_figure(table, theme="dark")` is the figure, `ratio_figure.chart(table)` the chart as a value.
+    `ratio_figure(table, theme="dark")` returns the Plotly figure, `ratio_figure.chart(table)` the `Chart`.
     """
 
     def __init__(self, chart: Callable[P, C]) -> None:
@@ -187,7 +192,7 @@ class Drawn(Generic[P, C]):
 
 
 def blank_figure(*, theme: Theme = "light") -> go.Figure:
-    """Return axes alone, shown while their content is still computed."""
+    """Return empty axes as a Plotly figure, to show while the content is computed."""
     chart = layout("", "", "", theme=theme, height=HEIGHT)
     for axis in ("xaxis", "yaxis"):
         chart[axis] |= {"range": [0, 1], "showticklabels": False}

@@ -1,4 +1,4 @@
-"""One ratio of one series by depth and seed, with a colour scale that changes abruptly at the band's limits."""
+"""A heat map of one ratio by depth and seed; its colours jump at the limits of the band."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ OUTSIDE = "outside the band"
 
 @dataclass(frozen=True)
 class Heat:
-    """The cells of a heat table, one row per depth and one column per seed; a cross marks cells outside the band.
+    """The heat map: one row per depth, one column per seed, and a cross where the ratio is outside the band.
 
-    Every cell is also a point whose `customdata` is seed, depth and series, so that a click identifies the cell.
+    Every cell is also a point whose `customdata` begins with seed, depth and recipe, so that a click identifies the
+    cell.
     """
 
     cells: pd.DataFrame
@@ -60,28 +61,28 @@ class Heat:
 
     @property
     def title(self) -> str:
-        """The name of the ratio."""
+        """The name of the ratio, such as "Largest activation ratio"."""
         return TITLES[self.quantity][0]
 
     @property
     def depths(self) -> list[int]:
-        """The depths, one per row, from the bottom."""
+        """The depths in blocks, one per row, from the bottom."""
         return sorted({int(blocks) for blocks in self.cells["blocks"]})
 
     @property
     def seeds(self) -> list[str]:
-        """The seeds, one per column."""
+        """The seeds as text, one per column."""
         return list(dict.fromkeys(self.cells["seed"]))
 
     @property
     def undrawn(self) -> list[str]:
-        """Return the cells without a positive finite ratio."""
+        """The cells without a positive finite ratio, as text."""
         rows = self.cells[~((self.cells["ratio"] > 0) & (self.cells["ratio"] < math.inf))]
         return [f"seed {seed}, L = {blocks}" for seed, blocks in zip(rows["seed"], rows["blocks"], strict=True)]
 
     @property
     def alt(self) -> str:
-        """Return the heat map as text."""
+        """The counts of cells below and above the band and the largest ratio, as text."""
         seen = self.cells[self.cells["ratio"].notna()].sort_values("ratio")
         if not len(seen):
             return f"{self.title} by depth and seed: no value."

@@ -1,6 +1,6 @@
-"""The marks of a chart: lines with their points, ribbons between two columns, and strips across the whole chart.
+"""What a chart consists of: lines with points, ribbons (areas between two lines) and strips across the whole chart.
 
-Marks are frozen values that do not depend on a theme or a library; `core.figures.traces` draws them with Plotly.
+These are frozen values that depend on no theme or library; `core.figures.traces` turns them into Plotly traces.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ FILL_OPACITY = 0.13
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """One series: `x` numbers or names, `y` numbers; without a `style`, `index` is its place in the default styles.
+    """One series of a chart: `x` are numbers or names, `y` numbers.
 
-    The hover text is `labels`, else `x`, in the template `hover`. `keys` are passed on when a point is clicked. `error`
-    is how far bars reach below and above each point, and `values` are the numbers whose transform is `y`. A line
-    without a name is not in the legend or the text; a line without points is only an entry of the legend.
+    Without a `style`, `index` is its place in the default styles. The hover text is the template `hover`, with `labels`
+    or `x`. `keys` identify the points when they are clicked. `error` is how far error bars reach below and above each
+    point. If `y` is a transform of other numbers, `values` are these, for the alternative text. A line without a name
+    is not in the legend or the text; a line without points is only an entry of the legend.
     """
 
     name: str
@@ -53,12 +54,12 @@ class Line:
 
     @classmethod
     def of(cls, table: pd.DataFrame, x: str, y: str, name: str, index: int = 0, look: Look = "measured") -> Line:
-        """Return the line of two columns, in the order of the rows."""
+        """Return the line with the columns `x` and `y` of a table, in the order of the rows."""
         return cls(name=name, x=table[x].tolist(), y=table[y].tolist(), index=index, look=look)
 
     @classmethod
     def each(cls, table: pd.DataFrame, key: str, x: str, y: str, look: Look = "measured") -> list[Line]:
-        """Return the lines of two columns, one per value of the column `key`."""
+        """Return a list of lines with the columns `x` and `y` of a table, one per value of the column `key`."""
         groups = enumerate(table.groupby(key, sort=False))
         return [cls.of(rows, x, y, str(name), index, look) for index, (name, rows) in groups]
 
@@ -66,9 +67,10 @@ class Line:
     def labelled(
         cls, table: pd.DataFrame, x: str, y: str, name: str, style: Style, look: Look = "series", **options: Any
     ) -> Line:
-        """Return the line of two columns in a style.
+        """Return the line with the columns `x` and `y` of a table in a given style.
 
-        Its hover text is the column `label`, else the horizontal place.
+        Its hover text is the column `label` if there is one, else the name and value of `x`. `options` are further
+        fields.
         """
         labels = table["label"] if "label" in table else table[x].map(lambda place: f"{x} {place}")
         line = cls.of(table, x, y, name, look=look)
@@ -76,21 +78,21 @@ class Line:
 
     @property
     def drawn_as(self) -> Style:
-        """The line's style, or the default style of its `index`."""
+        """The line's style, by default that of its `index`."""
         return self.style or place_style(self.index)
 
     @property
     def listed(self) -> bool:
-        """Whether the line is in the legend."""
+        """True if the line is in the legend."""
         return bool(self.name) and self.in_legend
 
     def drawable(self, log_x: bool, log_y: bool) -> npt.NDArray[np.bool_]:
-        """Return which points have a place on the axes."""
+        """Return a boolean mask of the points that axes of these kinds, logarithmic or linear, can show."""
         shown = has_place(np.asarray(self.y, dtype=float), log_y)
         return shown & has_place(np.asarray(self.x, dtype=float), True) if log_x else shown
 
     def seen(self, axis: Literal["x", "y"]) -> list[float]:
-        """Return the numbers that an axis must show, including the ends of error bars."""
+        """Return the numbers that the axis `x` or `y` must cover, including the ends of error bars."""
         values = [value for value in getattr(self, axis) if value is not None]
         if self.error is None or self.error_on != axis:
             return values
@@ -100,15 +102,15 @@ class Line:
         ]
 
     def undrawn(self, log_x: bool, log_y: bool) -> list[str]:
-        """Return the points without a place on the axes, each as text."""
+        """Return the points that the axes cannot show, each as text; empty for a line without a name."""
         values = np.asarray(self.y, dtype=float)
         hidden = np.flatnonzero(~self.drawable(log_x, log_y)).tolist() if self.name else ()
         return [f"{self.name} at {place(self.x[row])}, {values[row]:g}" for row in hidden]
 
     def told(self, rows: Sequence[str] = ()) -> str:
-        """Return the series as text.
+        """Return the line as text: all values if there are at most eight, else both ends, the smallest and the largest.
 
-        If `rows` is given, `y` is minus an index into these names, and the text has each name with its `x`.
+        `rows` are the names of rows if the chart has any; then the text has the name of each point's row with its `x`.
         """
         values = np.asarray(self.y if self.values is None else self.values, dtype=float)
         if rows:
@@ -127,7 +129,7 @@ class Line:
 
 @dataclass(frozen=True, kw_only=True)
 class Ribbon:
-    """The area between two series over `x`; without a name it is not in the legend."""
+    """The filled area between the lines `low` and `high` over `x`; without a name it is not in the legend."""
 
     x: Sequence[float]
     low: Sequence[float]
@@ -140,12 +142,12 @@ class Ribbon:
 
     @classmethod
     def of(cls, table: pd.DataFrame, x: str, low: str, high: str, style: Style, **options: Any) -> Ribbon:
-        """Return the ribbon between two columns."""
+        """Return the ribbon between the columns `low` and `high` of a table, over the column `x`."""
         places, lower, upper = (table[column].tolist() for column in (x, low, high))
         return cls(x=places, low=lower, high=upper, style=style, **options)
 
     def drawable(self, log_y: bool) -> npt.NDArray[np.bool_]:
-        """Return where both ends have a place on the vertical axis."""
+        """Return a boolean mask of the places where the vertical axis can show both ends."""
         return has_place(np.asarray(self.low, dtype=float), log_y) & has_place(
             np.asarray(self.high, dtype=float), log_y
         )
@@ -153,9 +155,9 @@ class Ribbon:
 
 @dataclass(frozen=True)
 class Strip:
-    """A range of values over the whole width or, if `upright`, a range of places over the whole height.
+    """A shaded range of values over the whole width, or, if `upright`, a range of places over the whole height.
 
-    With `near`, a logarithmic axis may leave out a limit that is more than a decade from every value.
+    If `near` is True, the axis need not cover a limit that is more than a decade away from all values.
     """
 
     low: float
@@ -166,11 +168,11 @@ class Strip:
 
     @classmethod
     def of(cls, band: Band, *, near: bool = False, upright: bool = False) -> Strip:
-        """Return the strip of a band, with the band as its name."""
+        """Return the strip of a band, named after its limits, such as "band 0.01 to 100"."""
         return cls(band.lower, band.upper, f"band {band.lower:g} to {band.upper:g}", near, upright)
 
     def limits(self, seen: Sequence[float]) -> list[float]:
-        """Return the limits that the axis must show, given its values `seen`."""
+        """Return those limits of the strip that the axis must cover; `seen` are the values that the axis shows."""
         positive = [value for value in seen if 0 < value < float("inf")]
         if not self.near:
             return [self.low, self.high]
@@ -178,11 +180,11 @@ class Strip:
 
 
 def has_place(values: FloatArray, log: bool) -> npt.NDArray[np.bool_]:
-    """Return which numbers an axis can show: finite ones, and on a logarithmic axis only positive ones."""
+    """Return a boolean mask of the numbers that an axis can show: finite, and positive on a logarithmic axis."""
     finite: npt.NDArray[np.bool_] = np.isfinite(values)
     return finite & (values > 0) if log else finite
 
 
 def place(x: Any) -> str:
-    """Return a place on the horizontal axis as text."""
+    """Return a place on the horizontal axis, a name or a number, as text."""
     return x if isinstance(x, str) else f"{x:g}"

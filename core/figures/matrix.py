@@ -1,4 +1,4 @@
-"""A matrix as a heat map with its numbers in the cells, so that colour is never the only information."""
+"""Matrices as heat maps with their numbers in the cells, so that colour is never the only information."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ TOLD = 64
 
 @dataclass(frozen=True, kw_only=True)
 class Matrix:
-    """A matrix `values`, rows by columns; `texts`, if given, are written in the cells instead of the numbers.
+    """A matrix `values` `[rows, columns]` as a heat map; `texts`, if given, replace the numbers in the cells.
 
-    With `diverging`, the colours are centred on 0; else they run from the smallest value to the largest.
+    If `diverging` is True, colours are centred on 0; else they run from the smallest to the largest value. Numbers are
+    written if no side has more than eight cells.
     """
 
     title: str
@@ -74,7 +75,7 @@ class Matrix:
 
     @property
     def undrawn(self) -> list[str]:
-        """Return the cells without a number."""
+        """The cells whose number is not finite, as text."""
         return [
             f"{self.rows[row]}, {self.columns[column]}"
             for row, column in np.argwhere(~np.isfinite(np.asarray(self.values, dtype=float)))
@@ -82,7 +83,7 @@ class Matrix:
 
     @property
     def alt(self) -> str:
-        """Return the alternative text: the title and, for a small matrix, every cell."""
+        """The title and, for up to 64 cells, all cells as text; for more, the smallest and the largest number."""
         under = f" ({self.subject})" if self.subject else ""
         if len(self.rows) * len(self.columns) > TOLD:
             values = np.asarray(self.values, dtype=float)
@@ -94,7 +95,10 @@ class Matrix:
 
 
 def grid(table: pd.DataFrame, row: str, column: str, value: str) -> tuple[list[Any], list[Any], list[list[Any]]]:
-    """Return the names of rows and columns in order of appearance, and the cells of a long table as rows."""
+    """Return the names of rows, the names of columns, and the cells as a list of rows, from a long table.
+
+    The names are the values of the columns `row` and `column` in order of appearance, the cells those of `value`.
+    """
     rows, columns = list(dict.fromkeys(table[row])), list(dict.fromkeys(table[column]))
     cells = dict(zip(zip(table[row], table[column], strict=True), table[value], strict=True))
     return rows, columns, [[cells[one, other] for other in columns] for one in rows]

@@ -1,6 +1,6 @@
-"""Figures of a comparison of recipes: ratios by site and by depth, shares within the band, contributions, cosines.
+"""Figures that compare recipes: ratios by residual site and by depth, shares within the band, branch outputs, cosines.
 
-Each figure is made from one table of `core.tables.recipes` or from a sweep's summary.
+Each figure is made from one table of `core.tables.recipes`, or from the summary of a sweep.
 """
 
 from __future__ import annotations
@@ -44,7 +44,11 @@ def profile_figure(
     spread: bool = False,
     order: Sequence[str] = (),
 ) -> Chart:
-    """Plot the ratio of every site, one line per recipe: the median over seeds, with the band and the reference."""
+    """Plot the ratio at every residual site, one line per recipe: the median over seeds, with the band.
+
+    `quantity` is `activation` or `adjoint`. `spread` adds the range from 5 to 95 % of the seeds. `order` lists the
+    series of the page, which fixes their styles.
+    """
     rows = summary[summary["quantity"] == quantity]
     return Chart(
         title=RATIO_TITLES[quantity], subject=told(rows, spread), x_title=SITE_AXIS, y_title=RATIO_AXES[quantity],
@@ -61,7 +65,10 @@ def depth_figure(
     *,
     spread: bool = False,
 ) -> Chart:
-    """Plot a quantity of a sweep's summary against depth, both axes logarithmic, with the band."""
+    """Plot a quantity of a sweep's summary against depth, on logarithmic axes, with the band; one line per recipe.
+
+    `spread` adds the range from 5 to 95 % of the seeds.
+    """
     rows = summary[summary["quantity"] == quantity]
     title, y_title = DEPTH_TITLES[quantity]
     marks = quantile_marks(rows, "blocks", spread=spread)
@@ -73,7 +80,7 @@ def depth_figure(
 
 @Drawn
 def share_figure(summary: pd.DataFrame, *, order: Sequence[str] = ()) -> Chart:
-    """Plot the share of seeds whose ratios all lie within the band, against depth."""
+    """Plot the share of seeds whose ratios are all within the band against depth, one line per recipe."""
     rows = summary[summary["quantity"] == "all_ratios"]
     marks = quantile_marks(rows, "blocks", order=order, column="share_within")
     return Chart(
@@ -84,9 +91,9 @@ def share_figure(summary: pd.DataFrame, *, order: Sequence[str] = ()) -> Chart:
 
 @Drawn
 def branch_figure(summary: pd.DataFrame, measure: str, branch: str, *, spread: bool = False) -> Chart:
-    """Plot what one kind of branch adds per block, one line per recipe.
+    """Plot what one kind of branch (`attention` or `feed_forward`) adds in each block, one line per recipe.
 
-    Cosines have a linear axis, sizes a logarithmic one.
+    `measure` is a key of `MEASURE_AXES`; a cosine has a linear axis, a size a logarithmic one.
     """
     both = summary[summary["measure"] == measure]
     rows = both[both["branch"] == branch]
@@ -101,7 +108,10 @@ def branch_figure(summary: pd.DataFrame, measure: str, branch: str, *, spread: b
 
 @Drawn
 def cosine_figure(tokens: pd.DataFrame, branch: str) -> Chart:
-    """Plot the cosine of stream and contribution over the tokens of one recipe: median, middle 50 and 90 %."""
+    """Plot the cosine between stream and branch output over the tokens of one recipe, in each block.
+
+    The line is the median token; the areas hold the middle 50 % and 90 % of the tokens.
+    """
     rows = tokens[tokens["branch"] == branch]
     name = str(rows["recipe"].iloc[0]) if len(rows) else ""
     style, count = recipe_style(name), int(rows["tokens"].max()) if len(rows) else 0

@@ -1,4 +1,4 @@
-"""Figures with one row per name: growth exponents with intervals, and what code bases do under a recipe's name."""
+"""Figures with one row per name: growth exponents with intervals, and what public code does under a recipe's name."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ GROWTH_TITLES = {
 
 @Drawn
 def growth_figure(growth: pd.DataFrame, quantity: str, *, order: Sequence[str] = ()) -> Chart:
-    """Plot fitted exponents of depth with their 95 % intervals, and derived ones as crosses, one row per recipe."""
+    """Plot the exponent p of a ratio proportional to L^p for L blocks, one row per recipe.
+
+    Fitted exponents have their 95 % interval; theoretical ones are crosses.
+    """
     rows = growth[(growth["quantity"] == quantity) & growth["exponent"].notna()]
     names = list(dict.fromkeys(rows["recipe"]))
     points = []
@@ -42,7 +45,7 @@ def growth_figure(growth: pd.DataFrame, quantity: str, *, order: Sequence[str] =
 
 @Drawn
 def drift_figure(drift: pd.DataFrame, quantity: Quantity = "activation") -> Chart:
-    """Plot the largest ratio under the declared law and under the law in the code, one row per code base."""
+    """Plot the largest ratio of a recipe as declared and as public code implements it, one row per code base."""
     declared, found = (drift[f"{which}_{quantity}_ratio"].tolist() for which in ("declared", "variant"))
     places = [-index for index in range(len(drift))]
     ends = [value for pair in zip(declared, found, strict=True) for value in (*pair, None)]

@@ -1,6 +1,6 @@
-"""What charts of several series over seeds share: quantile lines with their ribbons, and the text under a title.
+"""What charts of several series over seeds share: lines of quantiles, ribbons between them, and the text under a title.
 
-A series has the style of its recipe; `order` lists all series of a page, and distinguishes those of one recipe.
+A series has the style of its recipe. `order` lists all series of a page; it distinguishes the series of one recipe.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ OVER_BLOCKS: dict[str, Any] = {"x_title": BLOCK_AXIS, "whole_x": True, **TALL}
 
 
 def seeds_of(rows: pd.DataFrame) -> int:
-    """Return the largest number of seeds behind a row."""
+    """Return the largest number in the column `seeds`; 0 if the table has no rows or no such column."""
     return int(rows["seeds"].max()) if "seeds" in rows and len(rows) else 0
 
 
 def told(rows: pd.DataFrame, spread: bool = False) -> str:
-    """Return what the lines show: the depth if there is one, the seeds, and whether their quantiles are drawn."""
+    """Return the text under a title: the depth if there is only one, the number of seeds, and what is filled."""
     depths, seeds = list(dict.fromkeys(rows["blocks"])), seeds_of(rows)
     parts = [f"L = {depths[0]} blocks"] if len(depths) == 1 else []
     parts += [(SPREAD if spread else MEDIAN).format(seeds)] if seeds > 1 else []
@@ -37,7 +37,7 @@ def told(rows: pd.DataFrame, spread: bool = False) -> str:
 
 
 def styled_series(rows: pd.DataFrame, order: Sequence[str] = ()) -> Iterator[tuple[str, pd.DataFrame, Style]]:
-    """Yield the name, rows and style of each series in order of appearance."""
+    """Yield the name, the rows and the style of each series, in order of appearance."""
     for name, found in rows.groupby("recipe", sort=False):
         yield str(name), found, series_style(str(name), order)
 
@@ -45,9 +45,10 @@ def styled_series(rows: pd.DataFrame, order: Sequence[str] = ()) -> Iterator[tup
 def quantile_marks(
     rows: pd.DataFrame, x: str, *, order: Sequence[str] = (), spread: bool = False, column: str = "median"
 ) -> dict[str, Any]:
-    """Return chart fields with one line per recipe at the medians; with `spread`, also ribbons from 5 to 95 % below.
+    """Return the `lines` and `ribbons` of a chart as a dict: one line per recipe with the medians in `column`.
 
-    A recipe without any median has no line.
+    `x` is the column of the horizontal axis. If `spread` is True there are ribbons from 5 to 95 % under the lines. A
+    recipe without any median has no line.
     """
     known = list(styled_series(rows[rows[column].notna().groupby(rows["recipe"]).transform("any")], order))
     return {
@@ -57,7 +58,7 @@ def quantile_marks(
 
 
 def series_style(name: str, order: Sequence[str] = ()) -> Style:
-    """Return the style of a series; its name is its recipe's name and, after a comma, what distinguishes it."""
+    """Return the style of a series; its name is that of its recipe and, after a comma, what distinguishes it."""
     recipe = name.partition(", ")[0]
     alike = [one for one in order if one.partition(", ")[0] == recipe]
     return recipe_style(recipe, alike.index(name) if name in alike else 0)

@@ -1,4 +1,4 @@
-"""Figures of residual sites: ratios and RMS of every site, single tokens, and what each branch adds."""
+"""Figures over residual sites (states of the stream): ratios, RMS values, single tokens, and branch outputs."""
 
 from __future__ import annotations
 
@@ -67,38 +67,45 @@ def ratio_figure(
     log: bool = True,
     spread: pd.DataFrame | None = None,
 ) -> Chart:
-    """Ratio of every site and series, with the band and the reference line drawn and named in the legend.
+    """Plot the ratio at every residual site, one line per series, with the band and the line of ratio 1.
 
-    `spread` has the quantiles of the same arms over seeds (`ribbon_table`), filled from 5 to 95 %.
+    `quantity` is `activation` or `adjoint` (the gradient with respect to the state). `spread`, if given, has the
+    quantiles of the same series over seeds (`ribbon_table`); the range from 5 to 95 % is filled.
     """
     titles = {"title": RATIO_TITLES[quantity], "y_title": RATIO_AXES[quantity]}
     chart = _site_chart(table, f"{quantity}_ratio", log=log, **titles)
-    ribbons = [] if spread is None else _ribbons(spread[spread["quantity"] == quantity], set(table["recipe"]))
+    ribbons = [] if spread is None else _ribbons(spread[spread["quantity"] == quantity], table)
     return replace(chart, ribbons=ribbons, strips=[Strip.of(band)], levels=[(1.0, REFERENCE_NAMES[quantity])])
 
 
-def _ribbons(spread: pd.DataFrame, recipes: set[str]) -> list[Ribbon]:
+def _ribbons(spread: pd.DataFrame, table: pd.DataFrame) -> list[Ribbon]:
+    """Return a ribbon per recipe of the table in its line's style; per arm if its rows name no recipe."""
+    key = "recipe" if "recipe" in table else "arm"
+    looks: dict[str, Style] = {}
     found = []
-    for recipe, rows in spread.groupby("recipe", sort=False):
-        name = str(recipe)
-        if name in recipes and rows["q05"].notna().all():
+    for _, rows, style in styled(table):
+        looks.setdefault(str(rows[key].iloc[0]), style)
+    for one, rows in spread.groupby(key, sort=False):
+        name = str(one)
+        if name in looks and rows["q05"].notna().all():
             words = f"{name}, 5 to 95 % of {rows['seeds'].iloc[0]} seeds"
-            found.append(Ribbon.of(rows, "site", "q05", "q95", recipe_style(name), name=words))
+            found.append(Ribbon.of(rows, "site", "q05", "q95", looks[name], name=words))
     return found
 
 
 @Drawn
 def contribution_figure(table: pd.DataFrame, column: str = "contribution_to_stream", *, log: bool = True) -> Chart:
-    """Plot what the branch of every addition adds relative to the stream, or one of the RMS columns."""
+    """Plot what every branch adds, by default relative to the stream; `column` is one of the contribution table."""
     title, axis = CONTRIBUTION_TITLES[column]
     return _site_chart(table, column, title=title, y_title=axis, log=log and column != "cosine")
 
 
 @Drawn
 def token_figure(tokens: pd.DataFrame, quantity: Quantity = "activation", *, log: bool = True) -> Chart:
-    """Plot the absolute RMS of every site and arm, the median of its tokens' RMS, and a ribbon from 5 to 95 %.
+    """Plot the RMS at every site over all tokens, the median RMS of single tokens, and their range from 5 to 95 %.
 
-    The loss reduction and the number of valid targets, which the values depend on, are stated on the page.
+    `quantity` is `activation` or `adjoint`. Adjoints, which are gradients of the mean loss, depend on the number of
+    valid targets; the page states it.
     """
     rows = tokens[tokens["quantity"] == quantity]
     ribbons, lines = [], []
@@ -119,7 +126,10 @@ def token_figure(tokens: pd.DataFrame, quantity: Quantity = "activation", *, log
 
 
 def styled(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame, Style]]:
-    """Return each series with its style: that of its recipe, or one by its place if the rows name no recipe."""
+    """Return a list of (name, rows, style), one per series of the table.
+
+    The style is that of the series' recipe. Saved runs, and rows without a recipe, have a style by their place.
+    """
     found, recipes = [], []
     for place, (name, rows) in enumerate(series(table)):
         recipes.append(str(rows["recipe"].iloc[0]) if "recipe" in rows else "")
@@ -131,9 +141,10 @@ def styled(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame, Style]]:
 
 
 def series(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
-    """Return the table's rows by legend name, in order of appearance.
+    """Return a list of (name, rows), one per series of the table, in order of appearance.
 
-    If the recipe is the control's own, both arms are the same numbers under the same name: one series.
+    If the chosen recipe is the unscaled control, both would be the same numbers under one name, and there is one
+    series.
     """
     keys = [key for key in ("pin", "arm", "recipe", "branch") if key in table.columns]
     found: dict[str, pd.DataFrame] = {}
@@ -143,7 +154,7 @@ def series(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
 
 
 def subject(table: pd.DataFrame) -> str:
-    """Return what the table observes, for the line under a title: depth and seed, if the table has one of each."""
+    """Return the text under a title, such as "L = 8 blocks, seed 7": depth and seed, each if the table has only one."""
     parts = []
     for column, words in (("blocks", "L = {} blocks"), ("seed", "seed {}")):
         values = list(dict.fromkeys(table[column])) if column in table.columns else []

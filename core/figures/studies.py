@@ -1,4 +1,4 @@
-"""Figures of the pages other than decoders and sweeps: histograms, propagation, judged ratios."""
+"""Figures of smaller pages: histograms of weights, expected propagation of variance, and classified ratios."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .chart import Chart, Drawn, Line, Strip
 
 @Drawn
 def histogram_figure(table: pd.DataFrame) -> Chart:
-    """Plot the percent of all weights in each bin, one group of bars per population, with colour and hatching."""
+    """Plot the percentage of all weights in each bin, one group of bars per set of weights."""
     lines = [
         Line(
             name=str(name), x=[f"{low:g} to {high:g}" for low, high in zip(rows["from"], rows["to"], strict=True)],
@@ -27,7 +27,7 @@ def histogram_figure(table: pd.DataFrame) -> Chart:
 
 @Drawn
 def propagation_figure(table: pd.DataFrame) -> Chart:
-    """Plot the expected signal variance over layers, one line per population; zero is not on the logarithmic axis."""
+    """Plot the expected variance of a signal over layers, one line per set of weights, on a logarithmic axis."""
     lines = Line.each(table, "population", "layer", "expected_variance", "series")
     title = "Expected propagation, under independence"
     return Chart(title=title, x_title="layer", y_title="expected variance", lines=lines, whole_x=True)
@@ -35,7 +35,7 @@ def propagation_figure(table: pd.DataFrame) -> Chart:
 
 @Drawn
 def judged_figure(table: pd.DataFrame, band: Band = DEFAULT_BAND, *, title: str = "Supplied ratios") -> Chart:
-    """Plot ratios as markers over the band, one marker shape per verdict."""
+    """Plot ratios as points over the band, with one marker for each class: within, above or below the band."""
     lines = [
         Line.of(table[table["band"] == verdict], "site", "ratio", verdict, index, "points")
         for index, verdict in enumerate(("within", "above", "below"))

@@ -1,6 +1,7 @@
-"""The common style of all figures: Okabe-Ito colours, a marker and a dash per series, light and dark background.
+"""The style of all figures: Okabe-Ito colours, a marker and a dash per series, light and dark theme.
 
-Streamlit replaces Plotly's default template, so every colour is set explicitly, and a file looks as the page did.
+Streamlit replaces Plotly's default template, so every colour is set explicitly, and an exported file looks like the
+page.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ MARKED_POINTS = 16
 
 @dataclass(frozen=True)
 class Palette:
-    """The colours of one theme; `series` is Okabe-Ito, ordered so that neighbours differ in lightness too."""
+    """The colours of one theme; `series` are Okabe-Ito colours, ordered so that neighbours differ in lightness too."""
 
     paper: str
     ink: str
@@ -70,7 +71,7 @@ PALETTES: dict[Theme, Palette] = {
 
 @dataclass(frozen=True)
 class Stroke:
-    """The colour, marker and dash of one series."""
+    """The colour, marker and dash of one series in one theme."""
 
     color: str
     marker: str
@@ -79,17 +80,14 @@ class Stroke:
 
 @dataclass(frozen=True)
 class Style:
-    """A stroke that does not depend on the theme yet.
-
-    `color` is an index into the series' colours or a colour's name.
-    """
+    """The look of a series before a theme is chosen; `color` is an index into the theme's series colours or a name."""
 
     color: int | Literal["ink", "muted"]
     marker: str = MARKERS[0]
     dash: str = DASHES[0]
 
     def stroke(self, theme: Theme) -> Stroke:
-        """Return the stroke in the colours of a theme."""
+        """Return the colour, marker and dash in a theme."""
         palette = PALETTES[theme]
         color = palette.series[self.color] if isinstance(self.color, int) else getattr(palette, self.color)
         return Stroke(color, self.marker, self.dash)
@@ -98,17 +96,17 @@ class Style:
 def place_style(place: int) -> Style:
     """Return the style of series number `place`, counted from 0.
 
-    Colours repeat after six, with another dash, and everything after 36.
+    Colours repeat after six series with another dash, and whole styles after 36.
     """
     turned = place + place // COLORS
     return Style(place % COLORS, MARKERS[place % len(MARKERS)], DASHES[turned % len(DASHES)])
 
 
 def recipe_style(name: str, variant: int = 0) -> Style:
-    """Return the style of a recipe, the same in every figure of every page.
+    """Return the style of a recipe, which is the same in all figures.
 
-    Further lines of the recipe, of another size or branch, keep its colour and have a `variant` above 0. A combination
-    has the colour of its first part and the marker of its last.
+    Further lines of the same recipe have a `variant` above 0: the same colour with another marker and dash. A
+    combination has the colour of its first recipe and the marker of its last.
     """
     places = [LOOKS.get(part, 0) for part in name.split(JOINT)]
     first, last = place_style(places[0]), place_style(places[-1])
@@ -117,23 +115,23 @@ def recipe_style(name: str, variant: int = 0) -> Style:
 
 
 def stroke(place: int, theme: Theme = "light") -> Stroke:
-    """Return `place_style` in a theme."""
+    """Return the colour, marker and dash of series number `place` in a theme."""
     return place_style(place).stroke(theme)
 
 
 def faded(color: str, opacity: float) -> str:
-    """Return a `#RRGGBB` colour with an opacity."""
+    """Return a `#RRGGBB` colour as an `rgba(...)` text with the given opacity, from 0 to 1."""
     red, green, blue = (int(color[start : start + 2], 16) for start in (1, 3, 5))
     return f"rgba({red}, {green}, {blue}, {opacity})"
 
 
 def plain(text: str) -> str:
-    """Escape external text for a Plotly title, label or legend, where markup would be interpreted."""
+    """Escape external text for a Plotly title, label or legend, where HTML tags would be interpreted."""
     return html.escape(str(text), quote=False)
 
 
 def layout(title: str, x_title: str, y_title: str, *, theme: Theme = "light", height: int = HEIGHT) -> dict[str, Any]:
-    """Return a plain layout with titles, units and colours set explicitly; the legend is below the axes."""
+    """Return the Plotly layout that all figures share, with titles and colours; the legend is below the axes."""
     colors = PALETTES[theme]
     axis = {
         "showgrid": True,
@@ -165,9 +163,9 @@ def layout(title: str, x_title: str, y_title: str, *, theme: Theme = "light", he
 
 
 def figure(traces: list[dict[str, Any]], layout: dict[str, Any]) -> go.Figure:
-    """Return the figure of finished traces and layout, without Plotly's own check of every property.
+    """Return the Plotly figure of finished traces and layout, without Plotly's own check of every property.
 
-    The check takes a tenth of a second per figure, too slow for a slider; the tests run it for every figure.
+    The check takes a tenth of a second per figure; the tests run it instead.
     """
     import plotly.graph_objects as go  # only where a figure is drawn
 
@@ -175,12 +173,12 @@ def figure(traces: list[dict[str, Any]], layout: dict[str, Any]) -> go.Figure:
 
 
 def heading(title: str, subject: str) -> str:
-    """Return a title with a smaller line under it that says what is shown."""
+    """Return a title as HTML, with `subject` as a smaller line under it if it is not empty."""
     return f"{title}<br><span style='font-size:12px'>{subject}</span>" if subject else title
 
 
 def level(y: float, color: str, dash: str) -> dict[str, Any]:
-    """Return a shape: a horizontal line over the whole width."""
+    """Return a Plotly shape: a horizontal line at the height `y` over the whole width."""
     return {
         "type": "line", "xref": "paper", "x0": 0, "x1": 1, "yref": "y", "y0": y, "y1": y, "layer": "below",
         "line": {"color": color, "dash": dash, "width": 1},
@@ -188,17 +186,17 @@ def level(y: float, color: str, dash: str) -> dict[str, Any]:
 
 
 def strip(low: float, high: float, color: str) -> dict[str, Any]:
-    """Return a shape: a filled strip between two values over the whole width."""
+    """Return a Plotly shape: a filled strip from `low` to `high` over the whole width."""
     return {**level(low, color, "solid"), "type": "rect", "y1": high, "fillcolor": color, "line": {"width": 0}}
 
 
 def upright(shape: dict[str, Any]) -> dict[str, Any]:
-    """Return a shape over the width as one over the height."""
+    """Return a horizontal shape turned into a vertical one."""
     return {**shape, "xref": "x", "yref": "paper", "x0": shape["y0"], "x1": shape["y1"], "y0": 0, "y1": 1}
 
 
 def legend_entry(name: str, color: str, dash: str, fill: str | None = None) -> dict[str, Any]:
-    """Return a trace without points that names a shape in the legend: a line as a line, a strip as a square."""
+    """Return a trace without points that names a shape in the legend: a line, or, with `fill`, a filled square."""
     entry = {"type": "scatter", "x": [None], "y": [None], "name": name, "hoverinfo": "skip"}
     if fill is not None:
         # A square is no series, whatever colours and dashes the series have.

@@ -1,6 +1,6 @@
-"""Figures of a sweep: quantile ribbons and paired differences against depth, and the distribution at one depth.
+"""Figures of a sweep: quantiles and differences against depth, and the distribution over seeds at one depth.
 
-Each is made from a table of `core.tables.sweep`, whose column `recipe` names the series; `order` sets their styles.
+Each is made from a table of `core.tables.sweep`. Its column `recipe` names the series, and `order` fixes their styles.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ def ribbon_figure(
     order: Sequence[str] = (),
     spread: bool = True,
 ) -> Chart:
-    """Plot a ratio against depth, axes logarithmic: median over seeds, the middle 50 and 90 % of them, the band.
+    """Plot a ratio against depth on logarithmic axes, with the band: the median over seeds, one line per recipe.
 
-    `spread=False` draws medians alone. With more than `MOST_WIDE` recipes only the middle 50 % is drawn. Series of one
-    recipe take their styles by their place in `order`.
+    The middle 50 % and 90 % of the seeds are filled; with more than four recipes only the middle 50 %, and nothing if
+    `spread` is False.
     """
     rows = summary[(summary["quantity"] == quantity) & (summary["seeds"] > 0)]
     title, y_title = TITLES[quantity]
@@ -61,7 +61,10 @@ def difference_figure(
     order: Sequence[str] = (),
     spread: bool = True,
 ) -> Chart:
-    """Plot recipe minus control of the same seed against depth, on an axis linear near 0 and logarithmic beyond."""
+    """Plot the difference between a recipe and the unscaled control, for the same seed, against depth.
+
+    The line is the median over seeds. The axis is linear near 0 and logarithmic far from it.
+    """
     rows = differences[differences["quantity"] == quantity]
     labels = [f"L {blocks}: {value:.6g}" for blocks, value in zip(rows["blocks"], rows["median"], strict=True)]
     turned = rows.assign(
@@ -88,7 +91,7 @@ def distribution_figure(
     *,
     order: Sequence[str] = (),
 ) -> Chart:
-    """Plot the share of seeds by ratio at one depth, one step line per series, with the band as an upright strip."""
+    """Plot a histogram over seeds of one ratio at one depth, one step line per series, with the band."""
     title, axis = TITLES[quantity]
     lines = [
         Line.labelled(_closed(rows), "centre", "share", name, style, "steps", hover="%{customdata}")

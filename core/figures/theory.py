@@ -1,4 +1,4 @@
-"""Theory beside measurement: a recipe's medians, the prediction of each law, and its error."""
+"""Figures of predictions beside measurements: medians of one recipe, the prediction of each law, and its error."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MEASURED = {
 
 @Drawn
 def overlay_figure(overlay: pd.DataFrame, x: str) -> Chart:
-    """Plot measured medians of one recipe beside every law's prediction; `x` is `site` or `blocks`."""
+    """Plot the measured medians of one recipe and the prediction of every law; `x` is `site` or `blocks`."""
     (own, name), laws = _recipe(overlay), _laws(overlay)
     title, y_title = MEASURED[x]
     thick = replace(own, dash="solid")
@@ -35,7 +35,7 @@ def overlay_figure(overlay: pd.DataFrame, x: str) -> Chart:
 
 @Drawn
 def error_figure(overlay: pd.DataFrame, x: str) -> Chart:
-    """Plot the relative error of every law, predicted / measured - 1: median over seeds, ribbon from 5 to 95 %."""
+    """Plot the relative error of every law, predicted / measured - 1: median over seeds, 5 to 95 % filled."""
     (_, name), laws = _recipe(overlay), _laws(overlay)
     return Chart(
         title="Residual error of what is derived", subject=f"{name}: medians over seeds, 5 to 95 % filled",

@@ -1,7 +1,8 @@
-"""The tower: all blocks from the input at the bottom to the readout at the top, activations left and adjoints right.
+"""The tower: all residual sites from the input at the bottom to the readout at the top, as horizontal bars.
 
-Every addition is a bar; its width and colour are the ratio at the site after it, and lines mark the band's limits. The
-first series is filled, the others are outlines in their recipe's colour and dash.
+Activation ratios are on the left, adjoint (gradient) ratios on the right. The width and colour of a bar are the ratio
+at that site, and vertical lines mark the limits of the band. The first series is filled; the others are outlines in
+their recipe's colour and dash.
 """
 
 from __future__ import annotations
@@ -62,59 +63,59 @@ Box = tuple[float, float, float, float]
 
 @dataclass(frozen=True)
 class Tower:
-    """The tower of a site table: one row per series, site and, if there are several, seed; see `profiles`."""
+    """The tower of a site table, which has one row per series, residual site and, if there are several, seed."""
 
     table: pd.DataFrame
     band: Band = DEFAULT_BAND
 
     @cached_property
     def profiles(self) -> list[Profile]:
-        """Every series, the filled one first."""
+        """The data of every series, the filled one first."""
         return profiles(self.table)
 
     @cached_property
     def sites(self) -> int:
-        """The largest number of sites of a series."""
+        """The largest number of residual sites of a series."""
         return max((one.sites for one in self.profiles), default=0)
 
     @cached_property
     def blocks(self) -> int:
-        """The depth of the deepest series."""
+        """The number of blocks of the deepest series."""
         return int(self.table["blocks"].max()) if "blocks" in self.table and len(self.table) else max(1, self.sites - 1)
 
     @cached_property
     def rows(self) -> list[tuple[int, int]]:
-        """The first and last site of every row of the tower, beginning at the input."""
+        """The first and the last residual site of every row of the tower, from the input up."""
         return bundles(self.sites, self.blocks) if self.sites else []
 
     @cached_property
     def places(self) -> list[tuple[float, float]]:
-        """The lower and upper end of every row, from 0 to 1."""
+        """The lower and the upper end of every row, as heights from 0 to 1."""
         return places(self.rows, per_block(self.sites, self.blocks)) if self.rows else []
 
     @cached_property
     def scale(self) -> Scale:
-        """The scale from ratios to widths, the same on both sides."""
+        """The map from ratios to widths, the same on both sides."""
         return Scale.of([one.ratios[quantity] for one in self.profiles for quantity in QUANTITIES], self.band)
 
     def bars(self, profile: Profile, quantity: Quantity) -> Bars:
-        """Return the bars of a series in the tower's rows."""
+        """Return the bars of one series and quantity, one per row."""
         return Bars.of(profile, quantity, self.rows, self.band)
 
     @property
     def ticks(self) -> list[tuple[float, str]]:
-        """The width and text of the band's limits, and of 1 if it is far enough from them."""
+        """The widths and texts of the ticks: the limits of the band, and 1 if it is far enough from them."""
         limits = [(self.width(limit), f"{limit:g}") for limit in (self.band.lower, self.band.upper)]
         one = self.width(1.0)
         return [*limits, *([(one, "1")] if all(abs(one - place) > 0.12 for place, _ in limits) else [])]
 
     def width(self, ratio: float) -> float:
-        """Return the width of one ratio."""
+        """Return the width from 0 to 1 of one ratio."""
         return float(self.scale(np.array([ratio]))[0])
 
     @cached_property
     def worst(self) -> int:
-        """Return the site of the first series with the smallest margin: nearest to a limit, or farthest beyond it."""
+        """The residual site of the first series that is closest to a limit of the band, or farthest outside."""
         if not self.sites:
             return 0
         found = np.minimum(*(margins(self.profiles[0].ratios[quantity][1], self.band) for quantity in QUANTITIES))
@@ -122,7 +123,7 @@ class Tower:
 
     @property
     def subject(self) -> str:
-        """Return depth and seeds, and what a row holds if it is more than one site."""
+        """The text under the title: depth, seeds, and how many blocks one row shows."""
         seeds = max((one.seeds for one in self.profiles), default=0)
         first, last = self.rows[1] if len(self.rows) > 1 else (1, 1)
         several = (last - first + 1) // per_block(self.sites, self.blocks) if last > first else 0
@@ -132,20 +133,20 @@ class Tower:
 
     @property
     def key(self) -> str:
-        """Return how the series and the band are drawn, as text."""
+        """The figure's legend as one line of text: which series has filled bars, and that the band is dotted."""
         names = [one.name for one in self.profiles]
         bars = [f"bars: {names[0]}"] if len(names) > 1 else []
         return "; ".join([*bars, f"dotted: {Strip.of(self.band).name}"])
 
     @property
     def alt(self) -> str:
-        """Return the title and, for every series, both ends, the extremes and the count of sites outside the band."""
+        """The title and, for every series, both ends, the extremes and the count of sites outside the band, as text."""
         words = "; ".join(map(self._told, self.profiles))
         return f"{TITLE} ({self.subject}). {words or 'no value'}."
 
     @property
     def undrawn(self) -> list[str]:
-        """Return one text per undefined (NaN) ratio, with its series and site; 0 and infinity are drawn at the ends."""
+        """The undefined (NaN) ratios, one text each; ratios of 0 and infinity are drawn at the ends of the scale."""
         return [
             f"{one.name} at {site}, {quantity} ratio undefined"
             for one in self.profiles
@@ -184,7 +185,7 @@ class Tower:
 
     @property
     def marks(self) -> list[tuple[float, int]]:
-        """Return the places where about eight evenly spaced blocks begin, with their numbers."""
+        """The heights at which about eight evenly spaced blocks begin, each with the number of the block."""
         each = per_block(self.sites, self.blocks)
         step = 2 ** math.ceil(math.log2(max(1, self.blocks / 8)))
         found: dict[int, float] = {}

@@ -1,7 +1,7 @@
-"""The data of a tower: medians over seeds at each site, groups of blocks, widths and shades of ratios.
+"""The data of a tower: medians over seeds at each residual site, groups of blocks, widths and shades of ratios.
 
-A width is dimensionless, 0 to 1, linear in log10 of a ratio and so monotone in the RMS of its site. A shade is an
-integer, 0 in the middle of the band and beyond `OUTSIDE` on either side of it.
+A width is a number from 0 to 1, linear in log10 of a ratio. A shade is an integer that stands for a colour: 0 in the
+middle of the band, negative below and positive above; `OUTSIDE` or more in size is outside the band.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ OUTSIDE, FARTHEST, FAR = 4, 5, 1.5
 
 @dataclass(frozen=True)
 class Profile:
-    """One series at S sites: `ratios[quantity]` is `[3, S]`, the 5 %, 50 % and 95 % quantiles over `seeds` seeds."""
+    """One series at S residual sites: `ratios[quantity]` is `[3, S]`, the 5 %, 50 % and 95 % quantiles over seeds."""
 
     name: str
     style: Style
@@ -40,16 +40,16 @@ class Profile:
 
     @property
     def sites(self) -> int:
-        """The number of sites S."""
+        """The number of residual sites S."""
         return len(self.labels)
 
 
 def profiles(table: pd.DataFrame) -> list[Profile]:
-    """Return every series of a site table, in order of appearance.
+    """Return the data of every series of a site table, in order of appearance.
 
-    Rows of several seeds at one site give linear quantiles over them. A table with one row per site may bring its own,
-    in `activation_ratio_q05`, `activation_ratio_q95` and the same of `adjoint`, beside the medians, and their `seeds`;
-    or one row per `quantity` and site with `q05`, `median` and `q95`. Rows without a site are refused cells.
+    If a residual site has rows of several seeds, quantiles over these are computed. The table may also have quantiles
+    already: either in columns such as `activation_ratio_q05` and `activation_ratio_q95` beside the medians, with
+    `seeds`, or as one row per `quantity` and site with `q05`, `median` and `q95`. Rows without a site are left out.
     """
     return [_profile(name, rows[rows["site"].notna()], style) for name, rows, style in styled(table)]
 
@@ -88,16 +88,16 @@ def per_block(sites: int, blocks: int) -> int:
 
 
 def bundles(sites: int, blocks: int) -> list[tuple[int, int]]:
-    """Return the first and last site of every row: the input alone, then one site or, in a deep model, whole blocks."""
+    """Return the first and the last site of every row: the input alone, then one site or, if deep, whole blocks."""
     each = per_block(sites, blocks)
     step = 1 if sites <= MOST_ROWS else each * math.ceil((sites - 1) / each / MOST_BUNDLES)
     return [(0, 0), *((first, min(first + step, sites) - 1) for first in range(1, sites, step))]
 
 
 def places(rows: Sequence[tuple[int, int]], each: int) -> list[tuple[float, float]]:
-    """Return the lower and upper end of every row between 0 (the input) and 1.
+    """Return the lower and the upper end of every row, as heights from 0 (the input) to 1.
 
-    If rows are single sites, there is a gap before every block of `each` sites.
+    `each` is the number of sites per block. If every row is a single site, there is a gap before each block.
     """
     alone = each > 1 and all(first == last for first, last in rows)
     gaps = [BLOCK_GAP * (alone and first % each == 1) for first, _ in rows]
@@ -107,17 +107,14 @@ def places(rows: Sequence[tuple[int, int]], each: int) -> list[tuple[float, floa
 
 @dataclass(frozen=True)
 class Scale:
-    """Maps log10 of ratios to widths: `low` is width 0, `high` is width 1."""
+    """The map from ratios to widths, linear in log10 of the ratio; log10 = `low` has width 0, `high` has width 1."""
 
     low: float
     high: float
 
     @classmethod
     def of(cls, ratios: Iterable[FloatArray], band: Band) -> Scale:
-        """Return the scale that shows the band, 1 and all finite ratios.
-
-        Its ends are those of the band with some room; ratios beyond them move an end by half decades.
-        """
+        """Return the scale that shows the band, the ratio 1 and all finite ratios."""
         limits = [0.0, math.log10(band.lower), math.log10(band.upper)]
         seen = np.concatenate([np.ravel(one) for one in ratios] or [np.empty(0)])
         inner = np.log10(seen[np.isfinite(seen) & (seen > 0)])
@@ -136,16 +133,19 @@ class Scale:
 
 
 def margins(ratios: FloatArray, band: Band) -> FloatArray:
-    """Return min(log2(r / lower), log2(upper / r)), negative outside the band; -inf if undefined."""
+    """Return min(log2(r / lower), log2(upper / r)) for every ratio r and the limits of the band.
+
+    It is negative outside the band, and -inf for an undefined ratio.
+    """
     with np.errstate(divide="ignore", invalid="ignore"):
         found = np.minimum(np.log2(ratios / band.lower), np.log2(band.upper / ratios))
     return np.where(np.isnan(found), -np.inf, found)
 
 
 def shades(ratios: FloatArray, band: Band) -> list[int]:
-    """Return one shade per ratio, negative below the middle of the band.
+    """Return one shade per ratio, negative below the middle of the band and positive above.
 
-    A ratio is outside the band exactly if its shade is `OUTSIDE` or more on either side.
+    A ratio is outside the band exactly if its shade is at least `OUTSIDE` in size.
     """
     middle = (math.log10(band.lower) + math.log10(band.upper)) / 2
     half = max((math.log10(band.upper) - math.log10(band.lower)) / 2, np.finfo(float).tiny)
@@ -159,9 +159,10 @@ def shades(ratios: FloatArray, band: Band) -> list[int]:
 
 @dataclass(frozen=True)
 class Bars:
-    """One series and quantity in rows: the `site` that represents each row, its `ratio`, and the range in the row.
+    """The bars of one series and quantity, one per row of the tower.
 
-    The site that represents a group is the one with the smallest margin; `low` and `high` are over its sites and seeds.
+    A row of several residual sites shows the `site` that is closest to a limit of the band, with its median `ratio`.
+    `low` and `high` are the smallest and largest quantiles over all sites of the row.
     """
 
     site: list[int]
@@ -171,7 +172,7 @@ class Bars:
 
     @classmethod
     def of(cls, profile: Profile, quantity: Quantity, rows: Sequence[tuple[int, int]], band: Band) -> Bars:
-        """Return the bars of the rows that the series reaches."""
+        """Return the bars of those rows that the series reaches."""
         below, median, above = profile.ratios[quantity]
         margin = margins(median, band)
         reached = [(first, min(last, len(median) - 1)) for first, last in rows if first < len(median)]

@@ -1,4 +1,4 @@
-"""Convert marks to Plotly traces, as dictionaries."""
+"""Turn lines and ribbons into Plotly traces, given as dicts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MODES = {"predicted": "lines", "thin": "lines", "points": "markers"}
 
 
 def line_trace(line: Line, shown: npt.NDArray[np.bool_], theme: Theme) -> dict[str, Any]:
-    """Return the trace of a line, points or bars; a point that is not `shown` is a gap."""
+    """Return the trace of a line, of points or of bars; `shown` is a boolean mask, and a point outside it is a gap."""
     xs = [plain(value) if isinstance(value, str) else value for value in line.x]
     ys = [value if kept else None for value, kept in zip(line.y, shown, strict=True)]
     labels = [plain(label) if isinstance(label, str) else label for label in line.labels]
@@ -37,7 +37,7 @@ def line_trace(line: Line, shown: npt.NDArray[np.bool_], theme: Theme) -> dict[s
 
 
 def ribbon_trace(ribbon: Ribbon, log_y: bool, theme: Theme) -> dict[str, Any]:
-    """Return a closed area: along the upper end, then back along the lower one."""
+    """Return the trace of a filled area: along the upper end, then back along the lower one."""
     color = ribbon.style.stroke(theme).color
     kept = np.flatnonzero(ribbon.drawable(log_y)).tolist()
     xs, lower, upper = ([values[row] for row in kept] for values in (ribbon.x, ribbon.low, ribbon.high))

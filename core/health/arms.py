@@ -5,23 +5,32 @@ An *arm* is one recipe on the base draws of all seeds. A *member* is one seed of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 
 from ..construction.drawn_weights import DrawnWeights
+from ..construction.tiled_weights import TiledWeights
 from ..decoder.base_draw import BaseDraw
 from ..decoder.batch import Batch
 from ..decoder.forward_pass import forward
-from ..decoder.profile import Scalars, measured_shortcuts
+from ..decoder.profile import Done, Scalars, computed, measured_shortcuts
 from ..decoder.progress import Told, silent
+from ..decoder.splitmix64 import FloatArray
 from ..decoder.tape import recording
+from ..decoder.weights import WeightProvider
 from ..errors import ConfigError, Remedy
 from ..recipes.recipe import Recipe
+from .block_driver import COUNTED, BlockRun
+from .block_records import Journal, Records
+from .estimate import Estimate, allowed_memory
 from .observation import Observation, measure
 from .passes import passes
 from .request import checked_names
+
+# What makes the weights of a pass: `DrawnWeights` or `TiledWeights`.
+Drawn = Callable[[BaseDraw, Sequence[Recipe], torch.dtype, str, Scalars | None], WeightProvider]
 
 
 @dataclass(frozen=True)
@@ -39,6 +48,38 @@ class Arm:
         `seed` is the position in the order in which seeds were given.
         """
         return self.first + seed * self.stride
+
+
+@dataclass(frozen=True)
+class ByBlock:
+    """How arms are observed block by block; see `core.health.block_driver`.
+
+    `graph_room` is as in `BlockRun`. `journal(number)` gives the journal of pass `number`, counted from 1.
+    `seen(recipes, activation, adjoint)` is called after every block with the recipes of the pass and the RMS of every
+    site, `[E, S]` each, NaN where the pass has not been yet; members are ordered by seed, then by recipe.
+    """
+
+    graph_room: int = 0
+    journal: Callable[[int], Journal] | None = None
+    seen: Callable[[Sequence[Recipe], FloatArray, FloatArray], None] | None = None
+
+
+@dataclass(frozen=True)
+class _Asked:
+    dtype: torch.dtype
+    device: str
+    contributions: bool
+    tokens: bool
+
+
+def by_block_of(cost: Estimate) -> ByBlock | None:
+    """Return how the request of an estimate is observed block by block; None if it is by the whole graph.
+
+    Graphs of blocks may use the memory that the rest of the run leaves.
+    """
+    if cost.request.driver == "graph":
+        return None
+    return ByBlock(graph_room=max(0, allowed_memory(cost.request) - cost.total_bytes))
 
 
 def torch_dtype(name: str) -> torch.dtype:
@@ -66,54 +107,89 @@ def observe_arms(
     device: str = "cpu",
     contributions: bool = True,
     tokens: bool = False,
+    by_block: ByBlock | None = None,
     told: Told = silent,
 ) -> list[Arm]:
     """Measure every recipe on every seed of `draw`; returns one arm per recipe, in the order of `recipes`.
 
-    `tokens` is passed to `measure`. `told(what, done, total)` is called after every block and every site; if there are
-    several passes, `what` also names the pass.
+    `tokens` is passed to `measure`. With `by_block` no decoder exists as a whole. `told(what, done, total)` is called
+    after every block and every site; if there are several passes, `what` also names the pass.
     """
+    asked = _Asked(torch_dtype(dtype), checked_device(device), contributions, tokens)
     groups = passes(recipes)
     arms: dict[int, Arm] = {}
     for number, indices in enumerate(groups, 1):
         together = [recipes[index] for index in indices]
         place = "" if len(groups) == 1 else f"pass {number} of {len(groups)}, "
-        observation = _run(draw, together, batch, dtype, device, contributions, tokens, _placed(told, place))
+        if by_block is None:
+            observation = _whole(draw, together, batch, asked, _placed(told, place))
+        else:
+            observation = _by_block(draw, together, batch, asked, by_block, number, _placed(told, place))
         for position, index in enumerate(indices):
             arms[index] = Arm(recipes[index], observation, position, len(indices))
     return [arms[index] for index in range(len(recipes))]
 
 
-def profile_scalars(draw: BaseDraw, recipe: Recipe, batch: Batch, device: str = "cpu") -> Scalars | None:
+def profile_scalars(
+    draw: BaseDraw,
+    recipe: Recipe,
+    batch: Batch,
+    device: str = "cpu",
+    done: Done = computed,
+    drawn: Drawn = DrawnWeights,
+) -> Scalars | None:
     """Return the coefficients that a recipe's profile step measures on `batch`, in float64.
 
-    None for a recipe without one.
+    None for a recipe without one. `done` is as in `measured_shortcuts`; `drawn` makes the weights.
     """
     if recipe.profile is None:
         return None
     place = checked_device(device)
-    return measured_shortcuts(
-        recipe.graph(draw.config), lambda scalars: DrawnWeights(draw, [recipe], torch.float64, place, scalars), batch
-    )
+
+    def weights(scalars: Scalars) -> WeightProvider:
+        return drawn(draw, [recipe], torch.float64, place, scalars)
+
+    return measured_shortcuts(recipe.graph(draw.config), weights, batch, done)
 
 
-def _run(
+def _whole(draw: BaseDraw, recipes: Sequence[Recipe], batch: Batch, asked: _Asked, told: Told) -> Observation:
+    graph = recipes[0].graph(draw.config)
+    with recording(asked.device):
+        scalars = profile_scalars(draw, recipes[0], batch, asked.device)
+        weights = DrawnWeights(draw, recipes, asked.dtype, asked.device, scalars)
+        tape = forward(graph, weights, batch, contributions=asked.contributions, told=told)
+        return measure(tape, tokens=asked.tokens, told=told)
+
+
+def _by_block(
     draw: BaseDraw,
     recipes: Sequence[Recipe],
     batch: Batch,
-    dtype: str,
-    device: str,
-    contributions: bool,
-    tokens: bool,
+    asked: _Asked,
+    by_block: ByBlock,
+    number: int,
     told: Told,
 ) -> Observation:
-    graphs = [recipe.graph(draw.config) for recipe in recipes]
-    kind, place = torch_dtype(dtype), checked_device(device)
-    with recording(place):
-        scalars = profile_scalars(draw, recipes[0], batch, device)
-        weights = DrawnWeights(draw, recipes, kind, place, scalars)
-        tape = forward(graphs[0], weights, batch, contributions=contributions, told=told)
-        return measure(tape, tokens=tokens, told=told)
+    graph = recipes[0].graph(draw.config)
+    records = Records(graph, None if by_block.journal is None else by_block.journal(number))
+    # A draw that is kept is read twice at no cost; tiles are drawn where CPUs multiply.
+    drawn: Drawn = DrawnWeights if draw.is_kept or asked.device != "cpu" else TiledWeights
+    scalars = profile_scalars(draw, recipes[0], batch, asked.device, records.done, drawn)
+    run = BlockRun(
+        graph,
+        drawn(draw, recipes, asked.dtype, asked.device, scalars),
+        batch,
+        contributions=asked.contributions,
+        tokens=asked.tokens,
+        graph_room=by_block.graph_room,
+        records=records,
+        device=asked.device,
+    )
+    for done in run.steps():
+        told(COUNTED, done, run.total)
+        if by_block.seen is not None:
+            by_block.seen(recipes, *run.profile())
+    return run.observation()
 
 
 def _placed(told: Told, place: str) -> Told:

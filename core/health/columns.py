@@ -14,6 +14,8 @@ SITE_TYPES = {
 }  # fmt: skip
 SITE_COLUMNS = tuple(SITE_TYPES)
 INITIALIZED, SAME_BASE_CONTROL = "initialized", "control"
+# The arms of an audit: the model, and a copy of it with the repairs applied.
+AUDITED, REPAIRED = "model", "repaired twin"
 OBSERVED, REFUSED = "observed", "refused"
 # Quantiles of the tokens' RMS at a site, and the RMS over all tokens but the largest.
 TOKEN_LEVELS = {"q05": 0.05, "q25": 0.25, "median": 0.5, "q75": 0.75, "q95": 0.95, "largest": 1.0}

@@ -10,8 +10,9 @@ from ..decoder.splitmix64 import FloatArray
 from ..numerals import finite
 from .band import DEFAULT_BAND, Band
 from .columns import TOKEN_STATISTICS
-from .observation import ContributionStatistics, Observation
+from .observation import Observation
 from .sites import site_values
+from .statistics import ContributionStatistics
 
 Document = dict[str, Any]
 

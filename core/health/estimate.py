@@ -1,18 +1,21 @@
 """Estimate what an observation costs before any array exists: peak bytes, and seconds on one core of this machine.
 
+It also decides by which driver a request runs, because that depends on its memory.
+
 All constants and formulas of cost are here; the cost of a sweep is a sum of them.
 """
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from ..decoder.base_draw import XAVIER, Distribution
+from ..decoder.base_draw import KEPT_DRAW, XAVIER, Distribution
 from ..decoder.batch import Batch
 from ..decoder.config import DecoderConfig
 from ..decoder.parameters import WRITERS, layout
-from ..errors import BudgetError
+from ..errors import BudgetError, Remedy
+from ..recipes.catalogue import recipe
 from .pace import REFERENCE, Pace, has_bfloat16, machine_pace
 from .request import ObserveRequest
 
@@ -37,6 +40,12 @@ SECONDS_PER_LOGIT = {"float64": 2e-8, "float32": 4e-9, "bfloat16": 5e-9}
 # The softmax is kept for the reverse pass; products and masked scores pass through.
 KEPT_SCORES = 1.5
 MEMORY_SHARE = 0.8
+# Tiles, their rows and the draws' own workspace.
+TILED_BYTES = 2**27
+# What `auto` lets the whole graph use.
+GRAPH_SHARE = 0.5
+# A pass with the blocks' second forward beside one without: three products of a row with each matrix in place of two.
+SECOND_FORWARD = 1.5
 
 
 @dataclass(frozen=True)
@@ -56,29 +65,78 @@ class Estimate:
     @property
     def seconds(self) -> float:
         """Seconds on one core of this machine, without imports."""
-        config, pace = self.request.config, machine_pace()
+        request, pace = self.request, machine_pace()
+        by_block, tiled = request.driver == "block", is_tiled(request)
         return (
-            draw_seconds(config, 1, self.request.distribution, pace)
-            + call_seconds(config, pace)
-            + ARMS * member_seconds(config, self.request.batch, self.request.dtype, pace)
+            (2 if by_block and tiled else 1) * draw_seconds(request.config, 1, request.distribution, pace)
+            + call_seconds(request.config, pace)
+            + (SECOND_FORWARD if by_block and not tiled else 1.0)
+            * ARMS
+            * member_seconds(request.config, request.batch, request.dtype, pace)
             + self.total_bytes * SECONDS_PER_BYTE * pace.moves
         )
 
 
 def estimate(request: ObserveRequest) -> Estimate:
-    """Estimate the cost of observing both arms of `request`."""
+    """Estimate the cost of observing both arms of `request` by its driver; `auto` is decided first."""
+    request = decided(request)
     config, batch = request.config, request.batch
     sizes, item = layout(config), ITEM_BYTES[request.dtype]
-    rows = batch.inputs.size
-    writers = config.blocks * sum(spec.coordinates for spec in sizes.block_template if spec.role in WRITERS)
-    wide = max(item, 4)
-    block_bytes = rows * (block_features(config) * item + KEPT_SCORES * config.heads * batch.longest * wide)
+    writers = sum(spec.coordinates for spec in sizes.block_template if spec.role in WRITERS)
+    graph = graph_bytes(config, batch, item)
+    if request.driver == "graph":
+        weights = item * (sizes.parameters + 2 * config.blocks * writers) + 8 * sizes.block_draws
+        activations = config.blocks * graph
+    else:
+        weights = TILED_BYTES if is_tiled(request) else _held_bytes(config, request.dtype, writers)
+        states = (config.blocks + 1) * batch.inputs.size * config.width * item
+        activations = states + graph + config.blocks * _carried_bytes(request)
     return Estimate(
         request=request,
-        weight_bytes=item * (sizes.parameters + 2 * writers) + 8 * sizes.block_draws,
-        activation_bytes=int(ARMS * config.blocks * block_bytes),
-        logit_bytes=ARMS * 3 * batch.valid_count * config.vocabulary * wide,
+        weight_bytes=weights,
+        activation_bytes=ARMS * activations,
+        logit_bytes=ARMS * 3 * batch.valid_count * config.vocabulary * max(item, 4),
     )
+
+
+def _held_bytes(config: DecoderConfig, dtype: str, writers: int) -> int:
+    """Return the most bytes of dense weights that exist at once block by block.
+
+    The base draw is binary64, and is converted to a narrower type; writers differ between the arms.
+    """
+    sizes = layout(config)
+    outside = max(sizes.stem_draws, sizes.draws - sizes.stem_draws - config.blocks * sizes.block_draws)
+    converted = 0 if dtype == "float64" else ITEM_BYTES[dtype]
+    base = sizes.draws if is_kept(config) else max(sizes.block_draws, outside)
+    return 8 * base + max(converted * sizes.block_draws + 2 * 8 * writers, converted * outside)
+
+
+def _carried_bytes(request: ObserveRequest) -> int:
+    """Return the bytes that one member's `Carry` from block to block takes: the scores, if the recipe sums them."""
+    graph, batch = recipe(request.recipe).graph(request.config), request.batch
+    if not any(branch.score_sum for addition in graph.blocks[0] for branch in addition.branches):
+        return 0
+    return batch.inputs.size * batch.longest * request.config.heads * max(ITEM_BYTES[request.dtype], 4)
+
+
+def is_kept(config: DecoderConfig) -> bool:
+    """Return whether the base draw of one seed is small enough to be kept from one pass to the next."""
+    return layout(config).draws <= KEPT_DRAW
+
+
+def is_tiled(request: ObserveRequest) -> bool:
+    """Return whether a block-by-block run draws its weights tile by tile, inside products."""
+    return not is_kept(request.config) and request.device == "cpu"
+
+
+def decided(request: ObserveRequest) -> ObserveRequest:
+    """Return the request with its driver: `auto` becomes `graph` or `block`."""
+    if request.driver != "auto":
+        return request
+    whole = replace(request, driver="graph")
+    allowed = int(GRAPH_SHARE * available_memory()) if request.max_memory is None else request.max_memory
+    fits = layout(request.config).parameters <= request.budget.max_parameters
+    return whole if fits and estimate(whole).total_bytes <= allowed else replace(request, driver="block")
 
 
 def draw_seconds(
@@ -115,8 +173,14 @@ def block_features(config: DecoderConfig) -> int:
     return 12 * config.width + 4 * heads * config.head_width + 5 * config.ff_width
 
 
+def graph_bytes(config: DecoderConfig, batch: Batch, item: int) -> int:
+    """Return the bytes of the activations that one member's graph of one block keeps; `item` is a number's bytes."""
+    scores = KEPT_SCORES * config.heads * batch.longest * max(item, 4)
+    return int(batch.inputs.size * (block_features(config) * item + scores))
+
+
 def check_run(request: ObserveRequest) -> Estimate:
-    """Check that the request can run, and return its estimate.
+    """Check that the request can run, and return its estimate, whose `request` names the driver.
 
     Raises the errors of `request.check` and `BudgetError`.
     """
@@ -125,16 +189,27 @@ def check_run(request: ObserveRequest) -> Estimate:
 
 
 def check_memory(request: ObserveRequest) -> Estimate:
-    """Return the estimate; raises `BudgetError` if it exceeds this machine's available memory."""
+    """Return the estimate; raises `BudgetError` if it exceeds this machine's available memory, or `max_memory`."""
     cost = estimate(request)
+    allowed = allowed_memory(request)
+    if cost.total_bytes <= allowed:
+        return cost
+    ways = ["make the decoder smaller"]
+    if cost.weight_bytes <= allowed:
+        ways.insert(0, "shorten the rows")
+    if cost.request.driver == "graph" and estimate(replace(request, driver="block")).total_bytes <= allowed:
+        ways.append(Remedy.BY_BLOCK)
+    if request.max_memory is not None:
+        ways.append(Remedy.MEMORY)
+    raise BudgetError(
+        f"This run needs about {cost.total_bytes / 2**30:.1f} GiB and {allowed / 2**30:.1f} GiB may be used", *ways
+    )
+
+
+def allowed_memory(request: ObserveRequest) -> int:
+    """Return how many bytes a run may use: `max_memory`, but never more than a share of what is available."""
     allowed = int(MEMORY_SHARE * available_memory())
-    if cost.total_bytes > allowed:
-        rows = "" if cost.weight_bytes > allowed else "shorten the rows or "
-        raise BudgetError(
-            f"This run needs about {cost.total_bytes / 2**30:.1f} GiB and {allowed / 2**30:.1f} GiB may be used; "
-            f"{rows}make the decoder smaller."
-        )
-    return cost
+    return allowed if request.max_memory is None else min(allowed, request.max_memory)
 
 
 def available_memory() -> int:

@@ -20,32 +20,9 @@ import torch
 from ..decoder.progress import Told, silent
 from ..decoder.splitmix64 import FloatArray
 from ..decoder.tape import Tape
-from ..decoder.valid import select_valid
 from ..errors import ObservationError
-from .rms import cosine_of_rows, rms_of_rows
 from .sites import site_ratios
-from .token_rms import token_statistics
-
-# Values stacked for one statistics call; more are taken site by site, so that memory stays flat.
-STACKED_VALUES = 2**22
-
-
-@dataclass(frozen=True)
-class ContributionStatistics:
-    """Statistics `[E]` of one branch, pooled over valid positions.
-
-    `cosine` is between contribution and stream, NaN where undefined.
-    """
-
-    site: int
-    block: int
-    branch: str
-    raw_rms: FloatArray
-    contribution_rms: FloatArray
-    stream_rms: FloatArray
-    cosine: FloatArray
-    owns_gain: bool
-    gain: FloatArray | None
+from .statistics import ContributionStatistics, contribution_statistics, gain_array, site_statistics
 
 
 @dataclass(frozen=True)
@@ -145,16 +122,10 @@ def measure(tape: Tape, *, parameter_gradients: bool = False, tokens: bool = Fal
     leaves = list(tape.parameters.values()) if parameter_gradients else []
     with _telling(tape.states, told):
         gradients = torch.autograd.grad(tape.loss.sum(), [*tape.states, *leaves], allow_unused=True)
-    adjoints = []
-    for site, adjoint in enumerate(gradients[: len(tape.states)]):
-        if adjoint is None:
-            raise ObservationError(
-                f"The loss does not depend on site {site} ({tape.labels[site]}), so it has no adjoint."
-            )
-        adjoints.append(adjoint)
+    adjoints = checked_adjoints(gradients[: len(tape.states)], tape.labels)
     found = gradients[len(tape.states) :]
-    activation_rms, activation_tokens = _site_statistics(tape.states, tape.valid, tokens)
-    adjoint_rms, adjoint_tokens = _site_statistics(adjoints, tape.valid, tokens)
+    activation_rms, activation_tokens = site_statistics(tape.states, tape.valid, tokens)
+    adjoint_rms, adjoint_tokens = site_statistics(adjoints, tape.valid, tokens)
     return Observation(
         labels=list(tape.labels),
         activation_rms=activation_rms,
@@ -162,15 +133,25 @@ def measure(tape: Tape, *, parameter_gradients: bool = False, tokens: bool = Fal
         loss_nats=tape.loss.detach().to("cpu", torch.float64).numpy(),
         valid_positions=int(tape.valid.sum()),
         width=int(tape.states[0].shape[-1]),
-        contributions=_contributions(tape),
+        contributions=contribution_statistics(tape.contributions, tape.valid),
         owns_final_gain=tape.owns_final_gain,
-        final_gain=_array(tape.final_gain),
+        final_gain=gain_array(tape.final_gain),
         parameter_gradients={
             name: grad for name, grad in zip(tape.parameters, found, strict=False) if grad is not None
         },
         activation_tokens=activation_tokens,
         adjoint_tokens=adjoint_tokens,
     )
+
+
+def checked_adjoints(found: Sequence[torch.Tensor | None], labels: Sequence[str], first: int = 0) -> list[torch.Tensor]:
+    """Return the adjoints of consecutive sites from `first` on; raises `ObservationError` if one is None."""
+    adjoints = []
+    for site, adjoint in enumerate(found, first):
+        if adjoint is None:
+            raise ObservationError(f"The loss does not depend on site {site} ({labels[site]}), so it has no adjoint.")
+        adjoints.append(adjoint)
+    return adjoints
 
 
 @contextmanager
@@ -233,55 +214,3 @@ def observe(tape: Tape, *, parameter_gradients: bool = False) -> Observation:
         assert refusal is not None
         raise refusal
     return observation
-
-
-def _site_statistics(
-    sites: Sequence[torch.Tensor], valid: npt.NDArray[np.bool_], tokens: bool
-) -> tuple[FloatArray, FloatArray | None]:
-    """Return the RMS `[E, S]` of every site, and its token statistics or None.
-
-    Small sites are stacked to save calls.
-    """
-    members, width = sites[0].shape[0], sites[0].shape[-1]
-    group = max(1, STACKED_VALUES // sites[0].numel())
-    columns, quantiles = [], []
-    for start in range(0, len(sites), group):
-        part = sites[start : start + group]
-        values = select_valid(torch.cat([site.detach() for site in part]), valid)
-        columns.append(rms_of_rows(values).view(len(part), members))
-        if tokens:
-            quantiles.append(token_statistics(values, width).reshape(len(part), members, -1))
-    rms = torch.cat(columns).T.contiguous().cpu().numpy()
-    return rms, np.concatenate(quantiles).transpose(1, 0, 2) if tokens else None
-
-
-def _contributions(tape: Tape) -> list[ContributionStatistics]:
-    statistics: list[ContributionStatistics] = []
-    group = max(1, STACKED_VALUES // tape.states[0].numel())
-    for start in range(0, len(tape.contributions), group):
-        part = tape.contributions[start : start + group]
-        pooled = [
-            select_valid(torch.cat([getattr(c, name).detach() for c in part]), tape.valid)
-            for name in ("raw", "contribution", "stream")
-        ]
-        raw, gained, stream = (rms_of_rows(values).view(len(part), -1).cpu().numpy() for values in pooled)
-        cosine = cosine_of_rows(pooled[1], pooled[2]).view(len(part), -1).cpu().numpy()
-        statistics += [
-            ContributionStatistics(
-                site=one.site,
-                block=one.block,
-                branch=one.branch,
-                raw_rms=raw[index],
-                contribution_rms=gained[index],
-                stream_rms=stream[index],
-                cosine=cosine[index],
-                owns_gain=one.owns_gain,
-                gain=_array(one.gain),
-            )
-            for index, one in enumerate(part)
-        ]
-    return statistics
-
-
-def _array(gain: torch.Tensor | None) -> FloatArray | None:
-    return None if gain is None else gain.detach().to("cpu", torch.float64).numpy()

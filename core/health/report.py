@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -21,7 +22,7 @@ from ..decoder.tape import recording
 from ..decoder.twin import twin_document
 from ..decoder.weights import StoredWeights
 from ..recipes.catalogue import CONTROL, recipe
-from .arms import checked_device, observe_arms, torch_dtype
+from .arms import ByBlock, by_block_of, checked_device, observe_arms, torch_dtype
 from .band import DEFAULT_BAND, Band
 from .document import Document, arm_document
 from .estimate import check_memory, check_run
@@ -32,14 +33,20 @@ SCHEMA = "depthscope.observe/1"
 
 
 def observe_document(
-    request: ObserveRequest, *, contributions: bool = True, refused_arms: bool = False, told: Told = silent
+    request: ObserveRequest,
+    *,
+    contributions: bool = True,
+    refused_arms: bool = False,
+    by_block: ByBlock | None = None,
+    told: Told = silent,
 ) -> Document:
     """Build both arms of the request from one base draw, observe them and return the document.
 
-    Raises `ObservationError` if an arm has no finite ratios; with `refused_arms` that arm is None in the document
-    instead. `told(what, done, total)` is called after every block and every site of the reverse pass.
+    `by_block` replaces how a request with the driver `block` is observed. Raises `ObservationError` if an arm has no
+    finite ratios; with `refused_arms` that arm is None in the document instead. `told(what, done, total)` is called
+    after every block and every site of the reverse pass.
     """
-    check_run(request)
+    cost = check_run(request)
     draw = BaseDraw(request.config, [request.seed], request.distribution)
     chosen = recipe(request.recipe)
     arms = observe_arms(
@@ -50,6 +57,7 @@ def observe_document(
         device=request.device,
         contributions=contributions,
         tokens=True,
+        by_block=by_block or by_block_of(cost),
         told=told,
     )
     record = construction_record(draw, chosen)
@@ -59,12 +67,12 @@ def observe_document(
         else arm_document(arm.observation, arm.member(0), request.band)
         for arm in arms
     ]
-    return _document(record, request.dtype, documents, request.band)
+    return _document(record, request.dtype, cost.request.driver, documents, request.band)
 
 
 def built_run(request: ObserveRequest) -> StoredRun:
     """Return both arms as finished decoders, to be saved; their values are those that `observe_document` observes."""
-    request.check()
+    replace(request, driver="graph").check()
     fresh = FreshInitialization.prepare(
         Fresh(request.config, request.budget, request.distribution), SplitMix64(request.seed)
     )
@@ -96,7 +104,7 @@ def restored_document(
         single = [_observe_stored([decoder], name, run.dtype, batch, device, told) for decoder, name in pairs]
         documents = [arm_document(observation, 0, band) for observation in single]
     changed = {"changed_weights": list(run.changed)} if run.changed else {}
-    return {**_document(record, run.dtype, documents, band), "construction": "restored", **changed}
+    return {**_document(record, run.dtype, "graph", documents, band), "construction": "restored", **changed}
 
 
 def _observe_stored(
@@ -112,7 +120,9 @@ def _observe_stored(
         return measure(forward(recipe(name).graph(config), weights, batch, told=told), tokens=True, told=told)
 
 
-def _document(record: ConstructionRecord, dtype: str, arms: Sequence[Document | None], band: Band) -> dict[str, Any]:
+def _document(
+    record: ConstructionRecord, dtype: str, driver: str, arms: Sequence[Document | None], band: Band
+) -> dict[str, Any]:
     sizes, twin = layout(record.config), twin_document(record.config)
     return {
         "schema": SCHEMA,
@@ -121,6 +131,7 @@ def _document(record: ConstructionRecord, dtype: str, arms: Sequence[Document | 
         **({} if twin is None else {"twin": twin}),
         "seed": str(record.initial_rng_state),
         "dtype": dtype,
+        "driver": driver,
         "recipe": record.recipe,
         "policy_id": record.policy_id,
         "base_initializer_id": record.base_initializer_id,

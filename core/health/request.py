@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from ..decoder.base_draw import XAVIER, Distribution
 from ..decoder.batch import Batch, chapter_batch
-from ..decoder.config import DEVICES, DTYPE_NAMES, Budget, DecoderConfig
+from ..decoder.config import DEVICES, DRIVERS, DTYPE_NAMES, Budget, DecoderConfig
 from ..decoder.parameters import layout
 from ..errors import ConfigError
 from ..numerals import checked_seed
@@ -20,7 +20,9 @@ CHAPTER_SEED = 4701
 class ObserveRequest:
     """Everything that determines an observation.
 
-    The defaults are the narrow eight-block decoder of `core.decoder.fixtures`.
+    The defaults are the narrow eight-block decoder of `core.decoder.fixtures`. `driver` is `graph`, which holds the
+    decoder and its autograd graph at once, `block`, which holds one block, or `auto`: the graph if it stays within
+    `max_memory` bytes (half of what is free unless given) and within the budget's parameters, else the blocks.
     """
 
     config: DecoderConfig = field(default_factory=DecoderConfig)
@@ -32,10 +34,15 @@ class ObserveRequest:
     band: Band = DEFAULT_BAND
     budget: Budget = field(default_factory=Budget)
     distribution: Distribution = XAVIER
+    driver: str = "graph"
+    max_memory: int | None = None
 
     def check(self) -> None:
         """Raise the first error of a request that cannot run: budget, then seed, recipe, batch, dtype and device."""
-        self.budget.check(self.config, layout(self.config).parameters)
+        if self.driver not in DRIVERS:
+            raise ConfigError(f"The driver {str(self.driver)[:40]!r} is not offered; choose {', '.join(DRIVERS)}.")
+        # Block by block, the parameters never exist at once.
+        self.budget.check(self.config, layout(self.config).parameters if self.driver == "graph" else 0)
         checked_seed(self.seed)
         recipe(self.recipe).graph(self.config)
         self.batch.check(self.config)

@@ -21,7 +21,7 @@ from ..errors import ConfigError, ObservationError
 from ..numerals import checked_seed
 from ..recipes.catalogue import CONTROL, recipe
 from ..recipes.recipe import Recipe
-from .arms import Arm, observe_arms
+from .arms import Arm, ByBlock, by_block_of, observe_arms
 from .band import Band
 from .chunks import arms_per_pass, seed_chunks, seeds_per_chunk
 from .estimate import check_run
@@ -162,7 +162,7 @@ def observe_seeds(
     # The control is computed once where it is also the recipe.
     chosen = list({known.name: known for known in asked}.values())
     numbers = _checked_seeds(seeds)
-    check_run(request)
+    by_block = by_block_of(check_run(request))
     graphs = [known.graph(request.config) for known in chosen]
     together = arms_per_pass(request.config, request.batch, request.dtype, len(chosen))
     groups = [chosen[start : start + together] for start in range(0, len(chosen), together)]
@@ -171,7 +171,7 @@ def observe_seeds(
     done = 0
     for chunk in seed_chunks(numbers, each):
         draw = BaseDraw(request.config, chunk, request.distribution)
-        parts.append([part for group in groups for part in _observed(request, draw, group)])
+        parts.append([part for group in groups for part in _observed(request, draw, group, by_block)])
         done += len(chunk)
         told("seeds", done, len(numbers))
     arms = {
@@ -189,7 +189,7 @@ def observe_embeddings(
     Returns one arm per standard deviation, in order. Everything else is as in `observe_seeds`.
     """
     known, numbers = recipe(request.recipe), _checked_seeds(seeds)
-    check_run(request)
+    by_block = by_block_of(check_run(request))
     requests = [replace(request, distribution=replace(request.distribution, embedding_std=std)) for std in stds]
     labels = known.graph(request.config).site_labels()
     each = seeds_per_chunk(request.config, request.batch, request.dtype, 1)
@@ -197,7 +197,7 @@ def observe_embeddings(
     done = 0
     for chunk in seed_chunks(numbers, each):
         draw = BaseDraw(request.config, chunk, request.distribution)
-        parts.append([_observed(request, draw.with_embeddings(std), [known])[0] for std in stds])
+        parts.append([_observed(request, draw.with_embeddings(std), [known], by_block)[0] for std in stds])
         done += len(chunk)
         told("seeds", done, len(numbers))
     return [_arm(one, numbers, known, labels, [part[index] for part in parts]) for index, one in enumerate(requests)]
@@ -212,11 +212,19 @@ def _checked_seeds(seeds: Sequence[int]) -> tuple[int, ...]:
     return numbers
 
 
-def _observed(request: ObserveRequest, draw: BaseDraw, recipes: Sequence[Recipe]) -> list[SeedRows]:
+def _observed(
+    request: ObserveRequest, draw: BaseDraw, recipes: Sequence[Recipe], by_block: ByBlock | None
+) -> list[SeedRows]:
     seeds = draw.seeds
     try:
         arms = observe_arms(
-            draw, recipes, request.batch, dtype=request.dtype, device=request.device, contributions=False
+            draw,
+            recipes,
+            request.batch,
+            dtype=request.dtype,
+            device=request.device,
+            contributions=False,
+            by_block=by_block,
         )
     except ObservationError as refusal:
         # What makes a tape unusable lies in the graph that all members share.

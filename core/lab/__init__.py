@@ -1,1 +1,1 @@
-"""The labs: experiments, one per file, and the studies of an initializer and of the band."""
+"""The labs: small numerical experiments, one per file, and studies of one initialized matrix and of the ratio band."""

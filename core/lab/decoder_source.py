@@ -1,4 +1,4 @@
-"""A decoder for the labs: sizes, seed, recipe and one row of tokens as options, and its tape."""
+"""A small decoder for the experiments: its sizes, seed, recipe and row of tokens as options, and its forward pass."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ READ = ("source", ("decoder",))
 
 
 class DecoderOptions(Options):
-    """A decoder in binary64 and its row of tokens; the defaults are the narrow eight-block decoder."""
+    """Options of an experiment on a decoder in binary64 and one row of tokens; by default eight narrow blocks."""
 
     blocks: int = whole(CHAPTER.blocks, 1, 256, "Blocks L", "Complete blocks L.", when=READ)
     width: int = whole(CHAPTER.width, 1, 512, "Width d", "Features d of the stream.", when=READ)
@@ -43,15 +43,15 @@ class DecoderOptions(Options):
     )
 
     def check(self) -> None:
-        """Raise an error if the decoder cannot be built or is too large for a lab."""
+        """Raise `DepthscopeError` if the decoder cannot be built or is too large for a lab."""
         self.request().check()
 
     def batch(self) -> Batch:
-        """Return one row of tokens."""
+        """Return a batch of one row of token ids: the bytes of `text` plus 10, by default the example's four tokens."""
         return Batch.from_text(self.text) if self.text else chapter_batch()
 
     def request(self) -> ObserveRequest:
-        """Return the decoder as a request for an observation."""
+        """Return the decoder, its recipe, seed and row as an `ObserveRequest` with the labs' limit of parameters."""
         batch = self.batch()
         config = DecoderConfig(
             blocks=self.blocks,
@@ -64,16 +64,16 @@ class DecoderOptions(Options):
         return ObserveRequest(config=config, seed=self.seed, recipe=self.recipe, batch=batch, budget=LAB_BUDGET)
 
     def graph(self) -> Graph:
-        """Return the recipe's graph at these sizes."""
+        """Return the recipe's graph at these sizes: for every block, what is added to the residual stream and how."""
         return recipe(self.recipe).graph(self.request().config)
 
     def additions(self) -> list[Addition]:
-        """Return every addition in forward order."""
+        """Return all additions to the residual stream in forward order, in most recipes two per block."""
         return [addition for block in self.graph().blocks for addition in block]
 
 
 def decoder_weights(options: DecoderOptions) -> DrawnWeights:
-    """Return the recipe's weights of this decoder, one member."""
+    """Return the weights that the recipe gives this decoder, as a batch of one model."""
     import torch  # a refused decoder never gets this far
 
     from ..construction.drawn_weights import DrawnWeights
@@ -87,12 +87,12 @@ def decoder_weights(options: DecoderOptions) -> DrawnWeights:
 
 
 def decoder_tape(options: DecoderOptions) -> Tape:
-    """Return the recorded forward of the decoder over its row."""
+    """Run the decoder on its row and return the recorded run: all residual states, branch outputs and the loss."""
     from ..decoder.forward_pass import forward
 
     return forward(options.graph(), decoder_weights(options), options.batch())
 
 
 def decoder_subject(options: DecoderOptions) -> str:
-    """Return the line under a title: the decoder's sizes, recipe and seed."""
+    """Return the decoder's sizes, recipe and seed as text for the line under a figure's title."""
     return f"L = {plural(options.blocks, 'block')}, d = {options.width}, {options.recipe}, seed {options.seed}"

@@ -1,4 +1,4 @@
-"""One experiment and its result: named scalars, long tables and sentences, also as one JSON document."""
+"""One experiment of the labs and its result: named numbers, tables and sentences, also as a JSON document."""
 
 from __future__ import annotations
 
@@ -25,9 +25,11 @@ from .view import TableView
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Result:
-    """`summary` holds scalars by name, `tables` long tables by name (one row per observation), `notes` the premises.
+    """The result of an experiment.
 
-    A value that is undefined or outside its dtype is None in the summary and NaN or infinite in a table.
+    `summary` maps names to scalars. `tables` maps names to tables with one row per observation. `notes` are sentences
+    that state the assumptions. A number that is undefined or outside its dtype is None in the summary, and NaN or
+    infinite in a table.
     """
 
     summary: Mapping[str, Any]
@@ -35,7 +37,10 @@ class Result:
     notes: Sequence[str] = ()
 
     def document(self) -> dict[str, Any]:
-        """Return the result for JSON; values that are not finite are null and counted under `undefined`."""
+        """Return the result as a dict for JSON: `summary`, `tables` (lists of records), `notes` and `undefined`.
+
+        A number that is not finite is null; `undefined` is the count of all nulls.
+        """
         tables = {name: _records(table) for name, table in self.tables.items()}
         summary = {name: _plain(value) for name, value in self.summary.items()}
         cells = [cell for records in tables.values() for record in records for cell in record.values()]
@@ -50,15 +55,15 @@ O = TypeVar("O", bound=Options)  # noqa: E741
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment(Generic[O]):
-    """An experiment that the command line runs and a page shows.
+    """An experiment: a function from options to a `Result`, with all that the command line and a page need to show it.
 
-    `label` is the short name on the page; `presets` are settings by name, each a mapping of the options that differ
-    from the defaults. `torch` is True if running it imports torch, whatever the options. `controls` names the options
-    in the order of the page, by default the order of declaration; those in `shared` have one control for the whole
-    page.
+    `label` is the short name on the page. `presets` maps names of settings to the options that differ from the
+    defaults. `torch` is True if running it always imports torch. `controls` lists the options in the order of the page,
+    by default as declared; those in `shared` have one control for all experiments of the page.
 
-    `text` says what to look for, `formulas` are LaTeX, `subject` gives the setting for the line under a figure's title,
-    `reading` states the summary in a sentence, `draw` makes the pictures and `tables` describes how to read each table.
+    `text` says what to look for and `formulas` are LaTeX. `subject` returns the line under a figure's title, `reading`
+    the summary as a sentence, `draw` the figures by name. `tables` says how each table is shown. `published` lists
+    published numbers to compare with.
     """
 
     title: str
@@ -78,27 +83,30 @@ class Experiment(Generic[O]):
 
     @property
     def name(self) -> str:
-        """The name on the command line, taken from the file name."""
+        """The name on the command line: the name of the experiment's file, with hyphens for underscores."""
         return self.function.__module__.rpartition(".")[2].replace("_", "-")
 
     @property
     def page(self) -> str:
-        """The name of the page that shows it."""
+        """The name of the page that shows the experiment, such as "norm_lab"."""
         return EXPERIMENTS[self.name].name
 
     @property
     def options_type(self) -> type[O]:
-        """The options class that the function takes."""
+        """The `Options` class that the experiment's function takes."""
         return cast(type[O], get_type_hints(self.function)["options"])
 
     @property
     def declared(self) -> dict[str, Option]:
-        """The options that have a control on the page, in its order."""
+        """The options that have a control on the page, by name, in the order of the page."""
         declared = self.options_type.declared()
         return {name: declared[name] for name in self.controls or declared}
 
     def options(self, given: Mapping[str, object] | None = None, preset: str | None = None) -> O:
-        """Return checked options: the defaults, changed by a preset, changed by `given`. Raises `LabError`."""
+        """Return checked options: the defaults, replaced by those of `preset`, then by those in `given`.
+
+        Raises `LabError` for an unknown preset, an unknown option or a value that is not valid.
+        """
         if preset is not None and preset not in self.presets:
             raise LabError(
                 f"The preset {shown(preset)} of {self.name} is unknown; the presets are {', '.join(self.presets)}."
@@ -107,13 +115,14 @@ class Experiment(Generic[O]):
         return self.options_type.parse({**chosen, **(given or {})})
 
     def needs_torch(self, options: O) -> bool:
-        """Return whether running with these options imports torch."""
+        """Return True if running with these options imports torch."""
         return self.torch or getattr(options, "source", None) == "decoder"
 
     def run(self, options: O | None = None, told: Told = silent) -> Result:
-        """Return the result for `options`, by default those of the experiment.
+        """Run the experiment with `options`, by default its default options, and return its result.
 
-        `told(what, done, total)` is called after each draw of an experiment that counts its draws.
+        An experiment with several random draws calls `told(what, done, total)` after each of them, to report progress.
+        Raises `LabError` if `options` belong to another experiment or the experiment cannot run with them.
         """
         options = self.options() if options is None else options
         if type(options) is not self.options_type:
@@ -123,7 +132,10 @@ class Experiment(Generic[O]):
         return function(options, told=told) if counts else function(options)
 
     def document(self, options: O | None = None, result: Result | None = None) -> dict[str, Any]:
-        """Return the `lab` document for JSON: identity, options and result; `result` is that of `run` for `options`."""
+        """Return the result as a dict for JSON, with the experiment's name, title and page, and the options.
+
+        `result` is the result of `run(options)`; without it the experiment is run.
+        """
         options = self.options() if options is None else options
         result = self.run(options) if result is None else result
         return {
@@ -137,18 +149,22 @@ class Experiment(Generic[O]):
         }
 
     def pictures(self, result: Result, subject: str) -> dict[str, Picture]:
-        """Return every picture by its file name, with `subject` under its title."""
+        """Return a dict from file name to chart or matrix; those without a subject get `subject`."""
         return {
             f"{self.name}-{key}": replace(picture, subject=picture.subject or subject)
             for key, picture in self.draw(result).items()
         }
 
     def figures(self, options: O, result: Result) -> dict[str, Any]:
-        """Return every picture as a Plotly figure, by its file name."""
+        """Return a dict from file name to Plotly figure, with all figures of a result."""
         return {name: picture() for name, picture in self.pictures(result, self.subject(options)).items()}
 
     def published_table(self, options: O, result: Result) -> pd.DataFrame | None:
-        """Return the published numbers beside those of the result; None if none are published for the options."""
+        """Return the published numbers beside the computed ones, or None if none are published for these options.
+
+        Columns: `quantity`, `published` (as printed), `here`, `accepted` (which values count as equal), `agrees`
+        ("yes", "no").
+        """
         found = [(figure, float(figure.find(result))) for figure in self.published if figure.belongs(options)]
         rows = [
             (figure.what, figure.printed, value, figure.accepted, "yes" if figure.agrees(value) else "no")

@@ -1,6 +1,6 @@
-"""The registry of all experiments, in the order of their pages; the command line and the pages use only this.
+"""The registry of all experiments, in the order of their pages; the command line and the pages find them here.
 
-An experiment is a file, `core/lab/<folder>/<name>.py` with underscores, with a variable `EXPERIMENT`.
+Every experiment is one file, `core/lab/<folder>/<name>.py`, that defines a variable `EXPERIMENT`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SCHEMA = "depthscope.lab/1"
 
 @dataclass(frozen=True)
 class Page:
-    """A page of experiments: its name, its title, the folder of its files, and the experiments in order."""
+    """A page of experiments: its name, its title, the folder of the experiments' files, and their names in order."""
 
     name: str
     title: str
@@ -49,7 +49,10 @@ EXPERIMENTS: Mapping[str, Page] = MappingProxyType({name: page for page in PAGES
 
 
 def experiment(name: str) -> Experiment[Any]:
-    """Return the experiment of that name. Raises `LabError`, with the nearest names, if it is unknown."""
+    """Import and return the experiment of that name.
+
+    Raises `LabError`, with the nearest known names, if it is unknown.
+    """
     if name not in EXPERIMENTS:
         raise LabError(unknown_name("experiment", name, EXPERIMENTS), Remedy.EXPERIMENTS)
     found: Experiment[Any] = import_module(f".{EXPERIMENTS[name].folder}.{_file(name)}", __package__).EXPERIMENT
@@ -58,7 +61,7 @@ def experiment(name: str) -> Experiment[Any]:
 
 @cache
 def listing() -> list[dict[str, Any]]:
-    """Return every experiment by name, page, title and presets, without importing any."""
+    """Return one dict per experiment with `name`, `page`, `title` and `presets` (names), without importing any."""
     return [
         {"name": name, "page": page.name, "title": said["title"], "presets": list(said["presets"])}
         for name, page in EXPERIMENTS.items()

@@ -1,11 +1,11 @@
-"""The initialization study of one Xavier matrix: three populations in common bins, and what they predict.
+"""The study of one Xavier matrix: histograms of three sets of weights, and what each set would do to a signal.
 
-The populations share one base draw: the Xavier matrix, the same weights doubled, and zeros that draw nothing.
-Statistics are measured on these weights; the propagation is an expectation under independence.
+The three sets are the drawn Xavier matrix, the same weights times 2 ("oversized"), and zeros. Their means and variances
+are measured. The propagation of a signal through layers is not: it is an expectation for independent weights.
 
-Why equal columns stay equal is derived by hand on a one-hidden-layer SiLU unit: with y = sum_j v_j silu(sum_i x_i
-W_ij), dy / dW_ij = x_i silu'(z_j) v_j. Columns of W that are equal and treated equally downstream get equal gradient
-columns, so equal updates keep them equal; the gradient itself is not zero.
+The study also shows why equal columns of a matrix stay equal, on a network with one hidden layer: y = sum_j v_j
+silu(z_j), z_j = sum_i x_i W_ij. Its gradient is dy / dW_ij = x_i silu'(z_j) v_j. If two columns j of W are equal, and
+their v_j too, their gradients are equal, and equal updates keep the columns equal, although the gradient is not zero.
 """
 
 from __future__ import annotations
@@ -36,9 +36,10 @@ OUTPUT_WEIGHTS = (1.0, 1.0)
 def init_document(
     fan_in: int, fan_out: int, seed: int, *, include_weights: bool = False, max_weights: int = MAX_WEIGHTS
 ) -> dict[str, Any]:
-    """Return the `init` document of a `[fan_in, fan_out]` matrix drawn from `seed`.
+    """Return the study of a `[fan_in, fan_out]` Xavier matrix drawn from `seed`, as a dict for JSON.
 
-    Raises `ConfigError`, the errors of `xavier_scale` in their order, and `BudgetError` beyond `max_weights`.
+    `include_weights` adds the weights as a flat list. Raises `ConfigError` for fans or a seed that are not valid, and
+    `BudgetError` if the matrix has more than `max_weights` entries.
     """
     generator = SplitMix64(seed)
     initial_state = generator.state
@@ -70,16 +71,20 @@ def init_document(
 
 
 def bin_edges(uniform_limit: float, bins: int = BINS) -> list[float]:
-    """Return `bins` + 1 edges in equal steps over [-m, m], m = ceil(20 * limit) / 10, which covers the doubled limit.
+    """Return `bins` + 1 equally spaced edges over [-m, m], with m = ceil(20 * uniform_limit) / 10.
 
-    Each edge is one division of integers, so the middle one is 0 and tenths are the nearest binary64 numbers.
+    m is at least twice the limit of the uniform distribution, so the doubled weights fit too. Each edge is one division
+    of two integers, so the middle edge of an even number of bins is exactly 0.
     """
     tenths = math.ceil(20.0 * uniform_limit)
     return [tenths * (2 * step - bins) / (10 * bins) for step in range(bins + 1)]
 
 
 def populations(weights: FloatArray, edges: list[float]) -> dict[str, dict[str, Any]]:
-    """Return summaries of the zero, oversized and Xavier populations of one flat base draw, in common bins."""
+    """Return the histograms and moments of three sets of weights, under the keys `zero`, `oversized` and `xavier`.
+
+    `weights` are the flat Xavier draws; oversized are twice these. Every value is the dict that `population` returns.
+    """
     return {
         "zero": population(np.zeros_like(weights), edges),
         "oversized": population(OVERSIZED_FACTOR * weights, edges),
@@ -88,10 +93,10 @@ def populations(weights: FloatArray, edges: list[float]) -> dict[str, dict[str, 
 
 
 def population(values: FloatArray, edges: list[float]) -> dict[str, Any]:
-    """Return counts per bin, percent of all, mean and variance of flat finite `values`.
+    """Return a dict for flat finite `values`: `counts` and `percent` per bin, `mean`, and `variance`.
 
-    Bins include their left edge and exclude their right one; the last includes both. The variance is the population
-    variance, in two passes: the mean first, then the mean squared deviation from it.
+    A bin includes its left edge and excludes its right one; the last bin includes both. The variance divides by the
+    number of values and takes two passes: first the mean, then the mean squared deviation from it.
     """
     bins = len(edges) - 1
     # The outer edges bound every value; clipping closes the last bin on the right.
@@ -107,10 +112,11 @@ def population(values: FloatArray, edges: list[float]) -> dict[str, Any]:
 
 
 def expected_propagation(scale: XavierScale, layers: int = LAYERS, input_variance: float = 1.0) -> dict[str, Any]:
-    """Return the expected signal variance after 0..`layers` independent linear layers per population.
+    """Return a dict with the expected variance of a signal after 0 to `layers` linear layers, for each set of weights.
 
-    Not a measurement. Law: a layer that sums fan_in independent zero-mean features multiplies the variance by fan_in *
-    Var(weight). The oversized population has the squared factor in its weight variance. Raises `ConfigError`.
+    This is not measured. A layer that sums fan_in independent features of mean 0 multiplies the variance by fan_in *
+    Var(weight): `multipliers` has this factor under `zero`, `oversized` and `xavier`, and the same keys of the dict
+    hold the lists of variances. Raises `ConfigError` if an argument is not valid or a variance overflows.
     """
     if isinstance(layers, bool) or not isinstance(layers, int) or not 0 <= layers <= MAX_LAYERS:
         raise ConfigError(f"layers is {shown(layers)}; it must be a whole number from 0 to {MAX_LAYERS}.")
@@ -142,10 +148,11 @@ def zero_symmetry(
     output_weights: Sequence[float] = OUTPUT_WEIGHTS,
     hidden_weights: npt.ArrayLike | None = None,
 ) -> dict[str, Any]:
-    """Return the output and the hidden-weight gradient of the unit.
+    """Return the output of a network with one hidden layer, and the gradient of its hidden weights W, as a dict.
 
-    `hidden_weights` is `[len(inputs), len(output_weights)]`, zeros unless given. Raises `ConfigError` for a wrong shape
-    or a number that is not finite.
+    The network is y = sum_j v_j silu(sum_i x_i W_ij) with x = `inputs`, v = `output_weights` and W = `hidden_weights`
+    `[len(inputs), len(output_weights)]`, zeros by default. `columns_equal` is True if all columns of the gradient are
+    equal. Raises `ConfigError` for a wrong shape or a number that is not finite.
     """
     x, v = _finite("inputs", inputs, 1), _finite("output_weights", output_weights, 1)
     hidden = np.zeros((x.size, v.size)) if hidden_weights is None else _finite("hidden_weights", hidden_weights, 2)

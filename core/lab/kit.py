@@ -1,4 +1,4 @@
-"""Everything that an experiment's file needs, in one import: options, result, pictures, tables, numbers, words."""
+"""All names that an experiment's file needs, in one import: options, results, charts, tables, numbers and words."""
 
 from ..decoder.progress import Told, counted, silent
 from ..decoder.splitmix64 import FloatArray

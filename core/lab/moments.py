@@ -1,4 +1,4 @@
-"""Plain moments of arrays, and products and norms of matrices, in binary64."""
+"""Moments of arrays, and products and norms of matrices, in binary64."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ Floating = npt.NDArray[np.floating]
 
 
 def rms(values: Floating) -> float:
-    """Return the root mean square over all entries, safe from overflow and underflow of the squares; 0 for zeros."""
+    """Return the root mean square over all entries; 0 for zeros.
+
+    The entries are divided by the largest one first, so that their squares neither overflow nor underflow.
+    """
     wide = np.asarray(values, dtype=np.float64)
     peak = float(np.abs(wide).max())
     if peak == 0.0 or not np.isfinite(peak):
@@ -22,18 +25,18 @@ def rms(values: Floating) -> float:
 
 
 def covariance(first: FloatArray, second: FloatArray) -> float:
-    """Return the population covariance over all entries, in two passes: the means first."""
+    """Return the population covariance of two arrays of equal shape, over all entries; the means are computed first."""
     return float(np.mean((first - first.mean()) * (second - second.mean())))
 
 
 def slope(x: npt.ArrayLike, y: npt.ArrayLike) -> float:
-    """Return the least-squares slope of log y against log x."""
+    """Return the slope of the least-squares line of log y against log x, which is the exponent of a power law."""
     fit = np.polynomial.polynomial.polyfit(np.log(np.asarray(x, dtype=np.float64)), np.log(y), 1)
     return float(fit[1])
 
 
 def ordered_product(factors: Sequence[FloatArray]) -> FloatArray:
-    """Return J_k ... J_2 J_1 for factors given first to last."""
+    """Return the matrix product J_k ... J_2 J_1 of square matrices; `factors` lists J_1 first."""
     product = np.eye(len(factors[0]))
     for factor in factors:
         product = factor @ product
@@ -41,5 +44,5 @@ def ordered_product(factors: Sequence[FloatArray]) -> FloatArray:
 
 
 def spectral_norm(matrix: FloatArray) -> float:
-    """Return the largest singular value."""
+    """Return the largest singular value of a matrix."""
     return float(np.linalg.norm(matrix, 2))

@@ -1,7 +1,7 @@
 """Options of an experiment: frozen, checked when created, the same for pages, the command line and Python.
 
-An experiment declares a subclass of `Options` whose fields are made by `whole`, `number`, `choice` and the other
-functions here. The declaration holds limits, label and help, from which a widget and a command-line option are made.
+An experiment declares a subclass of `Options`. Its fields are made by `whole`, `number`, `choice` and the other
+functions here, with limits, a label and a help text, from which a page makes a widget and the command line an option.
 """
 
 from __future__ import annotations
@@ -29,11 +29,12 @@ FLAGS = {"true": True, "false": False, "1": True, "0": False}
 
 @dataclass(frozen=True, kw_only=True)
 class Option:
-    """The values that one field takes: its kind, inclusive limits or choices, a line of help, and how a page shows it.
+    """The values that one field of `Options` may have (kind, inclusive limits or choices), its help, and its widget.
 
-    `label` is the text above its widget. `widget`, if given, replaces the default of its kind, and `step` is that of a
-    number. `when` names another option and the values of it for which this one has an effect; without that other option
-    it always has. `more` puts the widget into the expander below the others.
+    `label` is the text above the widget. `widget` replaces the default widget of the kind, and `step` is the step of a
+    number. `most` is the largest count of integers in a list. `when` is the name of another option and those of its
+    values for which this option has an effect; if the experiment lacks that other option, this one always has an
+    effect. `more` moves the widget into an expander below the others.
     """
 
     kind: Kind
@@ -50,7 +51,10 @@ class Option:
     more: bool = False
 
     def checked(self, name: str, value: object) -> Any:
-        """Return `value`, or the value written in its text. Raises `LabError` with the rule."""
+        """Return `value`, or the value that its text describes, if it is valid; `name` is the option's name.
+
+        Raises `LabError` with the broken rule, or `ConfigError` for a seed.
+        """
         if value is None and self.optional:
             return None
         if isinstance(value, str) and len(value) > MAX_TEXT:
@@ -58,57 +62,60 @@ class Option:
         return _CHECKS[self.kind](self, name, value)
 
     def within(self, name: str, value: float, word: str) -> float:
-        """Return `value`. Raises `LabError` if it is outside the limits."""
+        """Return `value`.
+
+        Raises `LabError` if it is outside the limits; `word` is its kind in the message, such as "number".
+        """
         if not self.low <= value <= self.high:
             raise LabError(f"{name} is {shown(value)}; it must be a {word} from {self.low:g} to {self.high:g}.")
         return value
 
 
 def whole(default: int | None, low: int, high: int, label: str, text: str, **shown: Any) -> Any:
-    """Declare an integer from `low` to `high`; a default of None makes it optional."""
+    """Return the field of an integer option from `low` to `high`; with the default None it may be left out.
+
+    `shown` sets further fields of `Option`, here and in the functions below.
+    """
     return _declared(default, kind="whole", label=label, help=text, low=low, high=high, **shown)
 
 
 def number(default: float, low: float, high: float, label: str, text: str, **shown: Any) -> Any:
-    """Declare a finite number from `low` to `high`."""
+    """Return the field of an option that is a finite number from `low` to `high`."""
     return _declared(default, kind="number", label=label, help=text, low=low, high=high, **shown)
 
 
 def choice(default: str, choices: tuple[str, ...], label: str, text: str, **shown: Any) -> Any:
-    """Declare one of `choices`."""
+    """Return the field of an option that is one of the strings `choices`."""
     return _declared(default, kind="choice", label=label, help=text, choices=choices, **shown)
 
 
 def flag(default: bool, label: str, text: str) -> Any:
-    """Declare True or False."""
+    """Return the field of an option that is True or False."""
     return _declared(default, kind="flag", label=label, help=text)
 
 
 def seed(default: int = 0, text: str = "Any unsigned 64-bit seed.", **shown: Any) -> Any:
-    """Declare an unsigned 64-bit seed."""
+    """Return the field of an option that is an integer from 0 to 2^64 - 1."""
     return _declared(default, kind="seed", label="Seed", help=text, **shown)
 
 
 def words(default: str, label: str, text: str, **shown: Any) -> Any:
-    """Declare free text of at most `MAX_TEXT` characters."""
+    """Return the field of an option that is free text of at most `MAX_TEXT` characters."""
     return _declared(default, kind="text", label=label, help=text, **shown)
 
 
 def numbers(default: tuple[float, ...] | None, low: int, high: int, label: str, text: str, **shown: Any) -> Any:
-    """Declare a vector of `low` to `high` finite numbers, separated by commas in text.
-
-    A default of None makes it optional.
-    """
+    """Return the field of an option of `low` to `high` finite numbers, in text with commas; default None: optional."""
     return _declared(default, kind="numbers", label=label, help=text, low=low, high=high, **shown)
 
 
 def rows(default: tuple[tuple[float, ...], ...], low: int, high: int, label: str, text: str, **shown: Any) -> Any:
-    """Declare equally long vectors of `low` to `high` finite numbers, separated by semicolons in text."""
+    """Return the field of an option of equally long vectors, each of `low` to `high` numbers; text has `,` and `;`."""
     return _declared(default, kind="rows", label=label, help=text, low=low, high=high, **shown)
 
 
 def wholes(default: tuple[int, ...], low: int, high: int, most: int, label: str, text: str) -> Any:
-    """Declare up to `most` increasing integers from `low` to `high`, separated by commas in text."""
+    """Return the field of an option that is up to `most` increasing integers from `low` to `high`; text has commas."""
     return _declared(default, kind="wholes", label=label, help=text, low=low, high=high, most=most)
 
 
@@ -119,9 +126,9 @@ def _declared(default: object, **facts: Any) -> Any:
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Base class of all experiments' options; a subclass is a frozen dataclass. Creating an object checks its values.
+    """Base class of the options of an experiment; a subclass becomes a frozen dataclass.
 
-    Raises `LabError`.
+    Creating an object checks its values. Raises `LabError`, or `ConfigError` for a seed that is not valid.
     """
 
     def __init_subclass__(cls) -> None:
@@ -133,23 +140,23 @@ class Options:
         self.check()
 
     def check(self) -> None:
-        """Raise `LabError` if the fields do not fit each other; the base class checks nothing."""
+        """Raise `LabError` if the values do not fit each other; the base class checks nothing."""
 
     @classmethod
     def declared(cls) -> dict[str, Option]:
-        """Return the options by name, in the order of declaration."""
+        """Return the `Option` of every field by name, in the order of declaration."""
         return {entry.name: entry.metadata["option"] for entry in dataclasses.fields(cls)}
 
     @classmethod
     def defaults(cls) -> dict[str, Any]:
-        """Return the default of every option."""
+        """Return the default value of every option by name."""
         return {entry.name: entry.default for entry in dataclasses.fields(cls)}
 
     @classmethod
     def parse(cls, given: Mapping[str, object]) -> Self:
-        """Return options from a mapping of values or their text.
+        """Return options from a mapping of names to values, or to their text.
 
-        Raises `LabError`, with the known names, for an unknown one.
+        Raises `LabError` for an unknown name, and for a value that is not valid.
         """
         known = cls.declared()
         for name in given:
@@ -158,19 +165,22 @@ class Options:
         return cls(**given)
 
     def document(self) -> dict[str, Any]:
-        """Return every option for JSON; seeds are text, since they may exceed 2^53."""
+        """Return all options as a dict for JSON; seeds are text, since JSON readers may round integers above 2^53."""
         values = {name: getattr(self, name) for name in self.declared()}
         seeds = {name: str(values[name]) for name, option in self.declared().items() if option.kind == "seed"}
         return {name: _plain(value) for name, value in values.items()} | seeds
 
 
 def consecutive(first: int, count: int) -> list[int]:
-    """Return `count` seeds from `first` on; after 2^64 - 1 comes 0."""
+    """Return a list of `count` seeds that count up from `first`; after 2^64 - 1 comes 0."""
     return [(first + index) % 2**64 for index in range(count)]
 
 
 def typed(value: object) -> str:
-    """Return a value as text that can be typed: commas between numbers, semicolons between rows, empty for None."""
+    """Return the value of an option as the text that a user would type; empty for None.
+
+    Commas separate numbers, semicolons rows.
+    """
     if not isinstance(value, tuple):
         return "" if value is None else str(value).removesuffix(".0")
     nested = any(isinstance(item, tuple) for item in value)
@@ -226,7 +236,10 @@ def _text(option: Option, name: str, value: object) -> str:
 
 
 def checked_vector(name: str, value: object, low: int, high: int) -> Vector:
-    """Return `value`, or the numbers listed in its text, as `low` to `high` finite floats; raises `LabError`."""
+    """Return `value`, a sequence or text with commas, as `low` to `high` finite floats in a tuple.
+
+    Raises `LabError`.
+    """
     cells: object = [cell.strip(SPACES) for cell in value.split(",")] if isinstance(value, str) else value
     if not isinstance(cells, Sequence) or isinstance(cells, str | bytes):
         raise LabError(f"{name} is {shown(value)}; give numbers separated by commas.")
@@ -237,7 +250,10 @@ def checked_vector(name: str, value: object, low: int, high: int) -> Vector:
 
 
 def checked_rows(name: str, value: object, low: int, high: int) -> tuple[Vector, ...]:
-    """Return rows of equal length, each a `checked_vector`; text separates rows by semicolons. Raises `LabError`."""
+    """Return a tuple of vectors of equal length, each of `low` to `high` floats; text separates them by semicolons.
+
+    Raises `LabError`, also for more than `MAX_ROWS` vectors.
+    """
     parts: object = value.split(";") if isinstance(value, str) else value
     if not isinstance(parts, Sequence) or isinstance(parts, str | bytes) or not parts:
         raise LabError(f"{name} is {shown(value)}; give rows of numbers, separated by semicolons.")

@@ -1,7 +1,7 @@
-"""A published number of an experiment, as printed, and its place in a result.
+"""Numbers published for an experiment, as printed, and how to find the same numbers in its result.
 
-Source: the course text on keeping signals stable, and the exercise on one saturating unit. Exact numbers must agree to
-the printed digits; the draws of the others are not published, and they have a stated tolerance.
+Source: the course text on keeping signals stable, and the exercise on one saturating unit. A number without randomness
+must agree in all printed digits. Where the published draws cannot be repeated, a range of accepted values is given.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ Finder = Callable[["Result"], float]
 
 @dataclass(frozen=True, kw_only=True)
 class Printed:
-    """One published number: what it is, the printed text, and its place in a result.
+    """One published number: what it is, its printed text, and a function that finds the computed number in a `Result`.
 
-    `between` is the smallest and the largest accepted value; None requires the printed digits. `under` names the
-    options, other than defaults, that the number is published for; None is any options.
+    `between` is the smallest and the largest accepted value; with None, all printed digits must agree. `under` are the
+    options, other than the defaults, for which the number is published; None means that it holds for any options.
     """
 
     what: str
@@ -35,30 +35,33 @@ class Printed:
     under: Mapping[str, Any] | None = field(default_factory=dict)
 
     def agrees(self, value: float) -> bool:
-        """Return whether a computed value agrees with the published one."""
+        """Return True if a computed value agrees with the published one: within `between`, or in all printed digits."""
         if self.between is not None:
             return self.between[0] <= value <= self.between[1]
         printed = Decimal(self.printed)
         return Decimal(value).quantize(Decimal(1).scaleb(int(printed.as_tuple().exponent))) == printed
 
     def belongs(self, options: Options) -> bool:
-        """Return whether the number is published for these options."""
+        """Return True if the number is published for these options."""
         wanted = {} if self.under is None else {**options.defaults(), **self.under}
         return all(getattr(options, key) == value for key, value in wanted.items())
 
     @property
     def accepted(self) -> str:
-        """Return the accepted values as text."""
+        """The accepted values as text: a range such as "0.19 to 0.21", or "printed digits"."""
         return DIGITS if self.between is None else "{:.4g} to {:.4g}".format(*self.between)
 
 
 def near(law: float, relative: float) -> tuple[float, float]:
-    """Return `law` * (1 - relative) and `law` * (1 + relative)."""
+    """Return the range `(law * (1 - relative), law * (1 + relative))`."""
     return law * (1 - relative), law * (1 + relative)
 
 
 def cell(table: str, column: str, **where: Any) -> Finder:
-    """Return a function that finds a cell of a result's table by the values of other columns."""
+    """Return a function that takes a result and returns one number of its table `table` as a float.
+
+    The number is in `column`, in the first row where every column named in `where` has the value given there.
+    """
 
     def find(result: Result) -> float:
         rows = result.tables[table]
@@ -70,5 +73,5 @@ def cell(table: str, column: str, **where: Any) -> Finder:
 
 
 def scalar(name: str) -> Finder:
-    """Return a function that finds a number of a result's summary."""
+    """Return a function that takes a result and returns the number `name` of its summary as a float."""
     return lambda result: float(result.summary[name])

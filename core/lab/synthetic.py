@@ -1,4 +1,7 @@
-"""Given arrays of ratios that show how the band classifies; no decoder is observed."""
+"""Given arrays of ratios that show how the band classifies: as below, within or above it.
+
+No decoder is run for them.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,10 @@ SYNTHETIC_RATIOS: Mapping[str, tuple[float, ...]] = MappingProxyType(
 def synthetic_classifiers(
     ratios: Mapping[str, Sequence[float]] = SYNTHETIC_RATIOS, band: Band = DEFAULT_BAND
 ) -> dict[str, dict[str, list[Any]]]:
-    """Return each named array with its verdicts, element by element. Raises `ConfigError` if a ratio is not finite."""
+    """Return a dict that maps each name to `{"ratios": [...], "bands": [...]}`, with one classification per ratio.
+
+    A classification is "below", "within" or "above" the band. Raises `ConfigError` if a ratio is not finite.
+    """
     return {
         name: {"ratios": list(values), "bands": [classify(value, band) for value in values]}
         for name, values in ratios.items()

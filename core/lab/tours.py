@@ -1,4 +1,4 @@
-"""Guided tours over the pages; each step is a setting and two sentences on what to look at."""
+"""Guided tours over the pages of the dashboard; each step is a setting and two sentences on what to look at."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from ..errors import LabError, shown
 
 @dataclass(frozen=True)
 class Step:
-    """One step: a page, the values of its controls as text, and two sentences.
+    """One step of a tour: the name of a page, the values of its controls as text, and two sentences.
 
-    On the lab pages `experiment` names an entry of the registry and the other parameters are its options; elsewhere
-    they are the page's own.
+    On a page of the labs, `parameters` holds the name of an experiment under `experiment` and its options; on another
+    page it holds the page's own controls.
     """
 
     page: str
@@ -24,14 +24,14 @@ class Step:
 
 @dataclass(frozen=True)
 class Tour:
-    """A named tour; `next` and `back` are positions in `steps`."""
+    """A guided tour: its name, its title and its steps in order."""
 
     name: str
     title: str
     steps: tuple[Step, ...]
 
     def step(self, position: int) -> Step:
-        """Return the step at `position`, counted from 0. Raises `LabError` if the tour does not have it."""
+        """Return the step at `position`, counted from 0. Raises `LabError` if the tour has no such step."""
         if isinstance(position, bool) or not isinstance(position, int) or not 0 <= position < len(self.steps):
             raise LabError(f"Step {shown(position)} is not on this tour; its steps are 0 to {len(self.steps) - 1}.")
         return self.steps[position]

@@ -1,4 +1,4 @@
-"""How the tables of an experiment are shown, and how its sentences format numbers."""
+"""Tables of an experiment as a page shows them, and the format of numbers in its sentences."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ HUGE = 1e15
 
 @dataclass(frozen=True, kw_only=True)
 class TableView:
-    """How a table is shown: one sentence on it, and the titles of the columns shown; the files have all columns.
+    """How a table of an experiment is shown on a page; exported files have the whole table instead.
 
-    `shape`, if given, makes the shown table from the whole one.
+    `alt` is one sentence on the table. `titles` maps the columns to show to their titles; empty shows all. `shape`, if
+    given, is a function that makes the shown table from the whole one, before `titles` is applied.
     """
 
     alt: str
@@ -30,23 +31,23 @@ class TableView:
     shape: Callable[[pd.DataFrame], pd.DataFrame] | None = None
 
     def of(self, table: pd.DataFrame) -> pd.DataFrame:
-        """Return the table for display."""
+        """Return the table for display: shaped, with the chosen columns and their titles."""
         found = table if self.shape is None else self.shape(table)
         return readable(found[list(self.titles)].rename(columns=dict(self.titles)) if self.titles else found)
 
 
 def rounded(value: Any, digits: int = 4) -> str:
-    """Format a number of a summary for a sentence: `digits` significant digits, and a word if it is undefined."""
+    """Return a number as text for a sentence: in `digits` significant digits, or "undefined" for None and NaN."""
     return "undefined" if value is None or math.isnan(value) else f"{value:.{digits}g}"
 
 
 def closeness(error: float) -> str:
-    """Return, as text, how accurately an identity holds."""
+    """Return the error of an identity as text for a sentence: "to 1.2e-16", or "exactly" for 0."""
     return f"to {error:.1e}" if error else "exactly"
 
 
 def readable(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the table with numbers too large for a browser's table as text."""
+    """Return the table with every float column that reaches 1e15 turned into text, which a browser's table can show."""
     written = {
         name: [f"{value:.6g}" for value in table[name]]
         for name in table.columns
@@ -56,19 +57,19 @@ def readable(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def formats(table: pd.DataFrame) -> dict[str, str]:
-    """Return formats with six significant digits for every column of floats."""
+    """Return a dict from each column of floats to the format of six significant digits."""
     return {str(name): DIGITS for name in table.columns if pd.api.types.is_float_dtype(table[name])}
 
 
 def summary_table(result: Result) -> pd.DataFrame:
-    """Return every number of a summary, one row each; an undefined one is missing."""
+    """Return the numbers of a result's summary as a table with columns `quantity` and `value`; NaN if undefined."""
     numbers = _numbers(result)
     values = [float("nan") if value is None else float(value) for value in numbers.values()]
     return pd.DataFrame({"quantity": list(numbers), "value": values})
 
 
 def summary_view(result: Result) -> pd.DataFrame:
-    """Return the summary for display: text, integers in full, other numbers to six digits."""
+    """Return the numbers of a result's summary as a table of text: integers in full, others to six digits."""
     numbers = _numbers(result)
     texts = [f"{value:,}" if isinstance(value, int) else rounded(value, 6) for value in numbers.values()]
     return pd.DataFrame({"quantity": [name.replace("_", " ") for name in numbers], "value": texts})

@@ -1,1 +1,1 @@
-"""What is known of a run before a weight is drawn: parameters, bytes, known models and readers of a `config.json`."""
+"""What is known of a decoder before a weight is drawn: parameters, bytes, known models, readers of `config.json`."""

@@ -1,6 +1,6 @@
-"""The plan: exact parameter counts, bytes and the depth factor of a decoder that is never built.
+"""Exact counts of parameters and bytes of a decoder that is never built.
 
-Everything here is integer arithmetic on the parameter layout; no array is made, whatever the size.
+Everything is integer arithmetic on the list of parameters; no array is allocated, whatever the size.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ BYTES_MEANING = {
 
 @dataclass(frozen=True)
 class RoleRow:
-    """All tensors of one name pattern: how many, the shape of each, and how many numbers all of them store."""
+    """All tensors whose names differ only in the block: their description, and how many there are."""
 
     spec: ParameterSpec
     tensors: int
 
     @property
     def coordinates(self) -> int:
-        """The exact number of stored numbers in all tensors of the pattern."""
+        """The exact number of parameters in all these tensors."""
         return self.tensors * self.spec.coordinates
 
     def document(self) -> dict[str, Any]:
-        """Return the row for JSON; counts beyond 2^53 are text."""
+        """Return the row as a dict for JSON; counts beyond 2^53 are text."""
         return {
             "pattern": self.spec.name,
             "role": self.spec.role,
@@ -53,10 +53,11 @@ class RoleRow:
 
 
 def plan_document(subject: DecoderConfig | PlanRequest, context: int | None = None) -> dict[str, Any]:
-    """Return the `plan` document of a config, or of a request that holds more than a config.
+    """Return the parameters, bytes and depth factor of a decoder as a dict for JSON, the `plan` document.
 
-    `context` is the number of positions for which a row of the residual stream is counted, by default the config's.
-    Raises `ConfigError`.
+    `subject` is a `DecoderConfig`, or a `PlanRequest`, which can have parameters that a config cannot describe.
+    `context` is the number of positions of the row whose residual states are counted, by default the config's. Raises
+    `ConfigError`.
     """
     request = subject
     if isinstance(request, DecoderConfig):
@@ -85,7 +86,10 @@ def plan_document(subject: DecoderConfig | PlanRequest, context: int | None = No
 
 
 def role_rows(request: PlanRequest) -> tuple[RoleRow, ...]:
-    """Return one row per name pattern, in draw order; the extra block parameters follow the block's own."""
+    """Return one `RoleRow` per name pattern, in the order in which the parameters are drawn.
+
+    The parameters of a block that the config cannot describe follow the block's own.
+    """
     parts = layout(request.config)
     blocks = request.config.blocks
     return (
@@ -96,12 +100,15 @@ def role_rows(request: PlanRequest) -> tuple[RoleRow, ...]:
 
 
 def residual_coordinates(request: PlanRequest) -> int:
-    """Return the count of numbers in all residual states of one row: (2L + 1) x context x width."""
+    """Return the number of entries of all residual states of one row: (number of additions + 1) * context * width."""
     return (request.config.additions + 1) * request.row_positions * request.config.width
 
 
 def byte_counts(parameters: int, residual: int) -> dict[str, dict[str, int | str]]:
-    """Return the bytes by dtype for `parameters` stored numbers and `residual` numbers of residual state."""
+    """Return a dict from dtype to the bytes of weights, gradients, Adam's moments and residual states.
+
+    `parameters` and `residual` are the numbers of parameters and of entries of the residual states.
+    """
     moments = ADAM_MOMENTS * DTYPE_BYTES["float32"] * parameters
     return {
         dtype: {
@@ -115,7 +122,7 @@ def byte_counts(parameters: int, residual: int) -> dict[str, dict[str, int | str
 
 
 def formula(rows: Iterable[RoleRow]) -> str:
-    """Return the parameter count written as a sum: outside + blocks × (one block) = total."""
+    """Return the number of parameters as a sum in text: outside + blocks × (one block) = total."""
     rows = tuple(rows)
     in_blocks = [row for row in rows if "{b}" in row.spec.name]
     first = rows.index(in_blocks[0])

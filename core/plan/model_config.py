@@ -1,9 +1,9 @@
-"""Read a Hugging Face `config.json`, or the settings of nanoGPT, into a plan request.
+"""Read a Hugging Face `config.json`, or the settings of nanoGPT, into a `PlanRequest`.
 
-Families: gpt2, llama, mistral, qwen2 and qwen3, as transformers builds them; a file without a model_type that has
-nanoGPT's keys is nanoGPT's. Width, depth, heads, vocabulary and the gated feed-forward width must be in the file; any
-other absent key has the default of transformers, and the request's `assumed` lists it. Keys that change no parameter
-are not read.
+Families: gpt2, llama, mistral, qwen2 and qwen3, as transformers builds them. A file without a model_type that has
+nanoGPT's keys is read as nanoGPT. Width, depth, heads, vocabulary and the width of a gated feed-forward must be in the
+file. Any other missing key has the default of the family's code, and `assumed` of the request lists it. Keys that do
+not change the parameters are ignored.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 from ..decoder.config import LARGEST_SIZE, DecoderConfig
 from ..decoder.parameters import Role
-from ..errors import ConfigError, shown
+from ..errors import ConfigError, Remedy, shown
 from ..strict_json import JsonValue, parse_json, read_json
 from .request import PlanRequest, biases, query_key_gains
 
@@ -32,9 +32,9 @@ NANOGPT_SIZES = ("n_layer", "n_head", "n_embd")
 
 
 def read_model_config(source: str | os.PathLike[str] | bytes) -> PlanRequest:
-    """Return the plan request of a file (path) or of its content (bytes).
+    """Return the `PlanRequest` of a `config.json`, given as a path or as its bytes.
 
-    Raises `StorageError` if the file is not strict JSON of at most 1 MB, `ConfigError` if its content is not a decoder
+    Raises `StorageError` if it is not strict JSON of at most 1 MB, and `ConfigError` if it does not describe a decoder
     of the families above.
     """
     document = parse_json(source, source="config.json") if isinstance(source, bytes) else read_json(source)
@@ -42,7 +42,7 @@ def read_model_config(source: str | os.PathLike[str] | bytes) -> PlanRequest:
 
 
 def request_from_document(document: JsonValue, name: str = "config.json") -> PlanRequest:
-    """Return the plan request of a parsed `config.json`; error messages call it `name`. Raises `ConfigError`."""
+    """Return the `PlanRequest` of a parsed `config.json`, called `name` in error messages. Raises `ConfigError`."""
     if not isinstance(document, dict):
         raise ConfigError(f"{name} holds {shown(document)}; it must hold one object of settings.")
     family = family_of(document)
@@ -55,7 +55,7 @@ def request_from_document(document: JsonValue, name: str = "config.json") -> Pla
 
 
 def family_of(document: Mapping[str, JsonValue]) -> JsonValue:
-    """Return the model_type of a file; nanoGPT if it has none but nanoGPT's keys; None if it has neither."""
+    """Return the value of `model_type`, or "nanogpt" if it is missing but nanoGPT's keys are there, else None."""
     is_nanogpt = any(key in document for key in NANOGPT_SIZES) and "architectures" not in document
     return NANOGPT if document.get("model_type") is None and is_nanogpt else document.get("model_type")
 
@@ -101,7 +101,8 @@ class _Keys:
     def word(self, key: str, absent: str, known: tuple[str, ...]) -> str:
         value = self.value(key, absent)
         if not isinstance(value, str) or value not in known:
-            raise ConfigError(f"{key} in {self.name} is {shown(value)}; the plan reads {' and '.join(known[:2])}.")
+            told = f"{key} in {self.name} is {shown(value)}; this decoder has {' and '.join(known[:2])}"
+            raise ConfigError(told, Remedy.SIZES, Remedy.AUDIT)
         return value
 
     def rope_base(self) -> float:

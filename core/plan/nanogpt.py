@@ -1,7 +1,7 @@
-"""nanoGPT's settings as pasted text: Python assignments, parsed and never executed.
+"""The settings of nanoGPT as pasted text: Python assignments, which are parsed and never executed.
 
-Accepted are `n_layer = 12`, `n_layer: int = 12` and `n_layer: 12` on separate lines or in a class, keyword arguments
-such as `GPTConfig(n_layer=12)`, dictionaries, JSON, and options as on nanoGPT's command line.
+Accepted are lines such as `n_layer = 12`, `n_layer: int = 12` and `n_layer: 12`, also inside a class, keyword arguments
+such as `GPTConfig(n_layer=12)`, dicts, JSON, and options as on nanoGPT's command line.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ EXAMPLE = "paste lines such as n_layer = 12, n_head = 12, n_embd = 768 and block
 
 
 def settings_from_text(text: str) -> dict[str, JsonValue]:
-    """Return the keys of nanoGPT's model in `text`, the last value of each, for `request_from_document`.
+    """Return a dict of the keys of nanoGPT's model that `text` sets, each with its last value.
 
-    Other settings, such as those of the optimizer, are ignored. Raises `ConfigError` if the text is longer than 64 KiB,
-    is not Python, has none of the model's sizes, or gives one of the keys something other than a literal.
+    `request_from_document` reads the result. Other settings, such as those of the optimizer, are ignored. Raises
+    `ConfigError` if the text is longer than 64 KiB, is not Python, has none of the model's sizes, or gives a key a
+    value that is not a literal.
     """
     if len(text) > MAX_CHARACTERS:
         raise ConfigError(f"The pasted settings have {len(text):,} characters; paste at most {MAX_CHARACTERS:,}.")

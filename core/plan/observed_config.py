@@ -1,8 +1,8 @@
-"""Turn a model's own configuration into a decoder that can be observed: sizes, standard deviations, graph, recipe.
+"""Turn the configuration of a real model into a decoder that can be run: sizes, standard deviations, graph and recipe.
 
-Families: gpt2, llama, mistral, qwen2 and qwen3 as transformers initializes them, and nanoGPT. Rotary features are
-paired as neighbours and GELU is the exact one, while the library pairs halves and GPT-2 uses the tanh form: the laws at
-initialization are the same, the last digits differ.
+Families: gpt2, llama, mistral, qwen2 and qwen3 as transformers initializes them, and nanoGPT. Two details differ: here
+rotary positions pair neighbouring features where the library pairs halves, and GELU is exact where GPT-2 has the tanh
+form. The distributions at initialization are the same; the last digits of a run differ.
 """
 
 from __future__ import annotations
@@ -41,11 +41,12 @@ WAYS_OUT = (Remedy.SIZES, Remedy.AUDIT)
 
 @dataclass(frozen=True, kw_only=True)
 class ObservedModel:
-    """A model as its family's own code initializes it.
+    """A decoder that is initialized as the code of a model family initializes it.
 
-    `recipe` is what that code does to the base draw; `family` is None for a decoder of this project. `left_out` names
-    parameters that the family has and this decoder does not: biases that start at zero and gains that start at one,
-    which change no value at initialization. `assumed` lists the keys absent from the file and the values used for them.
+    `distribution` is that of the base weights and `recipe` what the family's code then does to them. `family` is None
+    for a decoder of this project. `left_out` names the parameters that the family has and this decoder lacks: biases of
+    0 and gains of 1, which change no value at initialization. `assumed` lists the keys missing in the file with the
+    values used.
     """
 
     config: DecoderConfig
@@ -56,7 +57,7 @@ class ObservedModel:
     assumed: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def document(self) -> dict[str, Any]:
-        """Return the `model` block of a document: where the initialization comes from."""
+        """Return a dict for JSON that says where the initialization comes from, the `model` entry of a document."""
         return {
             "family": self.family,
             "initialization": {"base": self.distribution.name, "recipe": self.recipe},
@@ -66,17 +67,22 @@ class ObservedModel:
 
 
 def read_observed_config(source: str | os.PathLike[str] | bytes, longest_row: int) -> ObservedModel:
-    """Return the decoder of a file (path) or of its content (bytes), for rows of at most `longest_row` positions.
+    """Return the decoder of a `config.json`, given as a path or as its bytes.
 
-    Every matrix and embedding is drawn from a normal of std `initializer_range`; what the family scales with depth is
-    in the recipe. Raises `StorageError` if the file is not strict JSON, `ConfigError` if it is not such a decoder.
+    `longest_row` is the largest number of positions of a row; a sliding window must not be shorter. All matrices and
+    embeddings are drawn from a normal distribution with the standard deviation `initializer_range`; what the family
+    scales with depth is in the recipe. Raises `StorageError` if it is not strict JSON, and `ConfigError` if it does not
+    describe a decoder that can be run here.
     """
     document = parse_json(source, source="config.json") if isinstance(source, bytes) else read_json(source)
     return observed_from_document(document, longest_row)
 
 
 def observed_from_document(document: JsonValue, longest_row: int, name: str = "config.json") -> ObservedModel:
-    """Return the decoder of a parsed `config.json`, which error messages call `name`. Raises `ConfigError`."""
+    """Return the decoder of a parsed `config.json`, called `name` in error messages. Raises `ConfigError`.
+
+    Rows have at most `longest_row` positions; a sliding window must not be shorter.
+    """
     family = family_of(document) if isinstance(document, dict) else None
     if family is not None and family not in FAMILIES:
         raise ConfigError(
@@ -90,12 +96,15 @@ def observed_from_document(document: JsonValue, longest_row: int, name: str = "c
 
 
 def observed_from_text(text: str, longest_row: int) -> ObservedModel:
-    """Return the decoder of nanoGPT's settings as pasted text; raises `ConfigError`."""
+    """Return the decoder of nanoGPT settings given as pasted text. Raises `ConfigError`."""
     return observed_from_document(settings_from_text(text), longest_row, PASTED)
 
 
 def observed_preset(name: str) -> ObservedModel:
-    """Return a known model of `PRESETS` as its published configuration initializes it; raises `ConfigError`."""
+    """Return a known model of `PRESETS`, initialized as the code of its family does.
+
+    Raises `ConfigError` if unknown.
+    """
     if name not in PRESETS:
         raise ConfigError(f"{unknown_name('model', name, PRESETS)}.")
     preset = PRESETS[name]

@@ -1,7 +1,7 @@
-"""Published decoders as data for the plan, with the names used in links and menus.
+"""Published decoders as data, under the names that links and menus use.
 
-Sources: the models' published configuration files. GPT-2 norms have a bias and so has each of its block matrices; Qwen2
-has biases on query, key and value alone; Qwen3 normalizes each head's query and key.
+Sources: the models' published configuration files. The norms and block matrices of GPT-2 have biases; Qwen2 has biases
+on query, key and value only; Qwen3 normalizes the query and key of each head.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .request import PlanRequest, biases, query_key_gains
 
 @dataclass(frozen=True)
 class Preset:
-    """A named plan request, its title in menus, and the family whose code initializes it (None if there is none)."""
+    """A known model: its title in menus, its sizes, and the family whose code initializes it, or None."""
 
     title: str
     request: PlanRequest

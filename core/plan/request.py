@@ -1,4 +1,4 @@
-"""The request for a plan: a decoder, a context, and block parameters that the decoder's config cannot express."""
+"""The request for a plan: a decoder, the length of a row, and parameters that the decoder's config cannot describe."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ..errors import ConfigError, shown
 class PlanRequest:
     """A decoder whose parameters are counted but never built.
 
-    `context` is the number of positions of one row of the residual stream, by default the config's positions. `extra`
-    are parameters of every block beyond the config's own, as templates whose name holds `{b}`. `assumed` lists what was
-    absent from a file and the value used for it. Raises `ConfigError`.
+    `context` is the number of positions of one row, by default the config's. `extra` are further parameters of every
+    block; their names contain `{b}` for the block. `assumed` maps keys missing in a file to the values used. Raises
+    `ConfigError` if `context` is not valid.
     """
 
     config: DecoderConfig
@@ -39,13 +39,13 @@ class PlanRequest:
 
     @property
     def row_positions(self) -> int:
-        """The number of positions of one row; never None."""
+        """The number of positions of one row, `context` as an integer."""
         assert self.context is not None
         return self.context
 
 
 def biases(config: DecoderConfig, roles: Collection[Role]) -> tuple[ParameterSpec, ...]:
-    """Return a zero bias `[fan_out]` for each block matrix of one of `roles`, in the order of the matrices."""
+    """Return the description of a zero bias `[fan_out]` for each block matrix whose kind is in `roles`, in order."""
     return tuple(
         ParameterSpec(name=spec.name.removesuffix("weight") + "bias", shape=spec.shape[1:], role="bias", fill="zeros")
         for spec in layout(config).block_template
@@ -54,7 +54,7 @@ def biases(config: DecoderConfig, roles: Collection[Role]) -> tuple[ParameterSpe
 
 
 def query_key_gains(config: DecoderConfig) -> tuple[ParameterSpec, ...]:
-    """Return the gains `[head_dim]` of norms on each head's query and key, shared by all heads of a block."""
+    """Return the descriptions of two gains `[head_dim]`, of the norms on queries and on keys in every block."""
     return tuple(
         ParameterSpec(
             name=f"blocks.{{b}}.attention.{side}_norm.gain", shape=(config.head_width,), role="gain", fill="ones"

@@ -1,6 +1,6 @@
-"""Worked numbers of the depth factor: a vector, ideal distributions, two derivatives and a toy variance.
+"""Small worked examples of the depth factor L^(-1/2) for L blocks.
 
-Each number follows from the law L^(-1/2) on the selected matrices; there is no table of results here.
+A vector of weights, the distribution of a matrix, two derivatives and the variance of a sum. All numbers are computed.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ def worked_values(
     scalar_input: float = SCALAR_INPUT,
     increment_variance: float = INCREMENT_VARIANCE,
 ) -> dict[str, Any]:
-    """Return the `worked_values` part of the trace; keys of the inner mappings are the depths as text.
+    """Return the worked examples as a dict for JSON; the keys of inner dicts are the depths as text.
 
-    `base` is a vector of weights, scaled as part of a selected matrix and, for comparison, left as it is. `fans` are
-    those of the ideal selected matrix, `scalar_input` is the x of y = x * w, `increment_variance` the sigma^2 of one
-    toy increment.
+    `base` is a vector of weights, given scaled and, for comparison, unscaled. `fans` are those of a Xavier matrix that
+    the factor scales, `scalar_input` is x in y = x * w, and `increment_variance` is sigma^2 of each added term. Raises
+    `ConfigError` or `ConstructionError`.
     """
     depths = [checked_depth(blocks) for blocks in depths]
     base = _finite("base", base)
@@ -53,9 +53,9 @@ def worked_values(
 
 
 def checked_depth(blocks: int) -> int:
-    """Return `blocks` as a positive number of complete blocks up to 2^53.
+    """Return `blocks`, an integer from 1 to 2^53.
 
-    Raises `ConstructionError` if it is not positive, `ConfigError` if it is not an integer or too large.
+    Raises `ConstructionError` if it is 0 or negative, `ConfigError` if it is not an integer or too large.
     """
     if isinstance(blocks, bool) or not isinstance(blocks, int) or blocks > LARGEST_SIZE:
         raise ConfigError(f"blocks is {shown(blocks)}; it must be a whole number between 1 and 2^53.")
@@ -64,16 +64,16 @@ def checked_depth(blocks: int) -> int:
 
 
 def scaled_vector(base: Sequence[float], blocks: int) -> list[float]:
-    """Return the stored coefficients L^(-1/2) * base of a selected matrix, in the order of the base."""
+    """Return the values of `base` multiplied by L^(-1/2) for L = `blocks`, as a list."""
     factor = depth_factor(checked_depth(blocks))
     return [factor * value for value in base]
 
 
 def ideal_distribution(fan_in: int, fan_out: int, blocks: int) -> dict[str, float]:
-    """Return half-bound (weight units) and variance (squared) of a selected Xavier matrix after the factor.
+    """Return the `half_bound` and `variance` of a Xavier uniform matrix multiplied by L^(-1/2) for L = `blocks`.
 
-    These are values of the law, not of a sample: variance 2 / ((fan_in + fan_out) L), half-bound sqrt(6 / ((fan_in +
-    fan_out) L)). The quotient is formed in integers, so that each number is rounded as late as possible.
+    These are exact values of the distribution, not measured: half-bound sqrt(6 / ((fan_in + fan_out) L)), variance 2 /
+    ((fan_in + fan_out) L). Products are formed as integers, so each number is rounded as late as possible.
     """
     scale = xavier_scale(fan_in, fan_out)
     connections = (scale.fan_in + scale.fan_out) * checked_depth(blocks)
@@ -81,17 +81,20 @@ def ideal_distribution(fan_in: int, fan_out: int, blocks: int) -> dict[str, floa
 
 
 def stored_derivative(scalar_input: float = SCALAR_INPUT) -> float:
-    """Return dy / dw_stored of y = x * w_stored: x itself, whatever the depth."""
+    """Return the derivative of y = x * w_stored with respect to w_stored, which is x at any depth."""
     return _finite("scalar_input", [scalar_input])[0]
 
 
 def base_derivative(scalar_input: float, blocks: int) -> float:
-    """Return dy / dw_base of y = x * L^(-1/2) * w_base, with the base coordinate kept in the graph."""
+    """Return the derivative of y = x * L^(-1/2) * w_base by w_base, for x = `scalar_input` and L = `blocks`."""
     return stored_derivative(scalar_input) * depth_factor(checked_depth(blocks))
 
 
 def toy_variance(blocks: int, increment_variance: float = INCREMENT_VARIANCE) -> float:
-    """Return the variance 2L * alpha^2 * sigma^2 of 2L independent increments, alpha^2 = 1/L, rounded once."""
+    """Return the variance 2L * (1/L) * sigma^2 of a sum of 2L independent terms, each scaled by L^(-1/2).
+
+    L is `blocks`, sigma^2 is `increment_variance`. The result is rounded once.
+    """
     variance = _finite("increment_variance", [increment_variance])[0]
     if not 0 <= variance <= sys.float_info.max / 2:
         raise ConfigError(f"increment_variance is {variance!r}; it must not be negative, nor its double infinite.")

@@ -1,1 +1,1 @@
-"""Depth recipes as data: laws of stored matrices, the catalogue of named recipes, and variants in public code."""
+"""Depth recipes as data: factors on weights, the catalogue of named recipes, and variants in public code."""

@@ -1,9 +1,9 @@
 """The catalogue: every depth recipe by name.
 
-A law acts once, at construction, on the base draw; a topology is part of the forward. Definitions are those of this
-project's fixed stream: `L` is the number of blocks, `l` a block counted from 0, `d` the width, and *writers* are the
-attention output and the feed-forward down projection. Names joined by `+` combine one topology with writer laws. A new
-recipe is one entry here and a plain definition in its test oracle.
+A recipe has laws and a topology. A law is a factor on a weight matrix, applied once to the random base weights. A
+topology says where norms and factors are in the forward pass. In formulas, `L` is the number of blocks, `l` a block
+counted from 0, `d` the width. Writers are the matrices that end a branch: the attention output and the feed-forward
+down projection. Names joined by `+` combine one topology with laws on writers.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _ORDER = {known.name: index for index, known in enumerate(RECIPES)}
 
 @lru_cache(maxsize=256)
 def recipe(name: str) -> Recipe:
-    """Return the recipe of that name, or the combination of names joined by `+`.
+    """Return the recipe of that name, or the combination of several names joined by `+`.
 
-    Parts are put in the order of `RECIPES` and the control adds nothing, so that equal combinations have one name.
-    Raises `RecipeError`, with the nearest name, for anything else.
+    The parts are sorted in the order of `RECIPES`, and `unscaled` adds nothing, so equal combinations have equal names.
+    Raises `RecipeError`, with the nearest known name, for an unknown or repeated part or parts that cannot be combined.
     """
     # A plus sign typed into a link's query arrives as a space.
     text = str(name).strip(SPACES)

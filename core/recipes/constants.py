@@ -1,4 +1,7 @@
-"""Published constants of depth recipes as functions of depth, including those for encoder-decoder models."""
+"""Published constants of depth recipes as functions of the depth, also for encoder-decoder models.
+
+All functions raise `RecipeError` if a count is not a positive integer.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +13,19 @@ GPT2_STD = 0.02
 
 
 def deepnorm_constants(blocks: int) -> dict[str, float]:
-    """Return DeepNorm's shortcut coefficient alpha and gain beta for an encoder-only or decoder-only model.
+    """Return DeepNorm's `alpha` (factor on the shortcut) and `beta` (gain of the weights) for a model of one stack.
 
-    Source: Wang et al. 2022: alpha (2N)^(1/4), beta (8N)^(-1/4) for N blocks.
+    alpha = (2N)^(1/4) and beta = (8N)^(-1/4) for N = `blocks`. Source: Wang et al. 2022.
     """
     n = _count(blocks)
     return {"alpha": (2 * n) ** 0.25, "beta": (8 * n) ** -0.25}
 
 
 def deepnorm_encoder_decoder_constants(encoder_blocks: int, decoder_blocks: int) -> dict[str, float]:
-    """Return DeepNorm's constants for both sides of an encoder (N blocks) with a decoder (M blocks).
+    """Return DeepNorm's `encoder alpha`, `encoder beta`, `decoder alpha` and `decoder beta`.
 
-    Source: Wang et al. 2022: encoder 0.81 (N^4 M)^(1/16) and 0.87 (N^4 M)^(-1/16), decoder (3M)^(1/4) and (12M)^(-1/4).
+    For N encoder and M decoder blocks they are 0.81 (N^4 M)^(1/16), 0.87 (N^4 M)^(-1/16), (3M)^(1/4) and (12M)^(-1/4).
+    alpha is the factor on the shortcut and beta the gain of the weights. Source: Wang et al. 2022.
     """
     m = _count(decoder_blocks)
     mixed = _count(encoder_blocks) ** 4 * m
@@ -34,14 +38,18 @@ def deepnorm_encoder_decoder_constants(encoder_blocks: int, decoder_blocks: int)
 
 
 def gpt2_writer_std(blocks: int, base_std: float = GPT2_STD) -> float:
-    """Return the standard deviation base / sqrt(2L) of GPT-2's writers. Source: Radford et al. 2019, section 2.3."""
+    """Return the standard deviation base_std / sqrt(2L) of the matrices that end a branch in GPT-2, for L = `blocks`.
+
+    Source: Radford et al. 2019, section 2.3.
+    """
     return base_std / math.sqrt(2 * _count(blocks))
 
 
 def t_fixup_constants(blocks: int, width: int) -> dict[str, float]:
-    """Return the factors (9N)^(-1/4) and 0.67 N^(-1/4) for N blocks per side, and d^(-1/2). Source: Huang et al. 2020.
+    """Return T-Fixup's `decoder factor` (9N)^(-1/4), `encoder factor` 0.67 N^(-1/4) and `embedding std` d^(-1/2).
 
-    The decoder's factor also acts on both input embeddings, whose standard deviation is d^(-1/2).
+    N = `blocks` is the number of blocks on each side, d the width. The decoder's factor also multiplies both input
+    embeddings. Source: Huang et al. 2020.
     """
     n = _count(blocks)
     return {
@@ -52,7 +60,10 @@ def t_fixup_constants(blocks: int, width: int) -> dict[str, float]:
 
 
 def fixup_factor(branches: int, layers: int) -> float:
-    """Return L^(-1/(2m-2)) for L branches of m >= 2 layers each. Source: Zhang, Dauphin and Ma 2019."""
+    """Return Fixup's factor B^(-1/(2m-2)) for B = `branches` branches of m = `layers` layers each, m at least 2.
+
+    Source: Zhang, Dauphin and Ma 2019.
+    """
     return math.pow(_count(branches), -1 / (2 * _count(layers, least=2) - 2))
 
 

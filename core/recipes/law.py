@@ -1,7 +1,7 @@
-"""Laws of stored matrices: the coefficient that a recipe gives one matrix, from its place and the decoder's sizes.
+"""Laws: the factor by which a recipe multiplies a weight matrix, as a function of its block and the decoder's sizes.
 
-A law is written as an expression of symbols, `(2 * L) ** -HALF`; its printed formula and its value come from this one
-object.
+A law is written as an expression of symbols such as `(2 * L) ** -HALF`. The printed formula and the value both come
+from this one object.
 """
 
 from __future__ import annotations
@@ -23,7 +23,11 @@ HALF, FOURTH = Fraction(1, 2), Fraction(1, 4)
 
 @dataclass(frozen=True)
 class Matrix:
-    """What a law may use: the matrix's block l (0 outside blocks), the depth L, its fans, the width, the base std."""
+    """The numbers that a law may use for one weight matrix.
+
+    `block` is its block l counted from 0 (0 outside the blocks), `blocks` the depth L, `base_std` the standard
+    deviation of its base weights.
+    """
 
     block: int
     blocks: int
@@ -35,7 +39,10 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Expression:
-    """A formula: its text, and a function that gives its value for one matrix."""
+    """A formula: its text, and a function that returns its value for one `Matrix`.
+
+    `binding` is the precedence of its outermost operator, from which parentheses follow.
+    """
 
     text: str
     value: Callable[[Matrix], float]
@@ -81,14 +88,15 @@ fan_in = Expression("fan_in", lambda m: m.fan_in)
 
 
 def constant(value: float) -> Expression:
-    """Return the expression that has this value for every matrix, whatever its block and sizes."""
+    """Return the expression that has the same value for every matrix."""
     return Expression(f"{value:g}", lambda _: value)
 
 
 def stepwise(*steps: tuple[float, int], beyond: float) -> Expression:
-    """Return an expression of the depth L: the value of the first step (value, last depth) with L <= last depth.
+    """Return an expression that is a step function of the depth L.
 
-    Beyond all steps the value is `beyond`.
+    `steps` are pairs (value, last depth) with increasing depths; the value is that of the first step with L <= last
+    depth, and `beyond` after the last step.
     """
     (first, depth), *rest = steps
     told = [f"{_short(first)} to {depth} blocks", *(f"{_short(value)} to {depth}" for value, depth in rest)]
@@ -105,9 +113,9 @@ def _short(value: float) -> str:
 
 @dataclass(frozen=True)
 class Law:
-    """A law on one matrix: `formula` is the coefficient as text.
+    """The law on one weight matrix: first normalize its columns or rows if `normalize` says so, then multiply it.
 
-    `normalize` first sets columns or rows to unit norm.
+    `coefficient` returns the factor for a `Matrix`; `formula` is that factor as text.
     """
 
     formula: str
@@ -115,7 +123,7 @@ class Law:
     normalize: Normalize | None = None
 
     def __mul__(self, other: Law) -> Law:
-        """Return both laws on one matrix: unit norm first if either has it, then the product of the coefficients."""
+        """Return the law that applies both: unit norm first if either law has it, then the product of the factors."""
         return Law(
             f"{self.formula} times {other.formula}",
             lambda matrix: self.coefficient(matrix) * other.coefficient(matrix),
@@ -128,22 +136,22 @@ UNIT_ROWS = Law("every row of unit norm", normalize="rows")
 
 
 def relative(factor: Expression) -> Law:
-    """Return the law that multiplies the base draw by a factor."""
+    """Return the law that multiplies the base weights by `factor`."""
     return Law(factor.text, factor.value)
 
 
 def absolute(std: Expression) -> Law:
-    """Return the law that sets an absolute standard deviation: it multiplies the base draw by std / its own std."""
+    """Return the law that gives the weights the standard deviation `std`: it multiplies them by std / their own std."""
     return Law(f"std {std.text}", lambda matrix: std.value(matrix) / matrix.base_std)
 
 
 def forward_factor(factor: Expression) -> DepthLaw:
-    """Return a coefficient of the forward; it may use only the block and the depth."""
+    """Return a factor of the forward pass from an expression, which may use only the block l and the depth L."""
     return DepthLaw(factor.text, lambda block, blocks: factor.value(Matrix(block, blocks, 0, 0, 0, 0.0)))
 
 
 def depth_factor(blocks: int) -> float:
-    """Return L^(-1/2) for L > 0 complete blocks. Raises `ConstructionError` for L = 0, where it is not defined."""
+    """Return L^(-1/2) for L = `blocks` complete blocks. Raises `ConstructionError` if L is not a positive integer."""
     if isinstance(blocks, bool) or not isinstance(blocks, int) or blocks <= 0:
         raise ConstructionError(
             f"The depth factor L^(-1/2) is not defined at {blocks!r} blocks; use at least one block."

@@ -1,4 +1,4 @@
-"""A depth recipe: all its properties, and the combination of several."""
+"""A depth recipe with all its properties, and the combination of several recipes."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ PRE_NORM_STACK = "A pre-norm stack: each branch reads a normalized copy, so the 
 
 @dataclass(frozen=True)
 class Growth:
-    """Exponents of two ratios as powers of the depth L, derived by arithmetic.
+    """Theoretical exponents p of two ratios, each proportional to L^p for L blocks.
 
-    The ratios are the largest activation ratio and the adjoint ratio of the input.
+    `activation` is for the largest activation ratio over the residual sites, `adjoint` for the adjoint (gradient) ratio
+    of the input (None if unknown). `reason` is the derivation in words.
     """
 
     activation: float
@@ -40,19 +41,18 @@ SILENT = Growth(0.0, "every addition is zero, so every ratio is exactly 1", adjo
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """A named depth recipe.
+    """A named depth recipe: factors on weights (`laws`, by kind of weight) and a graph (`topology`).
 
-    `evidence` is how its law is known, by default from the paper in `source`. `counts` is what its depth law counts, L
-    blocks or 2L additions, if that makes a difference. `needs` are decoder options that its definition requires.
-    `refusal` is the reason why it cannot run on a decoder-only model, None if it can. `parts` names the recipes of a
-    combination.
+    `source` is where it is published, and `evidence` how the definition is known. `counts` says whether its depth is
+    the number L of blocks or the number 2L of additions, where that matters. `minimum_blocks` and `needs` are what the
+    decoder must have. `refusal` says why it cannot run on a decoder-only model, None if it can. `profile` names a
+    measurement on a batch that fixes its factors. `parts` names the recipes of a combination.
 
-    `assumes`, `state` (what the method stores or learns beyond the base decoder) and `traps` (in public code) are
-    sentences for its card; `constants` are the published ones at (blocks, width). `growth` is None where no law is
-    derived. `look` is its place among the recipes that have their own colour and are compared by default.
-
-    `auto_order` is its place among the rules that an audit tries if none is declared, the most common first; None if it
-    is not tried. `counted` is what the law on its writers counts, for a model that follows it in place of another.
+    The next fields are for its card: `assumes`, `state` (what the method stores or learns in addition) and `traps`
+    (mistakes in public code) are sentences, and `constants` returns the published constants for (blocks, width).
+    `growth` is None where no theory is known. `look` is its place among the recipes with a colour of their own.
+    `auto_order` is its place among the rules that an audit tries if none is declared, None if it is not tried.
+    `counted` says in words what the law on the matrices that end a branch counts.
     """
 
     name: str
@@ -77,7 +77,7 @@ class Recipe:
     counted: str | None = None
 
     def graph(self, config: DecoderConfig) -> Graph:
-        """Return the topology expanded for `config`. Raises `RecipeError` if the recipe does not apply to it."""
+        """Return the graph of the recipe for `config`. Raises `RecipeError` if the recipe cannot be applied to it."""
         if self.refusal is not None:
             raise RecipeError(f"The recipe {self.name} does not run here: {self.refusal}")
         if config.blocks < self.minimum_blocks:
@@ -93,7 +93,7 @@ class Recipe:
         return self.topology.build(config)
 
     def refused(self, config: DecoderConfig) -> str | None:
-        """Return why the recipe does not apply to `config`; None if it does."""
+        """Return the sentence that says why the recipe cannot be applied to `config`, or None if it can."""
         try:
             self.graph(config)
         except RecipeError as error:
@@ -101,9 +101,10 @@ class Recipe:
         return None
 
     def coefficient(self, spec: ParameterSpec, block: int, config: DecoderConfig, base_std: float) -> float:
-        """Return the coefficient on one parameter; exactly 1 if no law applies. `base_std` is that of the base draw.
+        """Return the factor on one parameter in one block; exactly 1 if the recipe does not change it.
 
-        A reduced twin has the coefficient of the wide decoder that it stands for.
+        `spec` describes the parameter and `base_std` is the standard deviation of its base weights. In a reduced twin,
+        which is a narrower decoder that stands for a wide one, the factor is that of the wide decoder.
         """
         law = self.laws.get(spec.role)
         if law is None:
@@ -114,19 +115,23 @@ class Recipe:
 
     @property
     def changes_graph(self) -> bool:
-        """Whether the recipe changes more than stored weights."""
+        """True if the recipe changes more than weights: the graph, or factors that are measured on a batch.
+
+        Also True for a recipe that cannot run on a decoder-only model.
+        """
         return self.topology != PRE_NORM or self.profile is not None or self.refusal is not None
 
 
 def on(roles: tuple[Role, ...], law: Law) -> dict[Role, Law]:
-    """Return one law for each of several roles."""
+    """Return a dict that gives each of the kinds of weights `roles` the same law."""
     return dict.fromkeys(roles, law)
 
 
 def combination(parts: Sequence[Recipe]) -> Recipe:
-    """Combine one topology with writer laws into one recipe; coefficients on the same matrix multiply.
+    """Combine recipes into one, at most one of which changes the graph; factors on the same matrix multiply.
 
-    The recipe that changes the graph is named first. Raises `RecipeError` for two of them, and for a part named twice.
+    The recipe that changes the graph is named first. Raises `RecipeError` if two recipes change the graph, or a recipe
+    is given twice.
     """
     names = [part.name for part in parts]
     if len(set(names)) != len(names):

@@ -1,7 +1,7 @@
-"""What public code does under a recipe's name, as separate recipes, so that each is measured like any other.
+"""What public code does under a recipe's name, as recipes of their own, so that each can be measured.
 
-Every entry was read in the named code or report; `recipe` is the name that the code uses, or that its users expect.
-Laws are those of this project's stream: a relative factor multiplies the base draw, an absolute one replaces its scale.
+Every entry was read in the named code or report; `recipe` is the name that the code uses, or that its users expect. Its
+laws are written for the decoders of this project.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ from .recipe import OUTSIDE, Recipe, on
 
 @dataclass(frozen=True, kw_only=True)
 class Variant:
-    """One code base under one recipe name: `place` is where it is, `does` what it does instead, `laws` that as data.
+    """What one code base does under the name of a recipe.
 
-    A law on the attention output also represents a factor in the forward, since the branch is linear in its writer.
+    `place` is where in the code, `says` what it claims, `does` what it does instead, and `laws` the same as factors on
+    weights. A factor on an attention branch in the forward is written as a factor on the matrix that ends the branch;
+    the effect is the same.
     """
 
     name: str
@@ -32,7 +34,7 @@ class Variant:
     laws: Mapping[Role, Law]
 
     def as_recipe(self) -> Recipe:
-        """Return the variant as a recipe on the graph of the declared recipe, to be observed beside it."""
+        """Return the variant as a recipe, with the graph of the recipe it is named after, so that both can be run."""
         declared = recipe(self.recipe)
         return replace(
             declared,

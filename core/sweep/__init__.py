@@ -1,4 +1,4 @@
-"""Sweeps: grids of depths, seeds, recipes, sizes, dtypes and batches that are observed, stored and summarized.
+"""Sweeps: grids of depths, seeds, recipes, sizes, dtypes and batches whose decoders are run, stored and summarized.
 
     from core.sweep import Store, SweepGrid, SweepRun
 
@@ -9,8 +9,9 @@
             run.step(0.3)  # about 0.3 seconds of work; finished cells are stored and never computed again
         run.rows(), run.cells(), run.summary(), run.growth()  # pandas tables, also while cells are missing
 
-A public name loads its module when it is first read. Only `step` needs torch, and its process must run torch on one
-thread: `core.sweep.process.use_one_thread` sets that at the start of a program.
+A cell is one recipe on one seed in one setting (size, dtype, batch and depth). A public name loads its module when it
+is first read. Only `step` needs torch, which must run on one thread: call `core.sweep.process.use_one_thread` at the
+start of the program.
 """
 
 from ..lazy import public

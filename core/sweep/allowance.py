@@ -1,4 +1,4 @@
-"""Limits on one visitor's sweep on a page; each error is a sentence that the page shows."""
+"""Limits on the sweep of one visitor of a page; each error is a sentence that the page shows."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from .progress import clock
 
 @dataclass(frozen=True, kw_only=True)
 class Allowance:
-    """How much of a shared server one visitor's sweep may use.
+    """How much of a shared server the sweep of one visitor may use.
 
-    `check` and `check_work` raise `BudgetError` beyond that. A cancelled sweep still finishes its current pass, so the
-    length of a pass is limited too. `plans` limits settings times recipes, since each is planned separately.
+    `cells` is the number of cells (one recipe on one seed in one setting), `plans` that of settings times recipes,
+    since each is planned separately. `seconds` is the time for all missing cells, `pass_seconds` and `pass_bytes` the
+    time and memory of one pass; a cancelled sweep still finishes its current pass.
     """
 
     cells: int = 2**15
@@ -25,7 +26,10 @@ class Allowance:
     pass_bytes: int = 2**31
 
     def check(self, grid: SweepGrid) -> None:
-        """Raise `BudgetError` if the grid is too large to plan and to draw as figures; nothing is planned before."""
+        """Raise `BudgetError` if the grid has too many (recipe, seed) cells, or too many settings times recipes.
+
+        This is before anything is planned.
+        """
         plans = len(grid.settings) * len(grid.computed)
         for value, limit, what in ((plans, self.plans, "decoders"), (grid.cells, self.cells, "cells")):
             if value > limit:
@@ -35,9 +39,9 @@ class Allowance:
                 )
 
     def check_work(self, cost: SweepEstimate, longest: float) -> None:
-        """Raise `BudgetError` if the missing cells would take too long or too much memory.
+        """Raise `BudgetError` if the missing (recipe, seed) cells need too much time or memory.
 
-        `longest` is the longest pass, in seconds.
+        `longest` is the time of the longest pass in seconds.
         """
         for value, limit, sentence in (
             (cost.seconds, self.seconds, f"The missing cells take about {clock(cost.seconds)} and a page computes up "

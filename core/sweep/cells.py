@@ -1,8 +1,8 @@
-"""A cell: one recipe on one seed in one setting, with its key and its row in the store.
+"""A cell: one recipe on one seed in one setting (size, dtype, batch and depth), with its key and its row in the store.
 
-A cell is *observed*, with numbers, or *refused*, with the reason why its ratios are not finite or it cannot run. The
-key is the SHA-256 of the canonical JSON of everything that determines the cell's numbers. The row of a finished cell
-contains a digest of all its columns, and is used only if the digest matches.
+A cell is observed, with numbers, or refused, with the reason: its ratios are not finite, or it cannot run. The key is
+the SHA-256 of the canonical JSON of all that determines the cell's numbers. The row of a finished cell also has a
+digest of its columns, and is used only if the digest is right.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..canonical import canonical_json, engine_version
 from ..decoder.base_draw import Distribution
 from ..decoder.config import DecoderConfig
 from ..decoder.parameters import layout
 from ..decoder.splitmix64 import FloatArray
 from ..health.columns import OBSERVED, REFUSED
 from ..recipes.catalogue import recipe
-from .canonical import canonical_json, engine_version
 from .grid import Setting, SweepGrid
 
 COLUMNS = ("key", "recipe", "blocks", "seed", "status", "reason", "numbers", "digest")
@@ -28,9 +28,10 @@ NUMBER_BYTES = 8
 
 
 class Cell(NamedTuple):
-    """A finished cell. `numbers` packs the loss, then every site's activation and adjoint RMS.
+    """A finished (recipe, seed) cell; `reason` is empty unless the cell is refused.
 
-    `numbers` is empty if the cell is refused.
+    `numbers` are the loss, then the activation RMS of every residual site, then the adjoint (gradient) RMS of every
+    site, as bytes; empty if the cell is refused.
     """
 
     key: bytes
@@ -42,24 +43,24 @@ class Cell(NamedTuple):
 
 
 class CellResult(NamedTuple):
-    """The stored result of one key: numbers, or the reason why the cell is refused."""
+    """What the store has for one key: the numbers of an observed (recipe, seed) cell, or why it was refused."""
 
     reason: str
     numbers: FloatArray
 
 
 def row_of(cell: Cell) -> tuple[Any, ...]:
-    """Return the values of the cell in the order of `COLUMNS`."""
+    """Return the (recipe, seed) cell as a row of the database: its values in the order of `COLUMNS`."""
     key, recipe, blocks, seed, reason, numbers = cell
     values = (key, recipe, blocks, str(seed), REFUSED if reason else OBSERVED, reason, numbers)
     return (*values, _digest(values))
 
 
 def cell_in(row: Sequence[Any], size: int | None = None) -> CellResult | None:
-    """Return the result stored in one row of the database, in the order of `COLUMNS`; text columns come as bytes.
+    """Return the result in one row of the database, or None if the row is damaged.
 
-    None if the row is damaged, that is, if its digest does not match. If `size` is given, a cell that was observed (not
-    refused) is damaged too unless it has exactly `size` numbers, all finite.
+    `row` has the values of `COLUMNS`, text as bytes. A row is damaged if its digest is wrong or, for an observed cell
+    and a given `size`, if it does not have exactly `size` numbers, all finite.
     """
     *values, digest = row
     reason, numbers = values[-2:]
@@ -91,7 +92,7 @@ _SEED_PLACE = '"seed":""'
 
 
 def cell_keys(grid: SweepGrid, setting: Setting, name: str, seeds: Iterable[int]) -> list[bytes]:
-    """Return the keys of the cells of one setting and recipe, in the order of `seeds`; 32 bytes each.
+    """Return the keys, 32 bytes each, of the cells of one setting and one recipe, in the order of `seeds`.
 
     Raises `RecipeError` if the recipe cannot run in this setting.
     """
@@ -121,9 +122,9 @@ def cell_keys(grid: SweepGrid, setting: Setting, name: str, seeds: Iterable[int]
 
 @lru_cache(maxsize=4096)
 def law_digest(name: str, config: DecoderConfig, distribution: Distribution) -> str:
-    """Return the SHA-256 of what a recipe does at one size.
+    """Return the SHA-256 of a recipe's graph and factors at one size, as hexadecimal text.
 
-    A recipe that changes under the same name gets new cells.
+    It is part of each key, so a recipe that is changed but keeps its name gets new cells.
     """
     chosen, sizes = recipe(name), layout(config)
     state = hashlib.sha256(repr((chosen.graph(config), chosen.profile)).encode())

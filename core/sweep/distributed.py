@@ -1,4 +1,4 @@
-"""Run a sweep on an existing Dask scheduler: its workers compute the same chunks, and the results are stored here.
+"""Run a sweep on an existing Dask scheduler: its workers compute, and the results are stored here.
 
 Needs the optional packages dask and distributed. Workers on other machines must be able to import this package.
 """
@@ -36,7 +36,7 @@ WORKERLESS_SECONDS = 60.0
 
 
 def check_address(address: str) -> tuple[str, int]:
-    """Return host and port of a scheduler's address. Raises `SweepError` if the text cannot be one.
+    """Return the host and port in the address of a scheduler. Raises `SweepError` if the text is not an address.
 
     Nothing is contacted.
     """
@@ -67,7 +67,10 @@ def _greeted(address: str, place: tuple[str, int]) -> None:
 
 @contextmanager
 def connected(address: str) -> Iterator[Any]:
-    """Give a client of the scheduler at `address`. Raises `SweepError` within seconds if nothing answers there."""
+    """Connect to the scheduler at `address` and yield a Dask client while the block runs.
+
+    Raises `SweepError` within seconds if no scheduler answers.
+    """
     dask, place = _distributed(), check_address(address)
     try:
         _greeted(address, place)
@@ -81,11 +84,11 @@ def connected(address: str) -> Iterator[Any]:
 
 
 def run_on_client(run: SweepRun, client: Any) -> Iterator[int]:
-    """Finish `run` on the workers of `client`'s scheduler.
+    """Compute the missing (recipe, seed) cells of `run` on the workers of a Dask scheduler, and store them here.
 
-    Yields the number of finished cells at the start and after every result. A task is a list of chunks that share base
-    draws. It depends on nothing else, so if a worker is lost, its tasks are tried again. Raises `SweepError` if a task
-    is lost repeatedly.
+    Yields the number of finished cells, first at the start and then after every task. A task is a list of chunks
+    (batched passes) with the same random base weights. If a worker is lost, its task is tried again; if that fails
+    repeatedly, raises `SweepError`.
     """
     dask = _distributed()
     client.register_plugin(_project_finder(dask), name=FINDER)

@@ -1,4 +1,4 @@
-"""The engine of a sweep: it computes the scalars of chunks. The members of a chunk run in one batched pass."""
+"""The engine of a sweep: it computes chunks of cells, each chunk in one batched pass."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..canonical import engine_version
 from ..decoder.base_draw import BaseDraw
 from ..decoder.splitmix64 import FloatArray
 from ..errors import ObservationError, SweepError
 from ..health.arms import Arm, checked_device, observe_arms
 from ..health.seeds import rows_of
 from ..recipes.catalogue import recipe
-from .canonical import engine_version
 from .plan import Chunk
 
 
 @dataclass(frozen=True)
 class ChunkResult:
-    """The scalars of a chunk by recipe.
+    """The numbers of a chunk (batched pass), by recipe.
 
-    `values` is `[seeds, 1 + 2 S]`: the loss, then every site's activation RMS, then every site's adjoint RMS. `reasons`
-    maps the position of each seed without finite ratios to a sentence; the values of that seed mean nothing.
+    `values` is `[seeds, 1 + 2 S]` for S residual sites: the loss, the activation RMS of every site, then the adjoint
+    (gradient) RMS of every site. `reasons` maps the position of each refused seed to the reason; the values of that
+    seed have no meaning.
     """
 
     values: Mapping[str, FloatArray]
@@ -32,14 +33,21 @@ class ChunkResult:
 
 
 class Engine:
-    """Computes chunks one after another in this process, and keeps the last base draw for chunks that share it."""
+    """Computes chunks (batched passes) one after another in this process.
+
+    It keeps the last random base weights for the next chunk.
+    """
 
     def __init__(self) -> None:
         self._draw: BaseDraw | None = None
         self._drawn_for: Any = None
 
     def run(self, chunk: Chunk) -> ChunkResult:
-        """Observe every seed and recipe of `chunk`. Raises `SweepError` if this process may not compute it."""
+        """Compute every seed and recipe of `chunk`.
+
+        Raises `SweepError` if torch does not run on one thread, if the chunk is of another version, or if memory runs
+        out.
+        """
         _check_process(chunk)
         try:
             arms = observe_arms(

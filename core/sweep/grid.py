@@ -1,4 +1,4 @@
-"""The grid of a sweep as frozen data: what is observed, in which order, and what identifies each cell."""
+"""The grid of a sweep as frozen data: what is computed and in which order."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from ..canonical import canonical_json
 from ..decoder.base_draw import XAVIER, Distribution
 from ..decoder.batch import Batch, chapter_batch
 from ..decoder.config import Budget, DecoderConfig
@@ -18,7 +19,6 @@ from ..health.columns import INITIALIZED, SAME_BASE_CONTROL
 from ..health.request import checked_names
 from ..numerals import checked_seed
 from ..recipes.catalogue import CONTROL, DEFAULT, recipe
-from .canonical import canonical_json
 from .ranges import DEPTHS, seed_text
 
 MAX_CELLS = 2**22
@@ -34,7 +34,7 @@ SIZE_TYPES = {
 
 @dataclass(frozen=True)
 class GridArm:
-    """One arm of the table: `arm` is `initialized` or `control`, `recipe` is the recipe that made its weights."""
+    """One arm of the tables: a recipe in the role `initialized` or, for the unscaled control, `same_base_control`."""
 
     arm: str
     recipe: str
@@ -42,10 +42,9 @@ class GridArm:
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """What the cells of all seeds and recipes share: a decoder at one depth, a dtype and a batch.
+    """What the (recipe, seed) cells of all seeds and recipes share: a decoder at one depth, a dtype and a batch.
 
-    `columns` holds (name, value) pairs for tables: the sizes, dtype and batch that vary over the grid, without the
-    depth.
+    `columns` are (name, value) pairs for the tables: those sizes, dtypes and batches that vary over the grid.
     """
 
     config: DecoderConfig
@@ -56,10 +55,11 @@ class Setting:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SweepGrid:
-    """Every combination of the axes, each recipe with the unscaled control of the same base draw.
+    """All combinations of the axes (depths, seeds, recipes, sizes, dtypes, batches).
 
-    `sizes` are decoders whose depth is replaced by each of `blocks`. The band judges ratios and does not identify a
-    cell. Raises `SweepError`, or the error of the axis that is wrong.
+    Every recipe is compared with the unscaled control on the same random base weights. `blocks` are the depths; each
+    replaces the depth of every config in `sizes`. The band only classifies ratios. Raises `SweepError`, or the error of
+    the axis that is wrong.
     """
 
     blocks: tuple[int, ...] = DEPTHS
@@ -112,23 +112,23 @@ class SweepGrid:
 
     @cached_property
     def arms(self) -> tuple[GridArm, ...]:
-        """The arms of the table in order: every recipe, then the control."""
+        """The arms of the tables in order: every recipe, then the unscaled control."""
         return (*(GridArm(INITIALIZED, name) for name in self.recipes), GridArm(SAME_BASE_CONTROL, CONTROL))
 
     @cached_property
     def computed(self) -> tuple[str, ...]:
-        """The recipes to compute; the control's recipe is listed once, even if it is also requested by name."""
+        """The names of the recipes to compute; that of the control is there once, even if it is also asked for."""
         return tuple(dict.fromkeys(arm.recipe for arm in self.arms))
 
     @property
     def cells(self) -> int:
-        """The number of distinct cells: settings times computed recipes times seeds."""
+        """The number of (recipe, seed) cells to compute: settings times computed recipes times seeds."""
         settings = len(self.blocks) * len(self.sizes) * len(self.dtypes) * len(self.batches)
         return settings * len(self.computed) * len(self.seeds)
 
     @cached_property
     def settings(self) -> tuple[Setting, ...]:
-        """All settings in the order of the tables: sizes, then dtypes, then batches, then depths (innermost)."""
+        """All settings in the order of the tables: by size, then dtype, then batch, then depth."""
         varying = [name for name in SIZE_TYPES if len({getattr(size, name) for size in self.sizes}) > 1]
         labels = self._batch_labels()
         found: list[Setting] = []
@@ -142,12 +142,12 @@ class SweepGrid:
 
     @property
     def extra_columns(self) -> tuple[str, ...]:
-        """The names of the columns, beyond those of `SITE_TYPES`, for axes that vary."""
+        """The names of the table columns for the axes that vary, apart from depth, recipe and seed."""
         return tuple(name for name, _ in self.settings[0].columns)
 
     @property
     def axis_types(self) -> dict[str, str]:
-        """The extra columns with their types, in the form of `core.health.columns.SITE_TYPES`."""
+        """A dict from the name of each extra column to its pandas type."""
         return {name: SIZE_TYPES.get(name, "str") for name in self.extra_columns}
 
     def _batch_labels(self) -> list[str]:
@@ -159,7 +159,7 @@ class SweepGrid:
         ]
 
     def document(self) -> dict[str, Any]:
-        """Return the grid as plain JSON; seeds are ranges in text, since they may exceed 2^53."""
+        """Return the grid as a dict for JSON; seeds are ranges in text, since they may exceed 2^53."""
         return {
             "blocks": list(self.blocks),
             "seeds": seed_text(self.seeds),
@@ -179,7 +179,7 @@ class SweepGrid:
 
     @cached_property
     def digest(self) -> str:
-        """The SHA-256 of the grid's canonical JSON."""
+        """The SHA-256 of the grid's canonical JSON, as hexadecimal text."""
         return hashlib.sha256(canonical_json(self.document()).encode()).hexdigest()
 
 

@@ -1,7 +1,7 @@
-"""A sweep behind a page: it computes in slices of time within an allowance, and its tables can be read at any moment.
+"""A sweep behind a page: it computes in slices of time within a limit, and its tables can be read at any moment.
 
-A server runs a page's script in a new thread while the old one may still be computing, and serves several visitors at
-once. So each run has a lock, and `turns` limits how many slices the server computes at the same time.
+A server runs a page's script in a new thread while the old one may still be computing, and it serves several visitors
+at once. So each sweep has a lock, and `turns` limits how many slices the server computes at the same time.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ SLICE_SECONDS = 0.3
 
 @dataclass(frozen=True, kw_only=True)
 class Pace:
-    """The progress of a sweep.
+    """The progress of a sweep: finished (recipe, seed) cells, all cells, speed and time left.
 
-    `cells_per_second` counts the cells finished since the sweep was started, over that time. The time includes drawing
-    and waiting. `seconds_left` is None until it is known.
+    `cells_per_second` is measured since the sweep was started, with the time for drawing weights and for waiting.
+    `seconds_left` is None until it is known.
     """
 
     done: int
@@ -43,15 +43,16 @@ class Pace:
 
     @property
     def share(self) -> float:
-        """The share of finished cells, from 0 to 1."""
+        """The share of finished (recipe, seed) cells, from 0 to 1."""
         return self.done / self.total
 
 
 class InteractiveSweep:
-    """One grid with one store, for one visitor; every method may be called from any thread.
+    """The sweep of one grid for one visitor, with one store; every method may be called from any thread.
 
-    `running` is True while slices are wanted; the page then calls `advance` repeatedly. `fault` is the sentence that
-    says why the sweep stopped with an error, else None; finished cells are stored in any case.
+    `running` is True while the sweep should go on; the page then calls `advance` repeatedly. `fault` is the sentence of
+    the error that stopped the sweep, or None. Finished (recipe, seed) cells are stored in any case. Raises
+    `BudgetError` if the grid is too large for the allowance.
     """
 
     def __init__(self, grid: SweepGrid, store: Store, turns: Semaphore, allowance: Allowance | None = None) -> None:
@@ -68,40 +69,40 @@ class InteractiveSweep:
 
     @property
     def total(self) -> int:
-        """The number of distinct cells of the grid, including refused ones."""
+        """The number of (recipe, seed) cells of the grid, refused ones too."""
         return self._run.total
 
     @property
     def done(self) -> int:
-        """The number of finished cells, including refused ones."""
+        """The number of finished (recipe, seed) cells, refused ones too."""
         return self._run.done
 
     @property
     def refused(self) -> int:
-        """The number of refused cells: those without finite ratios, or that cannot run."""
+        """The number of refused (recipe, seed) cells: those without finite ratios, or that cannot run."""
         return self._run.refused
 
     @property
     def planned_refusals(self) -> int:
-        """The number of cells known to be impossible before anything is drawn.
-
-        They count as finished from the beginning.
-        """
+        """The number of (recipe, seed) cells known from the start to be unable to run; they count as finished."""
         return len(self._run.plan.refusals) * len(self.grid.seeds)
 
     @property
     def complete(self) -> bool:
-        """Whether no cell is missing."""
+        """True if no (recipe, seed) cell is missing."""
         return not self._run.pending
 
     @property
     def estimate(self) -> SweepEstimate:
-        """The estimated cost of the cells that were missing after the last slice."""
+        """The estimated cost of the (recipe, seed) cells that were missing after the last slice."""
         return self._cost
 
     @cached_property
     def rows(self) -> int:
-        """The number of rows of the complete long table: one per site, and one per cell that cannot run."""
+        """The number of rows of the complete long table: one per residual site.
+
+        A (recipe, seed) cell that cannot run has a single row.
+        """
         refused, settings = self._run.plan.refusals, self.grid.settings
         return len(self.grid.seeds) * sum(
             1 if (index, arm.recipe) in refused else len(site_labels(arm.recipe, setting.config))
@@ -111,10 +112,10 @@ class InteractiveSweep:
 
     @property
     def refusal(self) -> str | None:
-        """The sentence why a page does not compute the missing cells; None if it does.
+        """A sentence that says why a page does not compute the missing (recipe, seed) cells, or None if it does.
 
-        It uses the estimate without corrections by measured times, so a sweep that was allowed can continue on a
-        machine that turns out to be busy.
+        It uses the estimate without the correction by measured times, so a sweep that was allowed can go on if the
+        machine turns out to be busy.
         """
         try:
             self.allowance.check_work(replace(self._cost, seconds=self._left), self._longest)
@@ -124,7 +125,7 @@ class InteractiveSweep:
 
     @property
     def pace(self) -> Pace:
-        """Return the progress of the sweep."""
+        """The progress of the sweep."""
         spent = (time.monotonic() if self.running else self._paused) - self._began if self._began else 0.0
         new, gone = self.done - self._before, self._work - self._left
         return Pace(
@@ -135,18 +136,21 @@ class InteractiveSweep:
         )
 
     def start(self) -> None:
-        """Request slices; does nothing if no cell is missing or the allowance forbids the sweep."""
+        """Start the sweep; does nothing if no (recipe, seed) cell is missing or the allowance is exceeded."""
         if not self.complete and self.refusal is None:
             self._began, self._before, self._work = 0.0, self.done, self._left
             self.fault, self.running = None, True
 
     def cancel(self) -> None:
-        """Request no further slice; the slice that is running is still stored."""
+        """Stop the sweep after the slice that is being computed, which is still stored."""
         if self.running:
             self._paused, self.running = time.monotonic(), False
 
     def advance(self, seconds: float = SLICE_SECONDS) -> None:
-        """Compute one slice, at least one pass, if slices are wanted and it is this sweep's turn within `seconds`."""
+        """Compute for about `seconds`, at least one pass, if the sweep is running.
+
+        Waits up to `seconds` for its turn on the server, and computes nothing if it gets none.
+        """
         with self._lock:
             if not self.running or not self._turns.acquire(timeout=seconds):
                 return
@@ -172,7 +176,10 @@ class InteractiveSweep:
                 self._finish()
 
     def table(self, name: str) -> pd.DataFrame:
-        """Return `cells`, `summary` or `growth` of the finished cells; a table is built once per state of the sweep."""
+        """Return the table `cells`, `summary` or `growth` of the finished (recipe, seed) cells.
+
+        It is kept until more cells are finished.
+        """
         with self._lock:
             kept = self._tables.get(name)
             if kept is None or kept[0] != self.done:
@@ -180,7 +187,7 @@ class InteractiveSweep:
             return kept[1]
 
     def file(self, name: str) -> bytes:
-        """Return a table of a complete sweep as the bytes that the command line writes for this grid."""
+        """Return a table of a complete sweep as bytes, equal to the file that the command line writes for this grid."""
         stream = io.BytesIO()
         with self._lock:
             write_table(stream, name, self._run.results)

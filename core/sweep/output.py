@@ -1,6 +1,6 @@
-"""The output folder of a sweep: two tables and a manifest; each file appears under its name only when it is complete.
+"""The output folder of a sweep: its tables and a manifest. A file gets its name only when it is complete.
 
-The files do not contain when, where or in how many parts they were computed, so equal sweeps give equal bytes.
+The files do not depend on when, where or in how many parts they were computed, so equal sweeps give equal bytes.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import IO, Any
 
 from .. import __version__
+from ..canonical import canonical_json, engine_version, library_versions
 from ..errors import Remedy, StorageError
 from ..files import check_kind, clear, file_digest, is_room, replacing
 from ..health.columns import REFUSED
+from ..locks import made_and_locked
 from ..strict_json import read_json
-from .canonical import canonical_json, engine_version, library_versions
 from .grid import SweepGrid
 from .run import SweepRun
 from .summary import growth_rows
@@ -35,16 +36,16 @@ MAX_MANIFEST_BYTES = 2**26
 
 
 class OutputFolder:
-    """A folder that holds one sweep and nothing else; every failure raises `StorageError`."""
+    """A folder that holds one sweep and nothing else. Its methods raise `StorageError` if reading or writing fails."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
 
     def finished(self, grid: SweepGrid, *, parquet: bool = False) -> dict[str, Any] | None:
-        """Return the manifest if exactly this grid is complete here and its files match the manifest, else None.
+        """Return the manifest if exactly this grid is complete here and its files are unchanged, else None.
 
         Needs no torch. Raises `StorageError` if the folder holds anything that no sweep wrote. The files of another
-        sweep may be replaced, since its cells are in the store.
+        sweep do not count as such: they may be replaced, since its cells are in the store.
         """
         manifest = self._own_manifest()
         if manifest is None or manifest.get("state") != COMPLETE or manifest.get("grid_digest") != grid.digest:
@@ -64,23 +65,29 @@ class OutputFolder:
 
     @contextmanager
     def claimed(self) -> Iterator[None]:
-        """Make the folder and keep other sweeps from writing to it meanwhile.
+        """Make the folder if it is missing, and keep other sweeps from writing into it while the block runs.
 
-        If it stays empty, it is removed at the end. Raises `StorageError` if another sweep is writing to the folder, or
-        if it holds something else.
+        A folder made here that stays empty is removed at the end. Raises `StorageError` if another sweep is writing
+        into it, or if it holds anything that no sweep wrote.
         """
-        with made_and_locked(self.path):
+        busy = StorageError(
+            f"Another sweep is writing to the folder {self.path}", "wait until it has ended", Remedy.OUTPUT
+        )
+        with made_and_locked(self.path, LOCK, busy):
             self._own_manifest()
             # No other sweep writes here now, so whatever is left aside is that of a killed one.
             clear(self.path, 0.0)
             yield
 
     def begin(self, grid: SweepGrid) -> None:
-        """Mark the claimed folder as this grid's, so that an interrupted sweep can be recognized."""
+        """Write an unfinished manifest for this grid, by which an interrupted sweep can be recognized."""
         self._write_manifest(_head(grid, UNFINISHED))
 
     def write(self, run: SweepRun, *, parquet: bool = False) -> dict[str, Any]:
-        """Write both tables, then the manifest with their digests; returns the manifest."""
+        """Write the tables, then the manifest with their digests, and return the manifest as a dict.
+
+        `parquet` adds the long table as Parquet.
+        """
         digests = {
             name: self._write(name, partial(write_table, name=name, results=run.results)) for name in _names(parquet)
         }
@@ -177,61 +184,3 @@ def _digest_of(manifest: Mapping[str, Any]) -> str:
     """Return the SHA-256 of the rest of a manifest, so that an edited one is detected."""
     rest = {name: value for name, value in manifest.items() if name != "manifest_digest"}
     return hashlib.sha256(canonical_json(rest).encode()).hexdigest()
-
-
-@contextmanager
-def made_and_locked(folder: Path) -> Iterator[None]:
-    """Make a folder if it is missing, and hold its lock; a folder that was made and stays empty is removed at the end.
-
-    Raises `StorageError` if it cannot be made, or if another sweep holds it.
-    """
-    made = [place for place in (folder, *folder.parents) if not os.path.exists(place)]
-    try:
-        with _held(folder):
-            yield
-    finally:
-        for place in made:
-            with suppress(OSError):
-                place.rmdir()
-
-
-@contextmanager
-def _held(folder: Path) -> Iterator[None]:
-    path = folder / LOCK
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = _locked(path)
-    except BlockingIOError:
-        raise StorageError(
-            f"Another sweep is writing to the folder {folder}", "wait until it has ended", Remedy.OUTPUT
-        ) from None
-    except OSError as error:
-        raise StorageError(f"The folder {folder} cannot be made or written to: {error.strerror or error}.") from error
-    try:
-        yield
-    finally:
-        # While it is held, so that whoever has opened this file meanwhile finds it gone and makes a new one.
-        with suppress(OSError):
-            path.unlink()
-        os.close(lock)
-
-
-def _locked(path: Path) -> int:
-    """Lock the file at `path`, made if missing, and return its descriptor.
-
-    Raises `BlockingIOError` if another holds it.
-    """
-    import fcntl  # not on Windows, where pages need none of this
-
-    while True:
-        lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Its holder may have removed it between the opening and the locking.
-            with suppress(FileNotFoundError):
-                if os.path.samestat(os.fstat(lock), os.stat(path)):
-                    return lock
-        except BaseException:
-            os.close(lock)
-            raise
-        os.close(lock)

@@ -1,6 +1,6 @@
-"""Turn a grid into passes of the engine: cells that cannot run, canonical chunks, and what they cost.
+"""Turn a grid into chunks of cells that run in one pass each, find the cells that cannot run, and estimate the cost.
 
-Costs follow the formulas of `core.health.estimate`: seconds on one core, peak bytes.
+The formulas for seconds on one core and peak bytes are those of `core.health.estimate`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from ..canonical import engine_version
 from ..decoder.base_draw import Distribution
 from ..decoder.batch import Batch
 from ..decoder.config import DecoderConfig
@@ -19,13 +20,12 @@ from ..health.pace import REFERENCE, Pace, machine_pace
 from ..health.passes import passes
 from ..health.request import ObserveRequest
 from ..recipes.catalogue import recipe
-from .canonical import engine_version
 from .grid import Setting, SweepGrid
 
 
 @dataclass(frozen=True, kw_only=True)
 class SweepEstimate:
-    """The cost of the missing cells: seconds on one core, peak bytes, and the number of cells."""
+    """The estimated cost of the missing (recipe, seed) cells: their number, seconds on one core, and peak bytes."""
 
     cells: int
     seconds: float
@@ -33,16 +33,17 @@ class SweepEstimate:
 
 
 def pass_seconds(config: DecoderConfig, batch: Batch, dtype: str, members: int, pace: Pace = REFERENCE) -> float:
-    """Return the seconds of forward and reverse for `members` members in one pass, without draws."""
+    """Return the seconds of forward and backward for `members` models in one batched pass, without drawing weights."""
     return call_seconds(config, pace) + members * member_seconds(config, batch, dtype, pace)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Chunk:
-    """One pass of the engine, complete in itself so that any process can compute it.
+    """The (recipe, seed) cells of one setting that run in one batched pass: all pairs of `recipes` and `seeds`.
 
-    `setting` is an index into the grid's settings. All recipes share a topology. `deepest` is the largest depth that
-    may use the same base draws later. `engine` identifies the code in the keys of the results.
+    It has all that another process needs to compute it. `setting` is the index of the setting in the grid. `deepest` is
+    the largest depth that shares the same random base weights. `engine` is the version of the code that must compute
+    it.
     """
 
     setting: int
@@ -58,40 +59,43 @@ class Chunk:
 
     @property
     def seconds(self) -> float:
-        """The rough cost in seconds on one core."""
+        """The estimated cost in seconds on one core, without drawing weights."""
         members = len(self.seeds) * len(self.recipes)
         return pass_seconds(self.config, self.batch, self.dtype, members, machine_pace())
 
     @property
     def peak_bytes(self) -> int:
-        """The rough peak in bytes, in addition to the size of the process before the run."""
+        """The estimated peak memory in bytes, without that of the process itself."""
         return pass_bytes(self.config, self.batch, self.dtype, len(self.seeds), len(self.recipes))
 
 
 @dataclass(frozen=True, eq=False)
 class ChunkGroup:
-    """Chunks that share base draws: one size, one run of seeds, and every depth, recipe, dtype and batch."""
+    """Chunks (batched passes) that share random base weights: of one size and the same seeds.
+
+    They may differ in depth, recipe, dtype and batch.
+    """
 
     chunks: tuple[Chunk, ...]
 
     @property
     def draw_seconds(self) -> float:
-        """The rough cost of the base draws, in seconds on one core."""
+        """The estimated cost of drawing the base weights, in seconds on one core."""
         first = self.chunks[0]
         deepest = replace(first.config, blocks=first.deepest)
         return draw_seconds(deepest, len(first.seeds), first.distribution, machine_pace())
 
     @property
     def seconds(self) -> float:
-        """The rough cost in seconds on one core, base draws counted once."""
+        """The estimated cost in seconds on one core; the base weights are counted once."""
         return self.draw_seconds + sum(chunk.seconds for chunk in self.chunks)
 
 
 class SweepPlan:
-    """The cells of the grid that cannot run, and its chunks; it depends on the grid alone, not on what is stored.
+    """The chunks (batched passes) of a grid, and the (recipe, seed) cells that cannot run.
 
-    Cells that cannot run are found before anything is drawn. Raises `SweepError`, with the reason of the first cell, if
-    no cell can run.
+    They depend on the grid only, not on what is stored. `refusals` maps (setting, recipe) of cells that cannot run to
+    the reason. Raises `SweepError`, with the first reason, if no cell can run.
     """
 
     def __init__(self, grid: SweepGrid) -> None:
@@ -109,12 +113,12 @@ class SweepPlan:
 
     @cached_property
     def groups(self) -> tuple[ChunkGroup, ...]:
-        """All chunks, grouped by shared base draws, the deepest first."""
+        """All chunks (batched passes), grouped by shared random base weights."""
         return tuple(group for size in range(len(self.grid.sizes)) for group in self._of_size(size))
 
     @property
     def seconds(self) -> float:
-        """The rough cost of the whole grid in seconds on one core, whatever is stored already."""
+        """The estimated cost of the whole grid in seconds on one core, as if nothing were stored."""
         return sum(group.seconds for group in self.groups)
 
     def _of_size(self, size: int) -> Iterator[ChunkGroup]:

@@ -1,6 +1,6 @@
-"""Compute the missing cells of a sweep: in this process, in several processes, or on a scheduler's workers.
+"""Compute the missing cells of a sweep: in this process, in several processes, or on a Dask scheduler.
 
-Each worker process on this machine runs its own torch; if workers are lost, their tasks are tried again.
+Each worker process runs its own torch; if workers are lost, their tasks are tried again.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from multiprocessing.connection import Connection
 from threading import Thread
 from typing import TYPE_CHECKING, Any, TextIO
 
+from ..decoder.threads import cores
 from ..errors import SweepError
 from .plan import Chunk
-from .process import compute, cores, use_one_thread
+from .process import compute, use_one_thread
 from .progress import Progress
 from .run import SweepRun
 
@@ -33,9 +34,10 @@ MAX_TRIES = 3
 
 
 def compute_missing(run: SweepRun, client: Any, workers: int | None, stream: TextIO) -> None:
-    """Finish `run` on the scheduler of `client`, or in `workers` processes, and write progress to `stream`.
+    """Compute and store the missing (recipe, seed) cells of `run`, and write the progress to `stream`.
 
-    If both are None, there are as many workers as cores, or one where more would save no time.
+    They are computed on the scheduler of `client`, if given, or in `workers` processes. If both are None, there are as
+    many processes as cores, or one if the work is short.
     """
     if not run.pending:
         return
@@ -66,11 +68,11 @@ def _slices(run: SweepRun, client: Any, workers: int) -> Iterator[int]:
 
 
 def run_in_processes(run: SweepRun, workers: int) -> Iterator[int]:
-    """Finish `run` in `workers` processes.
+    """Compute the missing (recipe, seed) cells of `run` in `workers` processes, and store them in this one.
 
-    Yields the number of finished cells when a worker has started and after each task. Only this process stores results,
-    as they arrive. A lost worker ends the others too, so the last try runs one task at a time from the other end, and
-    the cells that kill every worker are left with their task alone. Raises `SweepError` if workers are lost repeatedly.
+    Yields the number of finished cells, first when a worker has started and then after each task. If a worker is lost,
+    the others end too, and the rest is tried again; the last try runs one task at a time, in reverse order. Raises
+    `SweepError` if it fails too.
     """
     lost = 0
     while run.pending:

@@ -1,4 +1,4 @@
-"""A process that computes cells: its settings at the start, the work on chunks, and the signals that end it."""
+"""A process that computes cells: its settings, its work, and the signals that end it."""
 
 from __future__ import annotations
 
@@ -26,14 +26,12 @@ ASKED = tuple(signal.Signals[name] for name in ("SIGTERM", "SIGHUP") if name in 
 
 
 def use_one_thread() -> None:
-    """Run torch on one thread, and let the allocator keep freed memory for the next pass.
+    """Run torch on one thread, and keep freed memory for the next pass.
 
-    With one thread, stored bits do not depend on the number of cores, and several processes are faster than several
-    threads on small tensors. The first touch of a page of memory costs as much as a dozen arithmetic passes over it, so
-    memory that one pass frees is kept for the next; the peak does not grow. This is requested from glibc only.
-
-    MKL is asked for products whose bits do not depend on the address of a matrix, and so not on the other members of
-    the pass. MKL reads this setting at its first product; a setting in the environment is kept.
+    With one thread the stored bits do not depend on the number of cores, and several processes are faster than several
+    threads on small tensors. New memory is slow at its first use, so glibc, on Linux, is asked to keep what a pass
+    frees. MKL is asked for matrix products that do not depend on memory addresses, unless the environment sets it
+    otherwise; it reads this setting at its first product.
     """
     os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
     import torch  # kept out of the module, so that plans and tables need no torch
@@ -48,15 +46,8 @@ def use_one_thread() -> None:
         mallopt(_M_MMAP_THRESHOLD, _LARGEST_KEPT)
 
 
-def cores() -> int:
-    """Return the number of cores that this process may use."""
-    if sys.platform == "linux":
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 def compute(parts: Sequence[Chunk]) -> list[tuple[ChunkResult, float]]:
-    """Compute every chunk of a list in a worker; returns the results, each with the seconds it took."""
+    """Compute a list of chunks (batched passes) in a worker process; return each result with its seconds."""
     from .engine import Engine
 
     use_one_thread()
@@ -77,7 +68,10 @@ class Stopped(BaseException):
 
 @contextmanager
 def stoppable() -> Iterator[None]:
-    """Raise `Stopped` on SIGTERM and SIGHUP; a signal that the caller ignores, as under nohup, stays ignored."""
+    """Raise `Stopped` on SIGTERM and SIGHUP while the block runs.
+
+    A signal that is ignored when the block begins, as under nohup, stays ignored.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return

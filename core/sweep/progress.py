@@ -14,9 +14,10 @@ START_SECONDS = 2.0
 
 
 class Progress:
-    """Prints cells done, cells per second and time left, once per second; a terminal shows one rewritten line.
+    """Prints the number of finished (recipe, seed) cells, cells per second and time left, about once per second.
 
-    The first `show` marks the start of computing; time before it, such as starting workers, is not counted.
+    A terminal rewrites one line. The speed is measured from the first call of `show` on, so the time to start workers
+    is not counted.
     """
 
     def __init__(self, run: SweepRun, stream: TextIO) -> None:
@@ -33,7 +34,7 @@ class Progress:
         )
 
     def show(self, *, last: bool = False) -> None:
-        """Show the progress, at most once per second except for the last time."""
+        """Print the progress, at most once per second; `last` prints it in any case."""
         now, run = time.monotonic(), self._run
         if self._since is None:
             self._since = (now, run.done, run.seconds_left)
@@ -55,7 +56,7 @@ class Progress:
 
 
 def clock(seconds: float) -> str:
-    """Format a time in seconds, minutes or hours."""
+    """Return a time in seconds as text in seconds, minutes or hours, such as "3 min 5 s"."""
     if seconds < 120:
         return f"{seconds:.0f} s"
     minutes, rest = divmod(round(seconds), 60)

@@ -1,4 +1,7 @@
-"""Parse ranges from text: seeds, depths and lists of sizes."""
+"""Parse lists and ranges from text: seeds, depths, sizes and names.
+
+All functions raise an error for text that is wrong.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +19,16 @@ DEFAULT_LIMIT = 2**32
 
 
 def parse_seeds(text: str, limit: int = MAX_SEEDS) -> tuple[int, ...]:
-    """Parse at most `limit` seeds from `0:32`, `7` or several of these joined by commas.
+    """Return the seeds in text such as `0:32`, `7` or several of these joined by commas, as a tuple.
 
-    The end of a range is excluded.
+    The end of a range is excluded. Raises `SweepError` for more than `limit` seeds or a wrong range, `ConfigError` for
+    a wrong seed.
     """
     return tuple(seeds_or_range(text, limit))
 
 
 def seeds_or_range(text: str, limit: int = MAX_SEEDS) -> Sequence[int]:
-    """Parse seeds as `parse_seeds` does, but return a single range as a `range`: its length is known at once."""
+    """Return seeds as `parse_seeds` does, but a single range as a `range`, without listing its seeds."""
     ranges: list[range] = []
     for part in parse_names("seeds", text):
         first, colon, last = part.partition(":")
@@ -44,7 +48,7 @@ def seeds_or_range(text: str, limit: int = MAX_SEEDS) -> Sequence[int]:
 
 
 def parse_sizes(label: str, text: str) -> tuple[int, ...]:
-    """Parse integers joined by commas, such as `1,2,4`."""
+    """Return the integers in text such as `1,2,4` as a tuple; `label` names the list in a `SweepError`."""
     sizes = []
     for part in parse_names(label, text):
         size = whole_number(part)
@@ -55,7 +59,7 @@ def parse_sizes(label: str, text: str) -> tuple[int, ...]:
 
 
 def seed_text(seeds: Sequence[int]) -> str:
-    """Return seeds, in their order, as text that `parse_seeds` reads; consecutive seeds become ranges."""
+    """Return seeds, in their order, as text that `parse_seeds` can read; consecutive seeds become ranges."""
     parts: list[str] = []
     start = 0
     for index in range(1, len(seeds) + 1):
@@ -67,7 +71,7 @@ def seed_text(seeds: Sequence[int]) -> str:
 
 
 def parse_names(label: str, text: str) -> tuple[str, ...]:
-    """Parse names joined by commas."""
+    """Return the names in a text with commas as a tuple; `label` names the list in a `SweepError`."""
     parts = [part.strip(SPACES) for part in text.split(",")]
     if "" in parts:
         raise SweepError(f"{label} is {text[:60]!r}, with an empty place between commas; leave no place empty.")

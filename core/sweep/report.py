@@ -1,6 +1,7 @@
-"""Report what a sweep found, read from its output folder without the store: text for a terminal, and the gate.
+"""Report the result of a sweep from its output folder, without the store: text for a terminal, and the gate.
 
-The gate lists the cells that leave the band or are refused (no finite ratios, or cannot run), and the worst of them.
+The gate is a pass or fail check: it fails if a cell (one recipe on one seed in one setting) has a ratio outside the
+band or is refused, that is, has no finite ratios or cannot run.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from .tables import ROWS, SUMMARY
 
 
 def readable(folder: OutputFolder, manifest: Mapping[str, Any]) -> str:
-    """Return the result as text for a terminal: medians and shares by depth, then the exponents."""
+    """Return the result of a sweep as text for a terminal: medians and shares by depth, then the growth exponents."""
     cells = manifest["cells"]
     lines = [
         f"{cells['total']:,} cells, {cells['observed']:,} observed, {cells['refused']:,} refused",
@@ -56,7 +57,7 @@ def _summary_lines(folder: OutputFolder) -> list[str]:
 
 
 def refused_recipes(folder: OutputFolder) -> list[str]:
-    """Return the recipes of a written summary that have no observed cell."""
+    """Return the names of the recipes in the written summary of which no (recipe, seed) cell was observed."""
     observed: dict[str, int] = {}
     for row in _summary(folder):
         observed[row["recipe"]] = observed.get(row["recipe"], 0) + int(row["seeds"])
@@ -70,7 +71,11 @@ def _summary(folder: OutputFolder) -> list[dict[str, str]]:
 
 @dataclass(frozen=True, kw_only=True)
 class Failure:
-    """A failing cell: its ratio of one `kind` is outside the band at `site`, or it is refused and has only a reason."""
+    """A (recipe, seed) cell that fails the gate (pass or fail check).
+
+    A ratio is outside the band, or the cell is refused and has only a `reason`. `kind` is activation or adjoint
+    (gradient), `label` names the residual site, and `limit` is the limit of the band that is exceeded.
+    """
 
     recipe: str
     seed: str
@@ -84,7 +89,7 @@ class Failure:
 
     @property
     def factor(self) -> float:
-        """How far the ratio lies beyond the limit, as a logarithm; 0 for a refused cell."""
+        """How far the ratio is beyond the limit, abs(log(ratio / limit)); 0 for a refused (recipe, seed) cell."""
         if self.ratio is None or self.limit is None:
             return 0.0
         return abs(math.log(self.ratio / self.limit)) if self.ratio > 0 else math.inf
@@ -100,7 +105,10 @@ class Failure:
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """The cells of the initialized arm that fail: counts, the first failure in the table, and the worst."""
+    """The result of the gate (pass or fail check): counts of (recipe, seed) cells, first and worst failure.
+
+    `outside` counts the cells with a ratio outside the band, `refused` those that cannot run or have no finite ratios.
+    """
 
     cells: int
     outside: int
@@ -110,11 +118,11 @@ class Verdict:
 
     @property
     def passes(self) -> bool:
-        """Whether every cell was observed and lies within the band."""
+        """True if every (recipe, seed) cell was observed and is within the band."""
         return self.first is None
 
     def document(self) -> dict[str, Any]:
-        """Return the verdict as plain JSON."""
+        """Return the result as a dict for JSON."""
         return {"pass": self.passes, **asdict(self)}
 
     def __str__(self) -> str:
@@ -124,7 +132,10 @@ class Verdict:
 
 
 def judge(folder: OutputFolder, band: Band) -> Verdict:
-    """Return the verdict on the table of a finished sweep."""
+    """Return the result of the gate (pass or fail check) for the table of a finished sweep.
+
+    Only the recipes count, not the unscaled control.
+    """
     cells, counts = 0, Counter[bool]()
     first: Failure | None = None
     worst: Failure | None = None

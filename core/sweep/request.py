@@ -22,8 +22,8 @@ from .ranges import DEPTHS, MAX_SEEDS, parse_names, parse_sizes, seeds_or_range
 def uniform_batch(rows: int, positions: int, vocabulary: int, seed: int = 0) -> Batch:
     """Return a batch of `rows` rows of `positions` random tokens, uniform over the vocabulary.
 
-    Targets are the next tokens. Token k of row r is the high 32 bits of draw r * (positions + 1) + k of the seed's
-    SplitMix64 stream, scaled to the vocabulary, so rows of different lengths begin differently. Raises `BatchError`.
+    Targets are the next tokens. Token k of row r is the high 32 bits of draw r * (positions + 1) + k of SplitMix64 with
+    this seed, scaled to the vocabulary. Raises `BatchError` for sizes that are not positive or too large.
     """
     for label, value in (("rows", rows), ("positions", positions), ("vocabulary", vocabulary)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
@@ -50,11 +50,11 @@ LABELS = {
 
 @dataclass(frozen=True, kw_only=True)
 class SweepRequest:
-    """Every axis as text, entries joined by commas; a seed range excludes its end. The defaults are those of `sweep`.
+    """All axes of a sweep as text, with entries joined by commas; the end of a range of seeds is excluded.
 
-    Lists of sizes with several entries are combined entry by entry. Empty `kv_heads` means as many as query heads,
-    empty `head_dim` divides the width among them, empty `positions` fits the longest row. `lengths`, `rows` and
-    `token_seed` describe random tokens; `text` is used if the input is text.
+    Lists of sizes (width, heads, ...) are paired like `zip`: entry i of each list gives one decoder. Empty `kv_heads`
+    means as many as query heads, empty `head_dim` means width / heads, empty `positions` means enough for the longest
+    row. `lengths`, `rows` and `token_seed` describe random tokens; `text` is used if `input` is "text".
     """
 
     blocks: str = ",".join(map(str, DEPTHS))
@@ -85,11 +85,11 @@ class SweepRequest:
         batches: Sequence[Batch] = (),
         **axes: Any,
     ) -> SweepGrid:
-        """Return the grid that the texts describe, with at most `most_seeds` seeds.
+        """Return the grid that the texts describe. Raises the error of the text that is wrong.
 
-        Raises the error of the text that is wrong. `label` gives the name of a list in error messages. `like` gives
-        what all decoders share beside their sizes, `batches` replaces the typed input, and `axes` are further fields of
-        the grid.
+        `most_seeds` is the limit of seeds. `label` returns the name of a list for error messages. `like` gives what all
+        decoders share apart from their sizes. `batches`, if given, replace the typed input, and `axes` are further
+        fields of the grid.
         """
         batches = batches or self._batches(label)
         return SweepGrid(
@@ -128,7 +128,11 @@ class SweepRequest:
 
 
 def side_by_side(lists: Mapping[str, Sequence[int]], label: Callable[[str], str] = str) -> Iterator[dict[str, Any]]:
-    """Combine lists of sizes of one length entry by entry; a list with one entry repeats it for all."""
+    """Yield one dict of sizes per index, like `zip` over equally long lists.
+
+    The value of a list with one entry is used at every index. Raises `SweepError` if the other lists differ in length;
+    `label` returns the name of a list for its message.
+    """
     count = max(len(values) for values in lists.values())
     for name, values in lists.items():
         if len(values) not in (1, count):

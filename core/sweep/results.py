@@ -1,7 +1,7 @@
-"""The state and the few scalars of every cell of a grid; every summary is made from them.
+"""The state of every cell of a grid and a few scalars of each, from which all summaries are made.
 
-A cell is observed, refused (its ratios are not finite, or it cannot run) or not finished. The numbers per site stay in
-the store.
+A cell is observed, refused (its ratios are not finite, or it cannot run) or not finished. The numbers of every site
+stay in the store.
 """
 
 from __future__ import annotations
@@ -30,19 +30,22 @@ EXTREMES = [QUANTITIES.index(name) for name in RATIOS if name.startswith(("large
 
 
 def split_numbers(numbers: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Split stored rows `[n, 1 + 2 S]` into loss `[n]`, activation RMS `[n, S]` and adjoint RMS `[n, S]`."""
+    """Split stored rows `[n, 1 + 2 S]` into loss `[n]`, activation RMS `[n, S]` and adjoint (gradient) RMS `[n, S]`."""
     sites = (numbers.shape[1] - 1) // 2
     return numbers[:, 0], numbers[:, 1 : 1 + sites], numbers[:, 1 + sites :]
 
 
 def ratios(numbers: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the ratios A_s / A_0 and G_s / G_last of stored rows, `[n, S]` each."""
+    """Return the activation ratios and the adjoint (gradient) ratios of stored rows, `[n, S]` each.
+
+    The RMS of a residual site is divided by that of the input for activations, and of the last site for adjoints.
+    """
     _, activation, adjoint = split_numbers(numbers)
     return site_ratios(activation, adjoint)
 
 
 def quantities(numbers: FloatArray) -> FloatArray:
-    """Return the scalars `QUANTITIES` of every stored row, `[n, len(QUANTITIES)]`."""
+    """Return the scalars named in `QUANTITIES` for every stored row, `[n, len(QUANTITIES)]`."""
     activation, adjoint = ratios(numbers)
     columns = [
         activation.max(axis=1), activation.min(axis=1), activation[:, -1],
@@ -53,11 +56,11 @@ def quantities(numbers: FloatArray) -> FloatArray:
 
 
 class Results:
-    """State and scalars by (setting, recipe, seed), each an index into the grid's settings, recipes and seeds.
+    """The state and scalars of all cells, by the indices of setting, recipe and seed in the grid.
 
-    `observed` and `refused` are `[settings, recipes, seeds]`; a cell that is neither has not finished. `values` is the
-    same with `QUANTITIES` as last axis, NaN where nothing was observed. `refusals` maps (setting, recipe) to the reason
-    if its cells cannot run.
+    `observed` and `refused` are boolean masks `[settings, recipes, seeds]`; a cell in neither is not finished. `values`
+    is `[settings, recipes, seeds, len(QUANTITIES)]`, NaN where nothing was observed. `refusals` maps (setting, recipe)
+    of cells that cannot run to the reason.
     """
 
     def __init__(self, grid: SweepGrid, refusals: Mapping[tuple[int, str], str], store: Store) -> None:
@@ -73,28 +76,31 @@ class Results:
 
     @property
     def finished(self) -> int:
-        """The number of cells observed or refused."""
+        """The number of (recipe, seed) cells that are observed or refused."""
         return int(np.count_nonzero(self.observed | self.refused))
 
     def recipe(self, name: str) -> int:
-        """Return the index of a computed recipe."""
+        """Return the index of a recipe of the grid."""
         return self._recipes[name]
 
     def missing(self, setting: int, recipe: str, seeds: Sequence[int]) -> list[int]:
-        """Return those of `seeds` whose cell has not finished."""
+        """Return those of `seeds` whose (recipe, seed) cell is not finished."""
         row, places = self._recipes[recipe], [self._seeds[seed] for seed in seeds]
         finished = (self.observed[setting, row, places] | self.refused[setting, row, places]).tolist()
         return [seed for seed, known in zip(seeds, finished, strict=True) if not known]
 
     def reason(self, setting: int, recipe: str, seed: int) -> str:
-        """Return why the cell of a seed is refused; an empty string if it is not."""
+        """Return the sentence that says why a (recipe, seed) cell is refused; an empty string if it is not."""
         planned = self._refusals.get((setting, recipe))
         return planned or self._reasons.get((setting, self._recipes[recipe], self._seeds[seed]), "")
 
     def record(
         self, setting: int, recipe: str, seeds: Sequence[int], numbers: FloatArray, reasons: Mapping[int, str]
     ) -> None:
-        """Record finished cells: stored rows `[len(seeds), 1 + 2 S]`, and the reasons of refused ones by position."""
+        """Record finished (recipe, seed) cells of one setting and recipe, without storing them.
+
+        `numbers` are rows `[len(seeds), 1 + 2 S]`; `reasons` maps the positions of refused seeds to the reason.
+        """
         row = self._recipes[recipe]
         places = np.array([self._seeds[seed] for seed in seeds])
         sound = np.ones(len(seeds), dtype=bool)
@@ -106,7 +112,7 @@ class Results:
             self._reasons[setting, row, int(places[position])] = reason
 
     def read(self, setting: int, recipe: str, seeds: Sequence[int]) -> None:
-        """Record the cells of `seeds` that are in the store."""
+        """Record those (recipe, seed) cells of `seeds` that are in the store."""
         pairs = self._stored(setting, recipe, seeds)
         if pairs:
             cells = [cell for _, cell in pairs]
@@ -114,9 +120,10 @@ class Results:
             self.record(setting, recipe, [seed for seed, _ in pairs], _stacked(cells), reasons)
 
     def numbers(self, setting: int, recipe: str, seeds: Sequence[int]) -> FloatArray:
-        """Return the stored rows `[len(seeds), 1 + 2 S]` of observed cells: loss, activation RMS and adjoint RMS.
+        """Return the stored rows `[len(seeds), 1 + 2 S]` of observed (recipe, seed) cells, for S residual sites.
 
-        Raises `StorageError` if another process has trimmed them from the store.
+        They are the loss, the activation RMS and the adjoint (gradient) RMS. Raises `StorageError` if the store no
+        longer has them.
         """
         cells = [cell for _, cell in self._stored(setting, recipe, seeds)]
         if len(cells) < len(seeds):
@@ -137,7 +144,7 @@ class Results:
 
 @lru_cache(maxsize=4096)
 def site_labels(name: str, config: DecoderConfig) -> tuple[str, ...]:
-    """Return the labels of a recipe's residual sites in one decoder."""
+    """Return the labels of the residual sites of a recipe in one decoder, in order."""
     return tuple(recipe(name).graph(config).site_labels())
 
 

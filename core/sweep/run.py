@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class SweepRun:
-    """One grid with one store, computed in slices of time; every table may be read between slices.
+    """The sweep of one grid with one store, computed in slices of time; its tables can be read between slices.
 
     Creating a run plans the grid and reads the cells that are in the store; it imports no torch and draws nothing. Then
 
@@ -35,23 +35,21 @@ class SweepRun:
             run.step(0.3)
             show(run.done, run.total, run.summary())
 
-    A slice ends after the chunk that exceeds its budget, so it may take one chunk longer: a fraction of a second at
-    small sizes. Everything a slice finished is stored when it returns, so to stop, do not call `step` again. Another
-    run of the same grid, or of one that overlaps it, continues from there, in this process or in another one at the
-    same time. A run is used by one thread at a time.
+    A slice ends after the chunk during which its time is over, which is a fraction of a second at small sizes. All
+    cells that it finished are stored when it returns, so to stop, do not call `step` again. Another run of the same
+    grid or of an overlapping one continues from there, in this process or in another one, even at the same time. A run
+    is used by one thread at a time.
 
     The process must run torch on one thread before the first slice (`core.sweep.process.use_one_thread`, once, at the
     start of the program); `step` raises `SweepError` otherwise. `StorageError` is raised if the store cannot be read or
-    written, and what was stored before is kept. A cell without finite ratios, or whose recipe or size cannot run,
-    raises nothing: it is a refused cell, counts as done, and appears in every table with its reason.
+    written, and what was stored before is kept. A cell without finite ratios, or that cannot run, raises nothing: it is
+    refused, counts as done, and appears in the tables with its reason.
 
-    Tables are pandas frames, and pandas is imported when one is requested: `rows` has one row per site, `cells` one row
-    per cell, `summary` one row per arm, depth and quantity, `growth` one row per exponent. Cells that have not finished
-    are absent from all of them.
+    The tables are pandas frames: `rows` has one row per residual site, `cells` one per cell, `summary` one per arm
+    (recipe or control), depth and quantity, `growth` one per exponent. Cells that are not finished are in none of them.
 
-    `start` in [0, 1) is the share of pending chunks to skip at first; they are computed at the end. Processes that work
-    on one grid at once begin at different places, and reuse what another one has finished. The numbers do not depend on
-    it.
+    `start`, from 0 to below 1, is the share of chunks to skip at first and to compute at the end. Processes that work
+    on one grid at the same time should use different values; the numbers do not depend on it.
     """
 
     def __init__(self, grid: SweepGrid, store: Store, *, start: float = 0.0) -> None:
@@ -71,29 +69,32 @@ class SweepRun:
 
     @property
     def total(self) -> int:
-        """The number of distinct cells of the grid, including refused ones."""
+        """The number of (recipe, seed) cells of the grid, refused ones too."""
         return self.grid.cells
 
     @property
     def done(self) -> int:
-        """The number of finished cells: stored before, computed now, or refused."""
+        """The number of finished (recipe, seed) cells: found in the store, computed now, or refused."""
         return self.results.finished
 
     @property
     def refused(self) -> int:
-        """The number of cells refused, before anything was drawn or because a ratio is not finite."""
+        """The number of refused (recipe, seed) cells: those that cannot run or have a ratio that is not finite."""
         return int(np.count_nonzero(self.results.refused))
 
     @property
     def pending(self) -> tuple[Chunk, ...]:
-        """The chunks with missing cells, in the order of computing; empty if the sweep is complete."""
+        """The chunks (batched passes) with missing (recipe, seed) cells, in the order in which they are computed.
+
+        Empty if the sweep is complete.
+        """
         return tuple(self._pending)
 
     @property
     def estimate(self) -> SweepEstimate:
-        """The estimated cost of the missing cells on one core of this machine.
+        """The estimated cost of the missing (recipe, seed) cells on one core of this machine.
 
-        After the first slice, the seconds are corrected by the time that the finished chunks took.
+        After the first slice, the seconds are corrected by the time that the finished chunks (batched passes) took.
         """
         pace = self._worked / self._expected if self._expected else 1.0
         return SweepEstimate(
@@ -104,13 +105,14 @@ class SweepRun:
 
     @property
     def seconds_left(self) -> float:
-        """The estimated seconds of the missing cells without that correction: a measure of the remaining work."""
+        """The estimated seconds of the missing (recipe, seed) cells without the correction by measured times."""
         return sum(group.seconds for group in self.pending_groups())
 
     def step(self, budget_seconds: float = 0.3) -> int:
-        """Compute and store at least one chunk, and further ones until `budget_seconds` have passed.
+        """Compute and store chunks (batched passes) for `budget_seconds`, at least one.
 
-        Returns the number of cells that finished.
+        Returns the number of (recipe, seed) cells that finished. Raises `SweepError` if torch does not run on one
+        thread, and `StorageError` if the cells cannot be stored.
         """
         from .engine import Engine
 
@@ -128,9 +130,9 @@ class SweepRun:
         return self.done - before
 
     def missing_parts(self, chunk: Chunk) -> Iterator[Chunk]:
-        """Yield what is still to compute of a chunk, after another look at the store.
+        """Yield the parts of a chunk that are still to be computed, after looking into the store again.
 
-        This is the whole chunk, or the parts without the cells that another sweep or process has stored meanwhile.
+        This is the whole chunk, or less if another run has stored some of its cells meanwhile.
         """
         wanted: dict[tuple[int, ...], list[str]] = {}
         version = self.store.version()
@@ -145,7 +147,7 @@ class SweepRun:
             yield replace(chunk, seeds=seeds, recipes=tuple(names))
 
     def pending_groups(self) -> list[ChunkGroup]:
-        """Return the pending chunks, grouped by shared base draws."""
+        """Return the chunks (batched passes) with missing (recipe, seed) cells, grouped by shared base weights."""
         groups: dict[tuple[object, ...], list[Chunk]] = {}
         for chunk in self._pending:
             key = (chunk.setting // (len(self.grid.settings) // len(self.grid.sizes)), chunk.seeds)
@@ -153,10 +155,10 @@ class SweepRun:
         return [ChunkGroup(tuple(chunks)) for chunks in groups.values()]
 
     def missing_work(self) -> Iterator[list[Chunk]]:
-        """Yield what is still to compute, as tasks: lists of chunks that share base draws.
+        """Yield the missing work as tasks for workers: lists of chunks (batched passes) with the same base weights.
 
-        Each is built when it is requested. The results of a task are stored at its end. So a task ends after
-        `TASK_SECONDS`, or later if the base draws, which the next task repeats, would be a large part of it.
+        A task takes about `TASK_SECONDS`, since its results are stored only at its end. It is longer if drawing the
+        random base weights, which every task repeats, would be a large part of it.
         """
         for group in self.pending_groups():
             task: list[Chunk] = []
@@ -170,28 +172,28 @@ class SweepRun:
                 yield task
 
     def accept(self, part: Chunk, result: ChunkResult, seconds: float) -> None:
-        """Store what a worker computed for a part that `missing_parts` gave; `seconds` is the worker's time."""
+        """Store what a worker computed for a part yielded by `missing_parts`, in `seconds` of the worker's time."""
         self._record(part, result, seconds)
         self._pending = [chunk for chunk in self._pending if chunk.setting != part.setting or self._is_open(chunk)]
 
     def rows(self, recipe: str | None = None, blocks: int | None = None) -> pd.DataFrame:
-        """Return the long table, one row per site; `recipe` and `blocks` select one recipe or depth if given."""
+        """Return the long table, one row per residual site; `recipe` and `blocks` select one recipe or depth."""
         return frame(row_parts(self.results, recipe, blocks), row_types(self.grid))
 
     def cells(self) -> pd.DataFrame:
-        """Return one row per finished cell: its extreme ratios, loss, `within_band`, `status` and `reason`."""
+        """Return one row per finished (recipe, seed) cell: its quantities, `within_band`, `status` and `reason`."""
         return cell_frame(self.results)
 
     def summary(self) -> pd.DataFrame:
-        """Return the summary over seeds, one row per arm, depth and quantity."""
+        """Return the summary over seeds: quantiles, one row per arm (recipe or control), depth and quantity."""
         return frame([list(summary_rows(self.results))], {**SUMMARY_TYPES, **self.grid.axis_types})
 
     def growth(self) -> pd.DataFrame:
-        """Return growth exponents against blocks: fits with their intervals, and derived laws."""
+        """Return the exponents of growth with the number of blocks: fits with their intervals, and theoretical ones."""
         return frame([list(growth_rows(self.results))], {**GROWTH_TYPES, **self.grid.axis_types})
 
     def keys(self) -> set[bytes]:
-        """Return the keys of all cells of the grid that can run, which a store must not trim."""
+        """Return the keys in the store of all (recipe, seed) cells of the grid that can run."""
         grid = self.grid
         return {
             key

@@ -39,11 +39,11 @@ CREATE TABLE IF NOT EXISTS cells (
 
 
 class Store:
-    """Finished cells by key; a cell is written once and never changed. Every failure raises `StorageError`.
+    """The finished (recipe, seed) cells by key, in one SQLite file. Every failure raises `StorageError`.
 
-    Several processes may use one file at once. A batch of cells appears completely or not at all. A cell whose digest
-    does not match is damaged and counts as not finished: `lookup` leaves it out and counts it in `damaged`, and `put`
-    replaces it. `say(sentence)` is called when another program keeps the store waiting.
+    A cell is written once and never changed. Several processes may use the file at the same time, and the cells of one
+    `put` appear together or not at all. A cell whose digest is wrong is damaged and counts as not finished: `lookup`
+    leaves it out and `put` replaces it. `say(sentence)` is called if another program keeps the store waiting.
     """
 
     def __init__(
@@ -60,9 +60,9 @@ class Store:
         limit_bytes: int = DEFAULT_LIMIT,
         say: Callable[[str], None] = lambda sentence: None,
     ) -> Store:
-        """Open or create the store at `path`.
+        """Open the store at `path`, or create it; `limit_bytes` is the size that `trim` keeps to.
 
-        Raises `StorageError` if the file is something else, and leaves it as it is.
+        Raises `StorageError` if the file is something else, which is left unchanged.
         """
         place = Path(path)
         check_kind(place)
@@ -98,13 +98,14 @@ class Store:
 
     @property
     def damaged(self) -> int:
-        """The number of damaged cells that were found and have not been replaced."""
+        """The number of damaged (recipe, seed) cells that `lookup` found and `put` has not replaced yet."""
         return len(self._damaged)
 
     def lookup(self, keys: Sequence[bytes], size: int | None = None) -> dict[bytes, CellResult]:
-        """Return the stored results of `keys`; a key that is absent from the result has not finished.
+        """Return a dict from key to result for those of `keys` that are finished.
 
-        If `size` is given, an observed cell without exactly `size` finite numbers counts as damaged too.
+        If `size` is given, an observed (recipe, seed) cell that does not have exactly `size` finite numbers counts as
+        damaged.
         """
         known: dict[bytes, CellResult] = {}
         with sentences(self.path, "read"):
@@ -121,7 +122,7 @@ class Store:
         return known
 
     def put(self, cells: Iterable[Cell]) -> int:
-        """Store cells in one transaction; returns the number of cells that were not stored before."""
+        """Store (recipe, seed) cells in one transaction; return the number of those that were not stored before."""
         with self._transaction():
             self._delete_damaged()
             before = self._connection.total_changes
@@ -132,25 +133,25 @@ class Store:
         return added
 
     def version(self) -> int:
-        """Return a number that changes when another process or connection has written, but not when this one has."""
+        """Return a number that changes when another process or connection, but not this one, writes to the file."""
         with sentences(self.path, "read"):
             return self._number("PRAGMA data_version")
 
     def count(self) -> int:
-        """Return the number of finished cells of all sweeps."""
+        """Return the number of all stored (recipe, seed) cells."""
         with sentences(self.path, "read"):
             return self._number("SELECT COUNT(*) FROM cells")
 
     def used_bytes(self) -> int:
-        """Return the bytes of the file that hold cells and their index."""
+        """Return the bytes of the file that are in use."""
         with sentences(self.path, "read"):
             pages, free, size = (self._pragma(name) for name in ("page_count", "freelist_count", "page_size"))
             return (pages - free) * size
 
     def trim(self, keep: Container[bytes] = ()) -> int:
-        """Delete the oldest cells beyond the size limit, except those in `keep`; returns the number deleted.
+        """Delete the oldest (recipe, seed) cells beyond the size limit, but none of `keep`; return their number.
 
-        Only rows of the store's own table are deleted, and the file shrinks; no file is ever deleted.
+        Only rows of the store's own table are deleted, and the file shrinks; no file is deleted.
         """
         deleted = 0
         while (excess := self.used_bytes() - self._limit) > 0:
@@ -256,9 +257,9 @@ class Store:
 
 
 def default_store(environment: Mapping[str, str]) -> Path:
-    """Return the path of the user's store: DEPTHSCOPE_STORE if set, else the platform's cache folder.
+    """Return the path of the user's store: DEPTHSCOPE_STORE if that is set, else a file in the user's cache folder.
 
-    The pages use it too, so cells computed by the command line are available there, and the reverse.
+    The pages and the command line use the same store. Raises `StorageError` if the user has no home folder.
     """
     cache = environment.get("XDG_CACHE_HOME") or environment.get("LOCALAPPDATA") or "~/.cache"
     place = environment.get("DEPTHSCOPE_STORE") or os.path.join(cache, "depthscope", "cells.sqlite")

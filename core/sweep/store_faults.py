@@ -1,4 +1,4 @@
-"""Describe what is wrong with a store, and what to do about it, in one sentence."""
+"""Describe what is wrong with the file of a store, and what to do, in one sentence."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FAULTS = {
 
 @contextmanager
 def sentences(path: Path, done: str) -> Iterator[None]:
-    """Turn SQLite's errors inside the block into a `StorageError` of one sentence."""
+    """Turn SQLite's errors in the block into a `StorageError`; `done` is what was tried: opened, read or written."""
     try:
         yield
     except UnicodeDecodeError as error:
@@ -40,7 +40,7 @@ def sentences(path: Path, done: str) -> Iterator[None]:
 
 
 def refusal(path: Path, done: str, error: str) -> StorageError:
-    """Return the error for a store that cannot be opened, read or written.
+    """Return the `StorageError` for a store that cannot be opened, read or written; `done` is one of these words.
 
     `error` is SQLite's name of the error, empty for a damaged file.
     """

@@ -1,9 +1,9 @@
-"""Summaries over seeds: quantiles, share within the band, differences paired by seed, and growth with depth.
+"""Summaries over seeds: quantiles, the share within the band, differences for the same seed, and growth with depth.
 
-A growth exponent is fitted with its interval, or derived from a recipe's law. A fit is the slope of log ratio against
-log blocks by least squares over all seeds and depths. Its 95% interval comes from a bootstrap that resamples whole
-seeds, because the depths of one seed share their draws. A derived law assumes branch outputs that are independent and
-of equal variance, and uses no measurement of this grid.
+A growth exponent p says that a ratio is proportional to L^p for L blocks. It is fitted, or derived from the recipe. A
+fit is the slope of log ratio against log L by least squares over all seeds and depths. Its 95% interval is a bootstrap
+over whole seeds, because the depths of one seed share their random weights. A derived exponent assumes independent
+branch outputs of equal variance, and uses no measurement.
 """
 
 from __future__ import annotations
@@ -43,10 +43,11 @@ Row = dict[str, Any]
 
 
 def summary_rows(results: Results) -> Iterator[Row]:
-    """Yield one row per arm, setting and quantity, over the seeds that were observed; undefined values are None.
+    """Yield one dict per arm (recipe or control), setting and quantity: quantiles over the observed seeds.
 
-    `all_ratios` has only `share_within`: the share of seeds whose ratios all lie within the band. A quantity that ends
-    in `_minus_control` is a recipe's value minus the control's of the same seed, over seeds where both were observed.
+    Undefined values are None. The quantity `all_ratios` has only `share_within`: the share of seeds whose ratios are
+    all within the band. A quantity that ends in `_minus_control` is the recipe's value minus the control's for the same
+    seed, if both were observed.
     """
     for arm in results.grid.arms:
         for index, setting in enumerate(results.grid.settings):
@@ -89,7 +90,10 @@ def _row(arm: GridArm, setting: Setting, quantity: str, values: FloatArray, shar
 
 
 def growth_rows(results: Results) -> Iterator[Row]:
-    """Yield one row per arm, size, dtype, batch, quantity and kind; a fit with fewer than two depths is None."""
+    """Yield one dict per arm (recipe or control), size, dtype, batch, quantity and kind, `fit` or `derived`.
+
+    `exponent` is None for a fit with fewer than two depths.
+    """
     grid = results.grid
     depths = len(grid.blocks)
     for arm in grid.arms:

@@ -1,6 +1,6 @@
-"""The tables of a sweep, as pandas frames and as files; files are written without pandas and in pieces.
+"""The tables of a sweep, as pandas frames and as files; files are written in pieces and without pandas.
 
-A refused cell, whose ratios are not finite or which cannot run, has a reason in place of numbers.
+A refused cell, which cannot run or whose ratios are not finite, has a reason in place of numbers.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ CELL_TYPES = {
 
 
 def row_types(grid: SweepGrid) -> dict[str, str]:
-    """Return the columns of the long table with their types, then one for each further axis that varies."""
+    """Return a dict from the names of the long table's columns to their types; further axes that vary come last."""
     return {**SITE_TYPES, **grid.axis_types}
 
 
 def row_parts(results: Results, recipe: str | None = None, blocks: int | None = None) -> Iterator[Columns]:
-    """Yield the long table of finished cells in pieces, in the order arm, size, dtype, batch, depth, seed, site.
+    """Yield the long table of the finished (recipe, seed) cells in pieces, each a dict from column to list.
 
-    There is one row per site; a refused cell is one row without a site. `recipe` and `blocks` select one of each.
-    Memory does not grow with the table.
+    There is one row per residual site, or one row without a site for a refused cell. The order is arm (recipe or
+    control), size, dtype, batch, depth, seed, site. `recipe` and `blocks` select one of each.
     """
     for arm in results.grid.arms:
         for index, setting in enumerate(results.grid.settings):
@@ -46,7 +46,7 @@ def row_parts(results: Results, recipe: str | None = None, blocks: int | None = 
 
 
 def write_table(stream: IO[bytes], name: str, results: Results) -> None:
-    """Write one of the tables `ROWS`, `SUMMARY` and `PARQUET`; floats keep all their digits."""
+    """Write the table `name` (`ROWS`, `SUMMARY` or `PARQUET`) to a binary stream; floats keep all their digits."""
     if name == PARQUET:
         _write_parquet(stream, results)
     elif name == ROWS:
@@ -106,7 +106,10 @@ def _write_parquet(stream: IO[bytes], results: Results) -> None:
 
 
 def cell_frame(results: Results) -> pd.DataFrame:
-    """Return one row per finished cell, in the order of the long table; numbers of refused cells are NaN."""
+    """Return one row per finished (recipe, seed) cell, in the order of the long table.
+
+    The numbers of refused cells are NaN.
+    """
     grid, seeds, parts = results.grid, [str(seed) for seed in results.grid.seeds], []
     for arm in grid.arms:
         row = results.recipe(arm.recipe)
@@ -128,9 +131,9 @@ def cell_frame(results: Results) -> pd.DataFrame:
 
 
 def frame(parts: Iterable[Any], types: Mapping[str, str]) -> pd.DataFrame:
-    """Concatenate tables, given by columns or by rows, into a frame with the columns of `types`.
+    """Concatenate tables into one frame with the columns and types in `types`; undefined numbers are NaN.
 
-    Undefined numbers are NaN.
+    Each of `parts` is a dict of columns or a list of rows.
     """
     import pandas as pd  # the written tables need none
 

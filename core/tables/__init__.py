@@ -1,4 +1,4 @@
-"""The long tables of documents, sweeps and comparisons, their views for display, and the sentences shown with them.
+"""The tables of documents, sweeps and comparisons, one row per observation, and the sentences shown with them.
 
-A *view* is a table for display: readable titles as column names, and only the columns that have a title.
+A view is a table for display: it has readable titles as column names, and only the columns that have a title.
 """

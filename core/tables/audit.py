@@ -1,4 +1,8 @@
-"""Tables of an audit document in long form. An undefined or infinite number is missing; values are ratios or RMS."""
+"""Tables of an audit document, one row per observation. An undefined or infinite number is missing.
+
+Values are ratios or RMS. A writer is a matrix that ends a branch, a reader one that a branch begins with. An addition
+is one step of the residual stream. The repaired twin is the model with its initialization corrected.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +12,13 @@ from typing import Any
 import pandas as pd
 
 from ..audit.initialization.findings import MEANING
+from ..health.columns import AUDITED, REPAIRED
 from .frame import Column, for_people, frame, names
 from .observe import CONTRIBUTION, TOKEN, arms_of, contributions_of, tokens_of
 
 Document = Mapping[str, Any]
 
-MODEL, TWIN = "model", "repaired twin"
-SUFFIXES = {MODEL: "", TWIN: ", twin"}
+SUFFIXES = {AUDITED: "", REPAIRED: ", twin"}
 HEAD = (Column("arm", "arm"), Column("blocks"))
 FINDING = (
     Column("severity"), Column("kind"), Column("meaning"), Column("measured", dtype="float"),
@@ -69,7 +73,7 @@ AUDIT_COLUMNS = {
 
 
 def finding_table(document: Document) -> pd.DataFrame:
-    """Return every finding, worst first, with the names of its parameters; no rows if nothing was judged."""
+    """Return one row per finding, the worst first, with the names of its parameters; empty if nothing was judged."""
     rows = [
         {
             **finding,
@@ -83,7 +87,10 @@ def finding_table(document: Document) -> pd.DataFrame:
 
 
 def addition_table(document: Document) -> pd.DataFrame:
-    """Return every addition to the stream in forward order, with what writes it and how much it gains."""
+    """Return one row per addition to the residual stream in forward order: its writers, readers and sizes.
+
+    Writers are the matrices that end its branches, readers those that its branches begin with.
+    """
     rows = [
         {
             **row,
@@ -98,7 +105,7 @@ def addition_table(document: Document) -> pd.DataFrame:
 
 
 def matrix_table(document: Document) -> pd.DataFrame:
-    """Return every matrix that writes to the stream, then every one that reads it; one row per part of a tensor."""
+    """Return one row per matrix or part of one: all writers (which end a branch), then all readers (which begin it)."""
     factors = document.get("twin_factors") or {}
     rows = [
         {"side": side, **row, "twin_factor": factors.get(row["name"] + row.get("part", ""))}
@@ -109,10 +116,11 @@ def matrix_table(document: Document) -> pd.DataFrame:
 
 
 def profile_table(document: Document) -> pd.DataFrame:
-    """Return the ratio of every group of writers in every block; an infinite one is missing.
+    """Return the ratio of every group of writers (matrices that end a branch) in every block.
 
-    `tolerance` is the relative deviation that sampling allows; `unscaled` is the ratio of a writer left at the base,
-    missing if no rule is declared.
+    `ratio` is the standard deviation, times the factor on the branch in the forward, over what is expected; missing if
+    infinite. `tolerance` is the relative deviation that sampling allows. `unscaled` is the ratio of a writer that keeps
+    the base standard deviation, missing if no rule is declared.
     """
     rows = [
         {
@@ -132,7 +140,7 @@ def profile_table(document: Document) -> pd.DataFrame:
 
 
 def depth_table(document: Document) -> pd.DataFrame:
-    """Return the pooled ratio of every group of writers at each depth that was built."""
+    """Return the pooled ratio of every group of writers (matrices that end a branch) at each depth that was built."""
     rows = [
         {"group": group, "blocks": depth["blocks"], "ratio": ratio, "base_std": depth["base_std"]}
         for depth in (document["conformance"] or {}).get("depths", ())
@@ -142,24 +150,27 @@ def depth_table(document: Document) -> pd.DataFrame:
 
 
 def intervention_table(document: Document) -> pd.DataFrame:
-    """Return every intervention: how the states changed when an addition's writers were set to zero."""
+    """Return one row per intervention: which states changed when the writers of an addition were set to zero.
+
+    Writers are the matrices that end a branch.
+    """
     return frame(document["identity"]["trials"], TRIAL)
 
 
 def site_table(document: Document) -> pd.DataFrame:
-    """Return every site of the model and, if there is one, of its repaired twin."""
+    """Return one row per residual site (state of the stream) of the model and of its repaired twin, if any."""
     return frame([{**head, **site} for head, arm in arms(document) for site in arm["sites"]], (*HEAD, *SITE))
 
 
 def arms(document: Document) -> Iterator[tuple[dict[str, Any], Mapping[str, Any]]]:
-    """Yield the observed arms, the model's and its twin's, each with the columns that identify it."""
-    for name, key in ((MODEL, "health"), (TWIN, "twin")):
+    """Yield the observations of the model and of its repaired twin, each after the columns that identify it."""
+    for name, key in ((AUDITED, "health"), (REPAIRED, "twin")):
         if document.get(key) is not None:
             yield {"arm": name, "blocks": document["model"]["blocks"]}, document[key]
 
 
 def audit_tables(document: Document) -> dict[str, pd.DataFrame]:
-    """Return every table of an audit document by its file name."""
+    """Return a dict from file name to table, with all tables of an audit document."""
     return {
         "findings": finding_table(document),
         "profile": profile_table(document),
@@ -175,12 +186,12 @@ def audit_tables(document: Document) -> dict[str, pd.DataFrame]:
 
 
 def listed(names: Iterable[object]) -> str:
-    """Join names into the text of one cell."""
+    """Return names as the text of one cell, joined by semicolons."""
     return "; ".join(str(name) for name in names)
 
 
 def addition_view(additions: pd.DataFrame) -> pd.DataFrame:
-    """Return the additions for display; shortcut and norm are shown only if some addition has one that is not plain."""
+    """Return the table of additions for display; the columns for shortcut and norm are left out if all are plain."""
     plain = {"shortcut": (additions["shortcut"] == 1).all(), "norm_after": not additions["norm_after"].any()}
     additions = additions.assign(norm_after=_said(additions["norm_after"]))
     view = for_people(additions, [column for column in ADDITION if not plain.get(column.name, False)])
@@ -189,7 +200,7 @@ def addition_view(additions: pd.DataFrame) -> pd.DataFrame:
 
 
 def matrix_view(matrices: pd.DataFrame) -> pd.DataFrame:
-    """Return the matrices of one side for display; columns without information here are left out."""
+    """Return the table of matrices for display; columns that say nothing about these matrices are left out."""
     plain = {"part": (matrices["part"].fillna("") == "").all(), "forward": (matrices["forward"] == 1).all()}
     plain["effective_ratio"] = plain["forward"]
     told = [column for column in MATRIX if matrices[column.name].notna().any() and not plain.get(column.name, False)]
@@ -197,14 +208,14 @@ def matrix_view(matrices: pd.DataFrame) -> pd.DataFrame:
 
 
 def arm_view(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the arms for display."""
+    """Return the table of the model and its repaired twin for display."""
     return for_people(table.assign(within_band=_said(table["within_band"])), ARM)
 
 
 def intervention_view(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the interventions for display.
+    """Return the table of interventions for display.
 
-    The column of states that should be equal and differ is shown if there are any.
+    It has a column for the difference of states that should be equal, if there is any difference.
     """
     view = pd.DataFrame({
         "zeroed writers of": table["label"],

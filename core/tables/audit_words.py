@@ -1,4 +1,7 @@
-"""The sentences of an audit: the model, whether its stream is proved, how its initialization is judged, its health."""
+"""The sentences of an audit: the model, the proof of its residual stream, its initialization, its health.
+
+`document` is an audit document, a dict, in all functions.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ IDENTITY_TITLES = {
 
 
 def model_sentence(document: Document) -> str:
-    """Return the model's class, size and depth, then `weights_sentence`."""
+    """Return sentences with the model's class, size and depth, the origin of its weights and its kind of stream."""
     model, additions = document["model"], len(document["additions"])
     return (
         f"{model['class']} with {model['parameters']:,} parameters, {plural(model['blocks'], 'block')} and "
@@ -32,8 +35,25 @@ def model_sentence(document: Document) -> str:
     )
 
 
+def reduced_sentence(document: Document) -> str | None:
+    """Return which code built the model and what was made smaller; None if health is of the model itself."""
+    if (found := document.get("reduced_twin")) is None:
+        return None
+    true, twin = found["true"], found["twin"]
+    changed = [
+        f"{key} {value:,} to {twin['settings'][key]:,}"
+        for key, value in true["settings"].items()
+        if key in twin["settings"] and twin["settings"][key] != value
+    ]
+    return (
+        f"It has {true['parameters']:,} parameters and is shown as its reduced twin of {twin['parameters']:,}, of the "
+        "same code and depth: every matrix keeps sigma * sqrt(fan_in), so each branch adds as much. "
+        f"Reduced: {', '.join(changed)}."
+    )
+
+
 def weights_sentence(document: Document) -> str:
-    """Return where the weights come from, the kind of stream, and whether widths were reduced."""
+    """Return sentences that say where the weights come from, what the stream is, and whether widths were reduced."""
     model = document["model"]
     weights = {True: "Trained weights", False: "Fresh weights", None: "Weights of unknown origin"}[model["trained"]]
     stream = f"; {model['topology']}" if model["topology"] else ""
@@ -41,7 +61,7 @@ def weights_sentence(document: Document) -> str:
 
 
 def measured_words(finding: Mapping[str, Any]) -> str:
-    """Return a finding's measured number and the expected one, as text; empty if nothing was measured."""
+    """Return the measured and the expected number of a finding as text; empty if nothing was measured."""
     if finding["measured"] is None:
         return ""
     expected = "" if finding["expected"] is None else f", expected {finding['expected']:.4g}"
@@ -49,7 +69,7 @@ def measured_words(finding: Mapping[str, Any]) -> str:
 
 
 def identity_sentence(document: Document) -> str:
-    """Return what was proved of the stream, to which error and by how many interventions; or where the proof failed."""
+    """Return a sentence on the proof that states are sums of branch outputs: error and tests, or why it failed."""
     identity, additions = document["identity"], len(document["additions"])
     error = identity["worst_relative_error"]
     close = "" if error is None else f" to a relative error of {error:.2g} at worst"
@@ -65,19 +85,22 @@ def identity_sentence(document: Document) -> str:
 
 
 def conformance_title(document: Document) -> str:
-    """Return the meaning of the verdict."""
+    """Return a short text on what the audit says of the initialization."""
     return VERDICTS[document["conformance"]["verdict"]]
 
 
 def conformance_severity(document: Document) -> Severity:
-    """Return the severity of the verdict, taken from its findings, which can be milder than their kind."""
+    """Return the severity of what the audit says of the initialization.
+
+    It is that of the finding, which may be milder than is usual for its kind.
+    """
     verdict = document["conformance"]["verdict"]
     found: list[Severity] = [finding["severity"] for finding in findings_of(document) if finding["kind"] == verdict]
     return found[0] if found else severity(verdict)
 
 
 def conformance_sentence(document: Document) -> str:
-    """Return the sentence of the worst finding and the number of others, or that there is nothing to judge."""
+    """Return the sentence of the worst finding and the number of further ones, or that nothing was judged."""
     if document["model"]["trained"]:
         return TRAINED
     others = findings_of(document)
@@ -87,7 +110,7 @@ def conformance_sentence(document: Document) -> str:
 
 
 def base_sentence(document: Document) -> str:
-    """Return what writers were judged by: rule, base standard deviation, and the depths that were built."""
+    """Return a sentence on how the initialization was judged: rule, base standard deviation, and depths built."""
     conformance = document["conformance"]
     if conformance["base"] is None or nothing_judged(document):
         return "No scale was judged."
@@ -101,14 +124,14 @@ def base_sentence(document: Document) -> str:
 
 
 def health_title(document: Document) -> str:
-    """Return whether every ratio lies within the band, as a title."""
+    """Return a title that says whether all ratios are within the band."""
     limits = f"[{DEFAULT_BAND.lower:g}, {DEFAULT_BAND.upper:g}]"
     within = document["health"]["within_band"]
     return f"Every ratio lies within the band {limits}" if within else f"Ratios leave the band {limits}"
 
 
 def health_sentences(document: Document) -> list[str]:
-    """Return what leaves the band and where, or the largest ratios; then how the repaired twin compares."""
+    """Return sentences on the ratios outside the band, or the largest ones, and on the repaired twin."""
     limits = (DEFAULT_BAND.lower, DEFAULT_BAND.upper)
     model = diagnose_arm(document["health"], "model", limits)
     sentences = list(model.sentences)
@@ -119,7 +142,10 @@ def health_sentences(document: Document) -> list[str]:
 
 
 def twin_sentence(document: Document) -> str:
-    """Return what the repaired twin is, or why there is none."""
+    """Return a sentence on what the repaired twin is, or why there is none; empty if no rule is known.
+
+    The repaired twin is the same model with its weights multiplied to follow the rule.
+    """
     if document["twin"] is not None:
         count = len(document["twin_factors"])
         return (
@@ -132,12 +158,12 @@ def twin_sentence(document: Document) -> str:
 
 
 def reduction_sentence(document: Document) -> str:
-    """Return what all absolute values depend on: the loss reduction and the number of valid targets."""
+    """Return a sentence on what absolute values depend on: how the loss is reduced, and how many targets are valid."""
     return loss_sentence(document["health"]["valid_positions"], document["health"]["loss_reduction"])
 
 
 def audit_paragraphs(document: Document) -> list[str]:
-    """Return the whole audit as paragraphs for a report."""
+    """Return the whole audit as a list of paragraphs for a report."""
     found = [
         # A stream that was only measured has no answer.
         *([" ".join(document["headline"]["sentences"])] if "headline" in document else []),

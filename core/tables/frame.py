@@ -1,4 +1,4 @@
-"""Build tables with exactly the named columns, for files, and with readable titles, for display."""
+"""Build tables with given columns for files, and with readable titles for display."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pandas as pd
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table: its name in files, its title for display (None if it is not displayed), its pandas type."""
+    """A column of a table: its name in files, its title for display (empty if not displayed), its pandas type."""
 
     name: str
     title: str = ""
@@ -19,14 +19,14 @@ class Column:
 
 
 def names(columns: Sequence[Column]) -> tuple[str, ...]:
-    """Return the column names used in files."""
+    """Return the names that columns have in files."""
     return tuple(column.name for column in columns)
 
 
 def frame(rows: Sequence[Mapping[str, Any]], columns: Sequence[str | Column]) -> pd.DataFrame:
-    """Return a table of exactly `columns`, in order.
+    """Return a table of exactly `columns`, in this order, with one row per dict in `rows`.
 
-    Other keys of a row are left out, absent ones are missing values.
+    Other keys of a row are ignored, and missing ones give missing values.
     """
     found = [column if isinstance(column, Column) else Column(column) for column in columns]
     table = pd.DataFrame({one.name: [row.get(one.name) for row in rows] for one in found}, columns=names(found))
@@ -34,12 +34,12 @@ def frame(rows: Sequence[Mapping[str, Any]], columns: Sequence[str | Column]) ->
 
 
 def stacked(key: str, tables: Mapping[Any, Mapping[str, Sequence[Any]]]) -> pd.DataFrame:
-    """Concatenate tables given by columns; the first column `key` holds each table's name."""
+    """Return tables, given as dicts of columns, below each other; the first column `key` has the name of each."""
     return pd.concat([pd.DataFrame({key: name, **columns}) for name, columns in tables.items()], ignore_index=True)
 
 
 def for_people(table: pd.DataFrame, columns: Sequence[Column]) -> pd.DataFrame:
-    """Return the table for display: the columns that have a title, under that title; truth values are yes and no."""
+    """Return a table for display: the columns that have a title, under it, with True and False as yes and no."""
     view = titled(table, {column.name: column.title for column in columns if column.title})
     return view.assign(
         **{name: yes_or_no(view[name]) for name in map(str, view) if pd.api.types.is_bool_dtype(view[name])}
@@ -47,10 +47,10 @@ def for_people(table: pd.DataFrame, columns: Sequence[Column]) -> pd.DataFrame:
 
 
 def titled(table: pd.DataFrame, titles: Mapping[str, str]) -> pd.DataFrame:
-    """Return the columns that have a title, under that title and in the order of `titles`."""
+    """Return the columns named in `titles`, in that order, under their titles there."""
     return table[list(titles)].rename(columns=dict(titles))
 
 
 def yes_or_no(column: pd.Series[Any]) -> list[str]:
-    """Return truth values as `yes` and `no`."""
+    """Return a column of True and False as a list of "yes" and "no"."""
     return ["yes" if cell else "no" for cell in column]

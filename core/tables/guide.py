@@ -1,4 +1,4 @@
-"""The text of the page Method and limits as data: definitions, limits, glossary, practice links."""
+"""The text of the page Method and limits as data: definitions, limits, glossary and practice questions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .frame import frame
 
 @dataclass(frozen=True)
 class Definition:
-    """A paragraph and the formula that it explains, in TeX."""
+    """A paragraph of the page and, if it has one, the formula that it explains, in TeX."""
 
     title: str
     text: str
@@ -21,7 +21,7 @@ class Definition:
 
 @dataclass(frozen=True)
 class Question:
-    """A practice question and the link that opens a page with its setting."""
+    """A practice question, with the page and the settings that its link opens."""
 
     text: str
     page: str
@@ -157,6 +157,6 @@ GLOSSARY: Mapping[str, str] = {
 
 
 def glossary_table(glossary: Mapping[str, str] = GLOSSARY) -> pd.DataFrame:
-    """Return the glossary, one row per term."""
+    """Return the glossary as a table with the columns `word` and `meaning`."""
     rows: Sequence[Mapping[str, str]] = [{"word": word, "meaning": meaning} for word, meaning in glossary.items()]
     return frame(rows, ("word", "meaning"))

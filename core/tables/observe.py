@@ -1,7 +1,8 @@
-"""Long tables of an observe document, one row per observation; core, figures, files and pages exchange these tables.
+"""Tables of an `observe` document, one row per observation; figures, files and pages use these tables.
 
-`site_table` has exactly the columns of a sweep, so the same code reads one decoder or a grid of them. An undefined
-number is NaN here and empty in a CSV; column names contain units, ratios have none.
+The document has two arms: the recipe, and the unscaled control on the same random base weights. `site_table` has the
+columns of a sweep, so the same code reads one decoder or many. An undefined number is NaN, and empty in a CSV file.
+Ratios have no unit; the names of other columns contain theirs.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ VIEW_SUFFIXES = {INITIALIZED: "", SAME_BASE_CONTROL: f", {CONTROL}"}
 
 
 def site_table(document: Document) -> pd.DataFrame:
-    """Return every site of both arms in forward order, the recipe's arm first; columns `SITE_COLUMNS`."""
+    """Return one row per arm (recipe, then control) and residual site, in forward order; columns `SITE_COLUMNS`."""
     rows = []
     for head, arm in head_of_arms(document):
         tail = {"loss_nats": arm["loss_nats"], "status": OBSERVED, "reason": ""}
@@ -77,12 +78,15 @@ def site_table(document: Document) -> pd.DataFrame:
 
 
 def contribution_table(document: Document) -> pd.DataFrame:
-    """Return what every branch adds to the stream, for both arms; `site` is the state after the addition."""
+    """Return one row per arm (recipe, then control) and branch: what the branch adds to the residual stream.
+
+    `site` is the index of the state after the addition.
+    """
     return contributions_of(head_of_arms(document), HEAD)
 
 
 def contributions_of(arms: Arms, head: Sequence[Column]) -> pd.DataFrame:
-    """Return the contribution table of any arms; the columns `head` identify the arm of each row."""
+    """Return the contribution table of any observations; the columns `head` identify the observation of each row."""
     rows = [
         {**own, "label": arm["sites"][row["site"]]["label"], **row} for own, arm in arms for row in arm["contributions"]
     ]
@@ -90,21 +94,21 @@ def contributions_of(arms: Arms, head: Sequence[Column]) -> pd.DataFrame:
 
 
 def contribution_view(contributions: pd.DataFrame) -> pd.DataFrame:
-    """Return the contribution table for display, columns under readable titles.
-
-    Columns without a title (arm, seed, blocks, block) are left out.
-    """
+    """Return the contribution table for display, with readable titles; columns without a title are left out."""
     return for_people(contributions, (*HEAD, *CONTRIBUTION))
 
 
 def branch_table(document: Document) -> pd.DataFrame:
-    """Return the RMS of each block's raw branch outputs, for both arms."""
+    """Return the RMS of both branch outputs, before coefficient and norm, one row per arm and block.
+
+    An arm is the recipe, or the unscaled control.
+    """
     rows = [{**head, **branch} for head, arm in head_of_arms(document) for branch in arm["branches"]]
     return frame(rows, (*HEAD, *BRANCH))
 
 
 def gain_table(document: Document) -> pd.DataFrame:
-    """Return every norm gain, one row per feature; no rows for graphs without gains.
+    """Return one row per arm (recipe, control), norm and feature: the gain of the norm; empty if no norm has gains.
 
     `block` is -1 for the final norm.
     """
@@ -125,12 +129,12 @@ def gain_table(document: Document) -> pd.DataFrame:
 
 
 def arm_table(document: Document) -> pd.DataFrame:
-    """Return one row per arm: loss, normalizers and the range of both ratios over all sites."""
+    """Return one row per arm (recipe, then control): loss, the RMS values that ratios divide by, and extreme ratios."""
     return arms_of(head_of_arms(document), (*HEAD, *ARM))
 
 
 def arms_of(arms: Arms, columns: Sequence[Column]) -> pd.DataFrame:
-    """Return a table of `columns` with one row per arm."""
+    """Return a table with one row per observation and the columns `columns`."""
     extremes = {"largest": max, "smallest": min}
     rows = [
         {**head, **arm, **{
@@ -143,9 +147,10 @@ def arms_of(arms: Arms, columns: Sequence[Column]) -> pd.DataFrame:
 
 
 def site_view(sites: pd.DataFrame, suffixes: Mapping[str, str] = VIEW_SUFFIXES) -> pd.DataFrame:
-    """Return the site table for display: one row per site, arms side by side; a site that an arm lacks is a gap.
+    """Return the site table for display: one row per residual site, with the arms side by side.
 
-    `suffixes` maps each arm to the text that follows its titles.
+    An arm is the recipe, or the unscaled control; its cells are missing if it lacks a site. `suffixes` maps each arm to
+    the text after its column titles.
     """
     keys = ["site", "label"]
     parts = [
@@ -156,20 +161,21 @@ def site_view(sites: pd.DataFrame, suffixes: Mapping[str, str] = VIEW_SUFFIXES) 
 
 
 def arm_view(arms: pd.DataFrame) -> pd.DataFrame:
-    """Return the arm table for display, columns under titles with units; of each ratio only the largest value is shown.
-
-    Columns without a title (arm, seed, blocks, valid positions and smallest ratios) are left out.
-    """
+    """Return the table of recipe and control for display, with readable titles; columns without one are left out."""
     return for_people(arms, (*HEAD, *ARM))
 
 
 def token_table(document: Document) -> pd.DataFrame:
-    """Return the RMS of every site and the quantiles of its tokens' RMS, for both arms, activations and adjoints."""
+    """Return the RMS of every residual site over all tokens, and quantiles of the RMS of single tokens.
+
+    There is one row per arm (recipe, then control), quantity and site. The quantity is `activation`, or `adjoint` for
+    the gradient with respect to the state.
+    """
     return tokens_of(head_of_arms(document), HEAD)
 
 
 def tokens_of(arms: Arms, head: Sequence[Column]) -> pd.DataFrame:
-    """Return the token table of any arms; the columns `head` identify the arm of each row."""
+    """Return the token table of any observations; the columns `head` identify the observation of each row."""
     rows = [
         {
             **own, "site": site["site"], "label": site["label"], "quantity": quantity,
@@ -183,7 +189,7 @@ def tokens_of(arms: Arms, head: Sequence[Column]) -> pd.DataFrame:
 
 
 def token_view(tokens: pd.DataFrame) -> pd.DataFrame:
-    """Return the token table for display: activation and adjoint of a site side by side, with the widest quantiles."""
+    """Return the token table for display: activation and adjoint (gradient) of a residual site in one row."""
     titles = {
         "rms": "RMS", "median": "median token", "q05": "5 %", "q95": "95 %", WITHOUT_LARGEST: "without largest",
     }  # fmt: skip
@@ -199,7 +205,7 @@ def token_view(tokens: pd.DataFrame) -> pd.DataFrame:
 
 
 def observe_tables(document: Document) -> dict[str, pd.DataFrame]:
-    """Return every table of an observe document by its file name."""
+    """Return a dict from file name to table, with all tables of an `observe` document."""
     return {
         "arms": arm_table(document),
         "sites": site_table(document),
@@ -211,7 +217,7 @@ def observe_tables(document: Document) -> dict[str, pd.DataFrame]:
 
 
 def head_of_arms(document: Document) -> list[tuple[dict[str, Any], Mapping[str, Any]]]:
-    """Return each arm with the columns that identify it."""
+    """Return the recipe's and the control's observation, each after a dict of the columns that identify it."""
     recipes = {INITIALIZED: document["recipe"], SAME_BASE_CONTROL: CONTROL}
     common = {"seed": document["seed"], "blocks": document["config"]["blocks"]}
     return [({"arm": arm, "recipe": recipes[arm], **common}, document[key]) for arm, key in ARM_KEYS.items()]

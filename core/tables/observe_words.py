@@ -1,4 +1,4 @@
-"""The sentences of an observation: what was observed, the verdict, and what its absolute values depend on."""
+"""The sentences of an `observe` document: what was observed, the verdict, and what absolute values depend on."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ OUTSIZED = 2.0
 
 
 def observed_headline(document: Mapping[str, Any]) -> str:
-    """The verdict on the recipe in one sentence: over seeds where the document has them, else on its one seed."""
+    """Return the verdict on the recipe in one sentence: over seeds if the document has several, else on its seed."""
     found = document.get("verdicts")
     return verdict_headline(Verdict.from_document(found["initialized"])) if found else diagnose(document).headline
 
 
 def observe_paragraphs(document: Mapping[str, Any]) -> list[str]:
-    """Return paragraphs on what was observed, the verdict, the comparison with the control and the loss reduction.
+    """Return paragraphs on what was observed, the verdict, the comparison with the control and the loss.
 
-    Verdicts over seeds come first if the document has them.
+    Verdicts over several seeds come first, if the document has them.
     """
     verdict = diagnose(document)
     found = [Verdict.from_document(one) for one in document.get("verdicts", {}).values()]
@@ -40,7 +40,7 @@ def observe_paragraphs(document: Mapping[str, Any]) -> list[str]:
 
 
 def setting_sentence(document: Mapping[str, Any]) -> str:
-    """Return one sentence with sizes, seed, dtype, recipe and its factor."""
+    """Return a sentence with sizes, seed, dtype and recipe of an `observe` document."""
     config, factor = document["config"], document["factor"]
     scale = "" if factor is None else f" (factor {factor:.6g} on {document['transformed_tensors']} tensors)"
     return (
@@ -52,12 +52,12 @@ def setting_sentence(document: Mapping[str, Any]) -> str:
 
 
 def reduction_sentence(document: Mapping[str, Any]) -> str:
-    """Return what all absolute values depend on: the loss's reduction and the number of valid targets."""
+    """Return a sentence on what absolute values depend on: how the loss is reduced, and how many targets are valid."""
     return loss_sentence(document["initialized"]["valid_positions"])
 
 
 def loss_sentence(count: int, reduction: str = "mean over valid targets") -> str:
-    """Return the sentence of `reduction_sentence` for `count` valid targets."""
+    """Return the same sentence for `count` valid targets and the name of the reduction."""
     if not reduction.startswith("mean"):
         return f"The loss is the model's own ({reduction}), in nats; another reduction scales every absolute adjoint."
     return (
@@ -67,7 +67,10 @@ def loss_sentence(count: int, reduction: str = "mean over valid targets") -> str
 
 
 def outsized_sentence(tokens: pd.DataFrame) -> str | None:
-    """Return one sentence on the sites whose RMS a single token more than doubles; None if there is no such site."""
+    """Return a sentence on the residual sites whose RMS a single token more than doubles, or None.
+
+    `tokens` is a token table.
+    """
     states = tokens[tokens["quantity"] == "activation"]
     quotients = states["rms"] / states[WITHOUT_LARGEST]
     found = states[quotients > OUTSIZED]

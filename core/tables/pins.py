@@ -1,4 +1,4 @@
-"""Several settings in one figure: their recipe arms as one table, and the differences per site."""
+"""Tables of several saved settings: their recipes' ratios in one table, and the differences per residual site."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ OVERLAY_COLUMNS = ("pin", *SITE_COLUMNS)
 
 
 def overlay_table(sites: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Concatenate the recipe arms of several site tables; the first column is the name of the setting."""
+    """Return the site tables of several settings below each other, without the unscaled control.
+
+    The first column, `pin`, is the name of the setting.
+    """
     parts = [table[table["arm"] == INITIALIZED].assign(pin=name) for name, table in sites.items()]
     if not parts:
         return frame([], OVERLAY_COLUMNS)
@@ -22,9 +25,9 @@ def overlay_table(sites: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def quotient_table(overlay: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per site: every setting's ratios, and each ratio divided by that of the first setting.
+    """Return one row per residual site: the ratios of every setting, and each divided by that of the first setting.
 
-    Sites are matched by their index; values are missing where a setting does not have the site.
+    Sites are matched by their index; values are missing if a setting does not have the site.
     """
     names = list(dict.fromkeys(overlay["pin"]))
     ratios = {

@@ -1,7 +1,7 @@
-"""The published six-decimal observations of the four fixed decoders, beside the values that the core computes.
+"""The published six-decimal values of the four fixed decoders, beside the values that the core computes.
 
-Source of `published.csv`: the chapter's tables, one row per number, as printed. A control's smallest and largest ratios
-are published over all sites, so those rows name no site.
+Source of `published.csv`: the tables of the chapter, one row per number, as printed. The smallest and largest ratios of
+a control are over all residual sites, so their rows have no site.
 """
 
 from __future__ import annotations
@@ -25,16 +25,20 @@ EXTREMES = {"min": min, "max": max}
 
 @lru_cache(maxsize=1)
 def published_rows() -> tuple[dict[str, Any], ...]:
-    """Return the published numbers as printed: fixture, arm, site (None for all sites), quantity, published (text)."""
+    """Return the published numbers as dicts with the keys `fixture`, `arm`, `site`, `quantity` and `published`.
+
+    `arm` is the recipe or the control; `site` is the residual site, None for all of them; `published` is text, as
+    printed.
+    """
     with open(Path(__file__).with_name(FILE), encoding="utf-8", newline="") as stream:
         rows: list[dict[str, Any]] = list(csv.DictReader(stream))
     return tuple({**row, "site": int(row["site"]) if row["site"] else None} for row in rows)
 
 
 def compared_table(documents: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
-    """Return every published number beside the computed one, in full and rounded to the printed digits.
+    """Return one row per published number, beside the computed one in full and rounded to six decimals.
 
-    `documents` maps a fixture to its observe document; `agrees` is yes or no, for the printed digits.
+    `documents` maps the name of a fixture to its `observe` document. `agrees` is "yes" or "no", for the rounded number.
     """
     rows = []
     for row in published_rows():
@@ -63,7 +67,7 @@ def _computed(sites: Sequence[Mapping[str, Any]], site: int | None, quantity: st
 
 
 def agreement_sentence(table: pd.DataFrame) -> str:
-    """Return how many published values agree, in one sentence."""
+    """Return a sentence with the number of published values that agree; `table` is a `compared_table`."""
     agreeing, total = int((table["agrees"] == "yes").sum()), len(table)
     if agreeing == total:
         return f"All {total} published values agree at six decimals."

@@ -1,4 +1,4 @@
-"""The sentences of a comparison and its cards: verdicts, settings, and a card's sentences under headings."""
+"""The sentences of a comparison of recipes and of their cards."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ EVIDENCE_WORDS = {
 
 
 def overview_sentences(overview: pd.DataFrame, band: tuple[float, float]) -> tuple[str, ...]:
-    """Return which recipes keep every ratio of every seed in the band at one depth, and which do not.
+    """Return sentences on which recipes keep all ratios of all seeds within the band at one depth, and which do not.
 
-    If all do, it is a single sentence.
+    `overview` is an `overview_table` of one depth, `band` the lower and upper limit.
     """
     seen = overview[overview["seeds"] > 0]
     if not len(seen):
@@ -42,7 +42,7 @@ def overview_sentences(overview: pd.DataFrame, band: tuple[float, float]) -> tup
 
 
 def twin_sentences(overview: pd.DataFrame) -> list[str]:
-    """Return which recipes give the same numbers at this depth, to nine digits, so that their lines hide each other."""
+    """Return a sentence for every group of recipes with equal numbers, to nine digits, whose lines coincide."""
     twins: dict[tuple[str, ...], list[str]] = {}
     columns = ("largest_activation_ratio", "largest_adjoint_ratio", "loss_nats")
     for row in overview[overview["seeds"] > 0].to_dict("records"):
@@ -56,7 +56,7 @@ def twin_sentences(overview: pd.DataFrame) -> list[str]:
 
 
 def derived_sentences(growth: pd.DataFrame) -> list[str]:
-    """Return why each derived exponent holds and for which recipes, and that no law is derived for the others."""
+    """Return sentences on why each theoretical exponent holds and for which recipes, and whether some have none."""
     laws = growth[growth["kind"] == "derived"]
     found = []
     for (note, exponent, quantity), rows in laws.groupby(["note", "exponent", "quantity"], sort=False):
@@ -68,7 +68,7 @@ def derived_sentences(growth: pd.DataFrame) -> list[str]:
 
 
 def comparison_sentence(request: ComparisonRequest) -> str:
-    """Return what a comparison observes: sizes, seeds, dtype and recipes."""
+    """Return a sentence with sizes, seeds, dtype and recipes of a comparison."""
     config = request.config
     return (
         f"{config.blocks} blocks, {size_words(config)}; seeds {seed_text(request.seeds)}, {request.dtype}; "
@@ -85,7 +85,7 @@ def size_words(config: DecoderConfig) -> str:
 
 
 def card_sections(card: Card) -> dict[str, tuple[str, ...]]:
-    """Return a card's sentences by heading, without empty sections."""
+    """Return a dict from the headings of a card to the sentences under them, without empty sections."""
     constants = tuple(f"{name}: {value:.6g}" for name, value in card.constants.items())
     counts = (f"Its law counts {card.counts}.",) if card.counts else ()
     profile = ("A profile step measures coefficients on a batch before the run.",) if card.profile else ()
@@ -104,7 +104,7 @@ def card_sections(card: Card) -> dict[str, tuple[str, ...]]:
 
 
 def file_name(recipe: str) -> str:
-    """Return a recipe's name in the form used inside file names."""
+    """Return a recipe's name for use in a file name: `+` becomes `-with-`."""
     return recipe.replace(JOINT, "-with-")
 
 

@@ -1,6 +1,6 @@
-"""Tables of a comparison of recipes for figures and display: quantiles over seeds, cards, differences, drift.
+"""Tables of a comparison of recipes for figures and display: quantiles over seeds, cards, differences.
 
-All are computed from the long tables of `core.compare` and `core.sweep` and from cards; nothing is observed here.
+All are computed from tables of `core.compare` and `core.sweep` or from cards; no decoder is run here.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ LAW_COLUMNS = ("acts", "on", "formula", "tensors", "first", "last", "first_std",
 
 
 def profile_summary(rows: pd.DataFrame, shares: pd.DataFrame) -> pd.DataFrame:
-    """Return quantiles over seeds of the ratios at every site, with the share within the band.
+    """Return quantiles over seeds of the ratios, one row per recipe, depth, residual site and quantity.
 
-    Columns are `PROFILE_SUMMARY_COLUMNS`; `rows` is a long table and `shares` is
-    `core.compare.comparison_tables.share_table` of it.
+    Columns are `PROFILE_SUMMARY_COLUMNS`. `rows` is a long table, `shares` its
+    `core.compare.comparison_tables.share_table`.
     """
     observed = rows[rows["status"] == OBSERVED]
     if not len(observed):
@@ -46,7 +46,7 @@ def profile_summary(rows: pd.DataFrame, shares: pd.DataFrame) -> pd.DataFrame:
 
 
 def profile_view(summary: pd.DataFrame) -> pd.DataFrame:
-    """Return the quantiles of every site for display."""
+    """Return the `profile_summary` for display."""
     return titled(summary, {
         "recipe": "recipe", "site": "site", "label": "label", "quantity": "ratio", **LEVEL_TITLES,
         "share_within": SHARE_TITLE,
@@ -54,9 +54,9 @@ def profile_view(summary: pd.DataFrame) -> pd.DataFrame:
 
 
 def contribution_summary(contributions: pd.DataFrame) -> pd.DataFrame:
-    """Return what every branch adds, over seeds (`CONTRIBUTION_SUMMARY_COLUMNS`).
+    """Return quantiles over seeds of what every branch adds, one row per recipe, depth, branch and measure.
 
-    `seeds` counts seeds where it is defined.
+    Columns are `CONTRIBUTION_SUMMARY_COLUMNS`; `seeds` counts the seeds where the measure is defined.
     """
     keys = (*SITE, "block", "branch")
     parts = []
@@ -68,13 +68,13 @@ def contribution_summary(contributions: pd.DataFrame) -> pd.DataFrame:
 
 
 def branch_view(summary: pd.DataFrame, measure: str) -> pd.DataFrame:
-    """Return one measure of the contribution summary for display."""
+    """Return one measure of the `contribution_summary` for display."""
     rows = summary.loc[summary["measure"] == measure, ["recipe", "block", "branch", *LEVELS, "seeds"]]
     return rows.assign(branch=rows["branch"].str.replace("_", "-")).rename(columns=LEVEL_TITLES)
 
 
 def cosine_view(tokens: pd.DataFrame) -> pd.DataFrame:
-    """Return the quantiles over the tokens of one recipe for display."""
+    """Return the quantiles over the tokens of one recipe (`token_cosine_table`) for display."""
     rows = tokens[["block", "branch", *LEVELS, "tokens", "undefined"]]
     return rows.assign(branch=rows["branch"].str.replace("_", "-")).rename(columns=LEVEL_TITLES)
 
@@ -82,8 +82,8 @@ def cosine_view(tokens: pd.DataFrame) -> pd.DataFrame:
 def overlay_summary(overlay: pd.DataFrame) -> pd.DataFrame:
     """Return medians over seeds of measured and predicted values, and quantiles of the relative error.
 
-    There is one row per law and place. It takes the table by site or the one by depth; the columns before
-    `OVERLAY_SUMMARY_COLUMNS` are that table's keys.
+    `overlay` is a `site_overlay_table` or a `depth_overlay_table`. There is one row per recipe, depth, law and, if it
+    has sites, site.
     """
     keys = [name for name in (*SITE, "law") if name in overlay.columns]
     if not len(overlay):
@@ -95,7 +95,7 @@ def overlay_summary(overlay: pd.DataFrame) -> pd.DataFrame:
 
 
 def error_view(errors: pd.DataFrame) -> pd.DataFrame:
-    """Return the error of each law for display."""
+    """Return the errors of every law for display."""
     return titled(errors, {
         "recipe": "recipe", "law": "law", "median_error": "median error", "largest_error": "largest error",
         "evidence": "evidence",
@@ -103,7 +103,7 @@ def error_view(errors: pd.DataFrame) -> pd.DataFrame:
 
 
 def depth_theory_view(summary: pd.DataFrame) -> pd.DataFrame:
-    """Return measured and derived values at every depth, and the quantiles of the error, for display."""
+    """Return measured and predicted values at every depth, with quantiles of the error, for display."""
     errors = {name: "error, median" if name == "median" else f"error, {LEVEL_TITLES[name]}" for name in LEVELS}
     titles = {"blocks": "L, blocks", "law": "law", "measured": "measured", "predicted": "derived", **errors}
     return summary[[*titles]].rename(columns=titles)
@@ -112,8 +112,8 @@ def depth_theory_view(summary: pd.DataFrame) -> pd.DataFrame:
 def overview_table(rows: pd.DataFrame, largest: pd.DataFrame, laws: Mapping[str, str]) -> pd.DataFrame:
     """Return one row per recipe and depth: medians over seeds, and the share of seeds with all ratios in the band.
 
-    Columns are `OVERVIEW_COLUMNS`. `largest` is `core.compare.comparison_tables.largest_table` of the same rows; `laws`
-    maps each recipe to the text of its law. A recipe without an observed seed keeps its row, with the reason.
+    Columns are `OVERVIEW_COLUMNS`. `largest` is the `largest_table` of `rows`; `laws` maps each recipe to its law in
+    words. A recipe without an observed seed has a row with the reason.
     """
     found = []
     for (name, blocks), cells in rows.groupby(["recipe", "blocks"], sort=False):
@@ -140,7 +140,7 @@ def overview_table(rows: pd.DataFrame, largest: pd.DataFrame, laws: Mapping[str,
 
 
 def overview_view(overview: pd.DataFrame) -> pd.DataFrame:
-    """Return the overview for display."""
+    """Return the `overview_table` for display."""
     return titled(overview, {
         "recipe": "recipe", "largest_activation_ratio": "largest A ratio, median",
         "largest_adjoint_ratio": "largest G ratio, median", "share_within": "seeds within the band",
@@ -151,7 +151,7 @@ def overview_view(overview: pd.DataFrame) -> pd.DataFrame:
 def depth_view(summary: pd.DataFrame, quantity: str) -> pd.DataFrame:
     """Return one row per recipe and one column per depth: the median over seeds of `quantity`.
 
-    For the quantity `all_ratios`, which has no median, it is the share of seeds whose ratios all lie within the band.
+    For `all_ratios` it is the share of seeds whose ratios are all within the band.
     """
     rows = summary[summary["quantity"] == quantity]
     value = "share_within" if quantity == "all_ratios" else "median"
@@ -161,7 +161,7 @@ def depth_view(summary: pd.DataFrame, quantity: str) -> pd.DataFrame:
 
 
 def growth_view(growth: pd.DataFrame) -> pd.DataFrame:
-    """Return fitted exponents beside derived ones, one row per recipe and quantity; see `derived_sentences`."""
+    """Return fitted and theoretical exponents of growth with depth side by side, one row per recipe and quantity."""
     keys = ["recipe", "quantity"]
     fits = growth[growth["kind"] == "fit"].set_index(keys)[["exponent", "lower95", "upper95", "depths", "seeds"]]
     laws = growth[growth["kind"] == "derived"].set_index(keys)[["exponent"]]
@@ -172,11 +172,10 @@ def growth_view(growth: pd.DataFrame) -> pd.DataFrame:
 
 
 def law_table(card: Card) -> pd.DataFrame:
-    """Return every law of a card with its numbers in the first and last block (`LAW_COLUMNS`), stored weights first.
+    """Return one row per factor of a recipe's card, with its values in the first and last block (`LAW_COLUMNS`).
 
-    A law on stored weights multiplies the base draw; `*_std` is the resulting standard deviation. For a law of the
-    forward, `tensors` and `*_std` are missing, and `first` and `last` are NaN if the coefficient is measured on a
-    batch.
+    Factors on weights come first; `first_std` and `last_std` are the resulting standard deviations. For a factor in the
+    forward, `tensors` and these are missing, and `last` is NaN if the factor is measured on a batch.
     """
     stored = [{"acts": "stored, once", "on": law.pattern, **asdict(law)} for law in card.stored]
     forward = [{"acts": "forward", "on": law.what, **asdict(law)} for law in card.forward]
@@ -185,7 +184,7 @@ def law_table(card: Card) -> pd.DataFrame:
 
 
 def law_view(laws: pd.DataFrame) -> pd.DataFrame:
-    """Return the laws for display; columns without information here are left out."""
+    """Return the `law_table` for display; columns without any value are left out."""
     titles = {
         "on": "acts on", "formula": "law", "first": "factor, first block", "last": "factor, last block",
         "first_std": "std, first block", "last_std": "std, last block", "tensors": "tensors", "acts": "when",
@@ -194,12 +193,12 @@ def law_view(laws: pd.DataFrame) -> pd.DataFrame:
 
 
 def difference_view(difference: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
-    """Return the difference of two recipes for display, with the recipes' names as column titles."""
+    """Return the `difference_table` of two recipes for display, with their names as titles."""
     return difference.rename(columns={"first": first, "second": second})
 
 
 def drift_view(drift: pd.DataFrame) -> pd.DataFrame:
-    """Return the table of drift (code bases against the declared recipe) for display."""
+    """Return the `drift_table`, which compares public code with the recipes it names, for display."""
     return titled(drift, {
         "recipe": "under the name", "code_base": "code base", "largest_change": "largest relative change",
         "output_last": "attention writer / declared", "down_last": "feed-forward writer / declared",

@@ -1,4 +1,4 @@
-"""The table of RMS relative to a chosen reference site."""
+"""The table of RMS values divided by those at a chosen reference residual site."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ REFERENCE_COLUMNS = (
 
 
 def reference_table(document: Mapping[str, Any], reference: Reference) -> pd.DataFrame:
-    """Return both arms' RMS divided by that at the reference site, dimensionless; undefined values are missing."""
+    """Return the RMS of every residual site over that at the reference site; missing if undefined.
+
+    There is one row per arm (recipe, then unscaled control) and site.
+    """
     parts = [
         frame(arm["sites"], ("site", "label")).assign(
             **head,
@@ -32,7 +35,10 @@ def reference_table(document: Mapping[str, Any], reference: Reference) -> pd.Dat
 
 
 def reference_view(table: pd.DataFrame, sites: pd.DataFrame) -> pd.DataFrame:
-    """Return the ratios to the reference site beside A_s / A_0 and G_s / G_last: one row per site, the recipe's arm."""
+    """Return the recipe's rows of a `reference_table` for display, beside the usual ratios A_s / A_0 and G_s / G_last.
+
+    A_s is the RMS of state s and G_s that of the gradient with respect to it. `sites` is the site table.
+    """
     ours = table[table["arm"] == INITIALIZED].reset_index(drop=True)
     defined = sites[sites["arm"] == INITIALIZED].reset_index(drop=True)
     view = defined[["site", "label", "activation_ratio", "adjoint_ratio"]].assign(

@@ -1,4 +1,7 @@
-"""Arms over seeds as tables: the ratios of every site as quantiles, and every seed with its verdict's numbers."""
+"""Tables over seeds: quantiles of the ratios at every residual site, and the numbers of each verdict.
+
+An arm is one recipe on the base weights of several seeds.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,10 @@ VERDICT = (
 
 
 def ribbon_table(arms: Sequence[SeedArm]) -> pd.DataFrame:
-    """Quantiles over the seeds that were not refused, one row per arm, ratio and site."""
+    """Return quantiles over seeds of each ratio, one row per arm (recipe), ratio and residual site.
+
+    Refused seeds, whose ratios are not finite, are left out.
+    """
     rows: list[dict[str, Any]] = []
     for arm in arms:
         for quantity in QUANTITIES:
@@ -52,7 +58,7 @@ def ribbon_table(arms: Sequence[SeedArm]) -> pd.DataFrame:
 
 
 def verdict_table(arms: Sequence[SeedArm]) -> pd.DataFrame:
-    """The verdict's numbers, one row per arm."""
+    """Return the numbers of the verdict over seeds, one row per arm (recipe)."""
     rows = []
     for arm in arms:
         verdict = arm.verdict
@@ -70,7 +76,10 @@ def verdict_table(arms: Sequence[SeedArm]) -> pd.DataFrame:
 
 
 def candidate_table(suggestion: Suggestion) -> pd.DataFrame:
-    """What was tried, from the best to the worst, one row per change; then what does not run, with its reason."""
+    """Return the changes that were tried to improve a decoder, one row each, from the best to the worst.
+
+    Changes that cannot run come last, with their reason.
+    """
     rows: list[dict[str, Any]] = []
     for one in suggestion.candidates:
         verdict, gained = one.arm.verdict, one.difference
@@ -87,7 +96,7 @@ def candidate_table(suggestion: Suggestion) -> pd.DataFrame:
 
 
 def before_and_after(suggestion: Suggestion) -> pd.DataFrame:
-    """The quantiles of the arm before and of the best candidate, which is called by its change."""
+    """Return the `ribbon_table` of the decoder before and after the best change; the change is its name."""
     best = suggestion.best
     tables = [ribbon_table([suggestion.before])]
     if best is not None:

@@ -1,4 +1,4 @@
-"""Tables of the pages other than decoders and sweeps: initialization, plan and band."""
+"""Tables of the pages on initialization, the plan and the band."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ FILLS = {"ones": "ones", "zeros": "zeros"}
 
 
 def histogram_table(document: Mapping[str, Any]) -> pd.DataFrame:
-    """Return counts and percent of every population and bin of an init document.
+    """Return counts and percentages, one row per set of weights (zero, oversized, xavier) and bin.
 
-    Bins include their left edge; the last bin includes both edges.
+    `document` is an `init` document. A bin includes its left edge; the last bin includes both edges.
     """
     bins = {"from": document["edges"][:-1], "to": document["edges"][1:]}
     return stacked("population", {
@@ -36,7 +36,10 @@ def histogram_table(document: Mapping[str, Any]) -> pd.DataFrame:
 
 
 def moment_table(document: Mapping[str, Any]) -> pd.DataFrame:
-    """Return the measured mean and variance of every population beside the target variance of the Xavier law."""
+    """Return the measured mean and variance of each set of weights, beside the variance that Xavier aims at.
+
+    `document` is an `init` document.
+    """
     target = document["target_variance"]
     rows = [
         {
@@ -52,9 +55,9 @@ def moment_table(document: Mapping[str, Any]) -> pd.DataFrame:
 
 
 def propagation_table(document: Mapping[str, Any]) -> pd.DataFrame:
-    """Return the expected signal variance after each layer, one row per population and layer.
+    """Return the expected variance of a signal after each layer, one row per set of weights and layer; not measured.
 
-    Expected, not measured.
+    `document` is an `init` document.
     """
     found = document["expected_propagation"]
     return stacked(
@@ -63,7 +66,7 @@ def propagation_table(document: Mapping[str, Any]) -> pd.DataFrame:
 
 
 def ideal_table(worked: Mapping[str, Any]) -> pd.DataFrame:
-    """Return half-bound, variance, derivatives and toy variance at every depth of worked values."""
+    """Return half-bound, variance, derivatives and toy variance, one row per depth; `worked` is of `worked_values`."""
     stored = worked["derivatives"]["stored"]
     rows = [
         {
@@ -80,7 +83,10 @@ def ideal_table(worked: Mapping[str, Any]) -> pd.DataFrame:
 
 
 def vector_table(worked: Mapping[str, Any]) -> pd.DataFrame:
-    """Return the worked vector at every depth, beside its unselected (unscaled) copy, one row per coordinate."""
+    """Return the example vector with and without the depth factor, one row per depth and coordinate.
+
+    `worked` is the result of `worked_values`.
+    """
     base, twin = worked["base"], worked["unselected"]
     return stacked("blocks", {
         int(depth): {"coordinate": range(len(base)), "base": base, "selected": vector, "unselected": twin}
@@ -89,7 +95,7 @@ def vector_table(worked: Mapping[str, Any]) -> pd.DataFrame:
 
 
 def symmetry_table(document: Mapping[str, Any]) -> pd.DataFrame:
-    """Return the zero-symmetry example: every hidden weight with its gradient."""
+    """Return every hidden weight of the zero-symmetry example with its gradient; `document` is an `init` document."""
     found = document["zero_symmetry"]
     columns = len(found["output_weights"])
     rows = [
@@ -106,9 +112,9 @@ def symmetry_table(document: Mapping[str, Any]) -> pd.DataFrame:
 
 
 def initializer_table(config: DecoderConfig, recipe_name: str, distribution: Distribution = XAVIER) -> pd.DataFrame:
-    """Return the initializer and factor of every tensor of a decoder, one row per name pattern.
+    """Return the initializer, standard deviations and factor of every parameter, one row per name pattern.
 
-    Blocks appear as block 0.
+    The numbers are those of block 0; `stored_std` is `factor` times `base_std`.
     """
     chosen, parts = recipe(recipe_name), layout(config)
     rows = []
@@ -130,7 +136,7 @@ def initializer_table(config: DecoderConfig, recipe_name: str, distribution: Dis
 
 
 def role_table(document: Mapping[str, Any]) -> pd.DataFrame:
-    """Return the parameters of a plan document by name pattern, with each one's share of the total."""
+    """Return the number of parameters per name pattern and its share of the total; `document` is a `plan` document."""
     total = int(document["parameters"])
     rows = [
         {
@@ -147,7 +153,10 @@ def role_table(document: Mapping[str, Any]) -> pd.DataFrame:
 
 
 def byte_table(document: Mapping[str, Any]) -> pd.DataFrame:
-    """Return the bytes of weights, gradients, Adam moments and one row's residual stream, one row per dtype."""
+    """Return the bytes of weights, gradients, Adam's moments and one row's residual states, one row per dtype.
+
+    `document` is a `plan` document.
+    """
     parts = list(document["bytes_meaning"])
     rows = [
         {"dtype": dtype, **{f"{part}_bytes": int(found[part]) for part in parts}}
@@ -157,7 +166,7 @@ def byte_table(document: Mapping[str, Any]) -> pd.DataFrame:
 
 
 def classifier_table(arrays: Mapping[str, Mapping[str, Sequence[Any]]]) -> pd.DataFrame:
-    """Return the ratios of each named array with their verdicts, one row per value."""
+    """Return the ratios of each named array and their classes (below, within, above the band), one row per ratio."""
     return stacked("array", {
         name: {"site": range(len(found["ratios"])), "ratio": found["ratios"], "band": found["bands"]}
         for name, found in arrays.items()
@@ -165,13 +174,16 @@ def classifier_table(arrays: Mapping[str, Mapping[str, Sequence[Any]]]) -> pd.Da
 
 
 def judged_table(ratios: Sequence[float], band: Band = DEFAULT_BAND) -> pd.DataFrame:
-    """Return the given ratios with their verdicts. Raises `ConfigError` if one is not finite."""
+    """Return given ratios with their classes (below, within, above the band). Raises `ConfigError` if not finite."""
     rows = [{"site": index, "ratio": ratio, "band": classify(ratio, band)} for index, ratio in enumerate(ratios)]
     return pd.DataFrame(rows)
 
 
 def parsed_ratios(text: str) -> list[float]:
-    """Parse ratios separated by commas, semicolons or white space; raises `ConfigError`."""
+    """Return the ratios in a text, separated by commas, semicolons or spaces, as a list of floats.
+
+    Raises `ConfigError` if one is not a number, or if there is none or too many.
+    """
     cells = re.split(rf"[,;{SPACES}]+", text)
     if len(cells) > MAX_RATIOS:
         raise ConfigError(f"The text holds {len(cells):,} ratios; give at most {MAX_RATIOS:,}.")

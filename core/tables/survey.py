@@ -1,4 +1,7 @@
-"""Tables of the survey: complete as in its file, for display, and counts."""
+"""Tables of the survey, which audits every model family of a library: as in its file, for display, and counts.
+
+A row is a dict with the result of one family.
+"""
 
 from __future__ import annotations
 
@@ -54,13 +57,13 @@ ORDERS = {
 
 
 def survey_table(rows: Sequence[Row]) -> pd.DataFrame:
-    """Return every row and column of a survey; `built` is true or false as text, an absent number is missing."""
+    """Return all rows and columns of a survey; `built` is "true" or "false", and an absent number is missing."""
     built = [{**row, "built": "true" if row["built"] else "false"} for row in rows]
     return frame(built, COLUMNS).astype(dict.fromkeys(NUMBERS, float)).astype(dict.fromkeys(WHOLE, "Int64"))
 
 
 def survey_view(rows: Sequence[Row]) -> pd.DataFrame:
-    """Return the survey for display: readable titles, and the state in place of two columns."""
+    """Return the survey for display, with readable titles and one column for the state."""
     table = survey_table(rows).assign(state=[survey_state(row) for row in rows])
     table["rule"] = [row["rule"] or "" for row in rows]
     table["kind"] = [kind_of(row) for row in rows]
@@ -68,7 +71,7 @@ def survey_view(rows: Sequence[Row]) -> pd.DataFrame:
 
 
 def column_table() -> pd.DataFrame:
-    """Return the meaning of each column of the view, and its name in the file."""
+    """Return a table that explains the columns of the view: title, name in the file, meaning."""
     rows = [{"column": title, "in the file": name, "meaning": meaning} for name, (title, meaning) in TITLES.items()]
     table = pd.DataFrame(rows)
     table.loc[table["column"] == "state", "in the file"] = "built, identity"
@@ -76,12 +79,12 @@ def column_table() -> pd.DataFrame:
 
 
 def kind_of(row: Row) -> str:
-    """Return the kind of a row's worst finding, or that it was not judged."""
+    """Return the kind of the worst finding in a row, or "not judged"."""
     return str(row["kind"] or NOT_JUDGED)
 
 
 def chosen(rows: Sequence[Row], *, text: str = "", state: str = EVERY, kind: str = EVERY) -> list[Row]:
-    """Return the rows in `state` and of `kind` whose family, class, rule or reason contains `text`, ignoring case."""
+    """Return the rows of this state and kind whose family, class, rule or reason contains `text`, ignoring case."""
     wanted = text.strip().casefold()
     return [
         row
@@ -93,10 +96,7 @@ def chosen(rows: Sequence[Row], *, text: str = "", state: str = EVERY, kind: str
 
 
 def ordered(rows: Sequence[Row], order: str) -> list[Row]:
-    """Return the rows in one of `ORDERS`.
-
-    Rows without the value come last, equal ones stay in the order of families.
-    """
+    """Return the rows sorted by one of `ORDERS`; rows without the value come last, equal ones by family."""
     name, falling = ORDERS[order]
     with_value = sorted((row for row in rows if row[name] is not None), key=lambda row: str(row["family"]))
     with_value.sort(key=lambda row: row[name], reverse=falling)
@@ -104,7 +104,7 @@ def ordered(rows: Sequence[Row], order: str) -> list[Row]:
 
 
 def state_table(rows: Sequence[Row]) -> pd.DataFrame:
-    """Return the number of families per state, with the meaning of the state."""
+    """Return the number and share of families per state, with the meaning of the state."""
     counts = state_counts(rows)
     return pd.DataFrame(
         [
@@ -115,9 +115,9 @@ def state_table(rows: Sequence[Row]) -> pd.DataFrame:
 
 
 def kind_table(rows: Sequence[Row]) -> pd.DataFrame:
-    """Return the number of families per kind of worst finding, with severity and meaning.
+    """Return the number and share of families per kind of worst finding, with severity and meaning.
 
-    Families not judged come last.
+    Families that were not judged come last.
     """
     found = [kind for kind in (*VERDICTS, NOT_JUDGED) if any(kind_of(row) == kind for row in rows)]
     return pd.DataFrame(
@@ -135,7 +135,7 @@ def kind_table(rows: Sequence[Row]) -> pd.DataFrame:
 
 
 def unproved_table(rows: Sequence[Row]) -> pd.DataFrame:
-    """Return the families that are not proved, with their reasons; those furthest from a proof come first."""
+    """Return family, state and reason of the families that are not proved, those furthest from a proof first."""
     order = list(STATES)
     found = sorted(
         (row for row in rows if survey_state(row) != "proved"), key=lambda row: -order.index(survey_state(row))
@@ -145,12 +145,12 @@ def unproved_table(rows: Sequence[Row]) -> pd.DataFrame:
 
 
 def reason_lines(unproved: pd.DataFrame) -> list[str]:
-    """Return the rows of `unproved_table` as lines."""
+    """Return the rows of an `unproved_table` as a list of texts."""
     return [f"{family}, {state}: {reason}" for family, state, reason in unproved.itertuples(index=False)]
 
 
 def rule_view(rows: Sequence[Row]) -> pd.DataFrame:
-    """Return the families whose initialization was judged as more than "no rule is declared"."""
+    """Return those rows for display whose initialization was compared with a depth rule."""
     found = [row for row in rows if row["kind"] not in (None, NOTHING, "no-rule-declared")]
     return survey_view(found)[
         ["family", "rule", "kind", "blocks", "writer / reader", "blocks, deep", "writer / reader, deep"]
@@ -158,7 +158,7 @@ def rule_view(rows: Sequence[Row]) -> pd.DataFrame:
 
 
 def headline(rows: Sequence[Row], manifest: Mapping[str, Any]) -> dict[str, str]:
-    """Return a summary of the survey as a few labelled values."""
+    """Return a summary of the survey as a dict from label to text."""
     counts = survey_counts(rows)
     share = {name: counts[name] / max(1, counts["families"]) for name in ("built", "proved")}
     return {
@@ -171,7 +171,7 @@ def headline(rows: Sequence[Row], manifest: Mapping[str, Any]) -> dict[str, str]
 
 
 def survey_sentence(manifest: Mapping[str, Any]) -> str:
-    """Return what was surveyed: library, versions, depths and date."""
+    """Return a sentence with the library, versions, depths and date of the survey."""
     versions = ", ".join(f"{name} {version}" for name, version in manifest["versions"].items())
     depths = " and ".join(map(str, manifest["depths"]))
     return (
@@ -181,5 +181,5 @@ def survey_sentence(manifest: Mapping[str, Any]) -> str:
 
 
 def count_words(shown: Sequence[Row], rows: Sequence[Row]) -> str:
-    """Return how many of all families are shown."""
+    """Return text such as "3 of 90 families" for the rows shown and all rows."""
     return f"{len(shown)} of {len(rows)} families"

@@ -1,8 +1,8 @@
 """Tables of a sweep for figures and display: named series, heat maps, distributions, differences, refused cells.
 
-All are computed from the tables of `core.sweep`. A *series* is one arm of one size, dtype and batch; its name is in the
-column `recipe`, by which figures group rows. A *cell* is one seed of a series at one depth; a *refused* cell has a
-reason in place of numbers.
+All are computed from the tables of `core.sweep`. A series is one recipe, or the control, at one size, dtype and batch;
+its name is in the column `recipe`. A cell is one seed of a series at one depth; a refused cell has a reason in place of
+numbers.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SHOWN_SEEDS = 8
 
 
 def axis_names(grid: SweepGrid) -> tuple[str, ...]:
-    """Return the smallest set of the grid's further columns that distinguishes the settings of one depth."""
+    """Return the names of the fewest columns that tell the settings of a grid at one depth apart."""
     found = {setting.columns for setting in grid.settings}
     kept = list(range(len(grid.extra_columns)))
     for place in reversed(list(kept)):
@@ -48,9 +48,9 @@ def axis_names(grid: SweepGrid) -> tuple[str, ...]:
 
 
 def address_table(grid: SweepGrid) -> pd.DataFrame:
-    """Return one row per arm and setting of a grid, computed or not.
+    """Return one row per arm (recipe or control) and setting of a grid, computed or not.
 
-    `setting` is its index, `made_by` the recipe of the weights.
+    `setting` is the index of the setting, `made_by` the name of the recipe.
     """
     rows = [
         {"arm": arm.arm, "recipe": arm.recipe, "made_by": arm.recipe, "blocks": setting.config.blocks,
@@ -62,9 +62,9 @@ def address_table(grid: SweepGrid) -> pd.DataFrame:
 
 
 def series_table(table: pd.DataFrame, axes: Sequence[str]) -> pd.DataFrame:
-    """Return a table of `core.sweep` with the series' name in the column `recipe`; the control is named by its recipe.
+    """Return a table of `core.sweep` with the name of the series in the column `recipe`.
 
-    If the unscaled recipe is also requested by name, it equals the control and is left out.
+    If the unscaled recipe was asked for by name too, it equals the control and its rows are left out.
     """
     kept = table[(table["arm"] != INITIALIZED) | (table["recipe"] != CONTROL)]
     name = kept["recipe"].where(kept["arm"] == INITIALIZED, CONTROL).astype(str)
@@ -74,12 +74,15 @@ def series_table(table: pd.DataFrame, axes: Sequence[str]) -> pd.DataFrame:
 
 
 def series_names(table: pd.DataFrame) -> list[str]:
-    """Return the series of a table in order of appearance."""
+    """Return the names of the series in a table, in order of appearance."""
     return [str(name) for name in dict.fromkeys(table["recipe"])]
 
 
 def heat_table(cells: pd.DataFrame, quantity: str, band: Band) -> pd.DataFrame:
-    """Return one row per cell of a series table; the ratio of a refused cell is missing."""
+    """Return one row per (recipe, seed) cell of a series table: its ratio and its class.
+
+    The class is below, within, above or refused. The ratio of a refused cell is missing.
+    """
     ratio = cells[quantity].to_numpy(dtype=float)
     verdict = np.select(
         [np.isnan(ratio), ratio < band.lower, ratio > band.upper], [REFUSED, "below", "above"], "within"
@@ -88,10 +91,11 @@ def heat_table(cells: pd.DataFrame, quantity: str, band: Band) -> pd.DataFrame:
 
 
 def distribution_table(cells: pd.DataFrame, blocks: int, quantity: str) -> pd.DataFrame:
-    """Return a histogram of seeds by ratio at one depth (`DISTRIBUTION_COLUMNS`), with equal bins on a log axis.
+    """Return a histogram of one ratio over the seeds at one depth, one row per series and bin.
 
-    All series share the bins; their number is about twice the square root of the number of seeds. Ratios that are not
-    positive and finite have no bin. A bin includes its lower edge, the last bin also its upper edge.
+    Columns are `DISTRIBUTION_COLUMNS`. The bins are equal on a logarithmic axis and shared by all series; there are
+    about 2 sqrt(number of seeds). Ratios that are not positive and finite are left out. A bin includes its lower edge,
+    the last one both.
     """
     here = cells[(cells["blocks"] == blocks) & (cells["status"] == OBSERVED)]
     here = here[(here[quantity] > 0) & np.isfinite(here[quantity].astype(float))]
@@ -120,7 +124,7 @@ def _edges(values: FloatArray, wanted: int) -> FloatArray:
 
 
 def distribution_view(distribution: pd.DataFrame) -> pd.DataFrame:
-    """Return the bins that contain a seed, for display."""
+    """Return the bins of a `distribution_table` that are not empty, for display."""
     titles = {
         "recipe": "series", "quantity": "ratio", "lower": "from", "upper": "to", "seeds": "seeds", "share": "share",
     }  # fmt: skip
@@ -129,9 +133,9 @@ def distribution_view(distribution: pd.DataFrame) -> pd.DataFrame:
 
 
 def difference_table(summary: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of a summary that pair a recipe with the control of the same seed.
+    """Return the rows of a summary with the difference between a recipe and the control for the same seed.
 
-    `quantity` is written without the ending `_minus_control`.
+    `quantity` has its name without the ending `_minus_control`.
     """
     rows = summary[summary["quantity"].str.endswith(MINUS_CONTROL) & (summary["seeds"] > 0)]
     rows = rows[(rows["arm"] != INITIALIZED) | (rows["recipe"] != CONTROL)]
@@ -139,7 +143,10 @@ def difference_table(summary: pd.DataFrame) -> pd.DataFrame:
 
 
 def refusal_table(cells: pd.DataFrame) -> pd.DataFrame:
-    """Return refused cells by arm, recipe, depth and reason (`REFUSAL_COLUMNS`), with their count and first seeds."""
+    """Return one row per recipe, depth and reason of refused (recipe, seed) cells, with their number and first seeds.
+
+    Columns are `REFUSAL_COLUMNS`.
+    """
     keys = ["arm", "recipe", "blocks", "reason"]
     groups = cells[cells["status"] == REFUSED].groupby(keys, sort=False)["seed"]
     return groups.agg(cells="size", seeds=_first_seeds).reset_index()[list(REFUSAL_COLUMNS)]
@@ -150,12 +157,12 @@ def _first_seeds(seeds: pd.Series[str]) -> str:
 
 
 def stem(quantity: str) -> str:
-    """Return the name of a ratio in the form used inside file names."""
+    """Return the name of a ratio for a file name, such as `largest-activation` for `largest_activation_ratio`."""
     return quantity.removesuffix("_ratio").replace("_", "-")
 
 
 def quantile_view(table: pd.DataFrame, quantities: Sequence[str]) -> pd.DataFrame:
-    """Return the quantiles of `quantities` for display, one row per series and depth."""
+    """Return the quantiles of some quantities of a summary for display, one row per series, depth and quantity."""
     titles = {
         "recipe": "series", "blocks": "L, blocks", "quantity": "quantity", **LEVEL_TITLES,
         "share_within": SHARE_TITLE, "seeds": "seeds",
@@ -179,7 +186,7 @@ def share_view(summary: pd.DataFrame) -> pd.DataFrame:
 
 
 def cell_view(cells: pd.DataFrame, most: int) -> pd.DataFrame:
-    """Return the first `most` cells for display."""
+    """Return the first `most` (recipe, seed) cells for display."""
     view = cells.head(most)
     return view.assign(within_band=yes_or_no(view["within_band"])).rename(
         columns=lambda name: str(name).replace("_", " ")

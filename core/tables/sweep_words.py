@@ -1,4 +1,4 @@
-"""The sentences of a sweep: what it observes, its cost, its progress, and its result at the largest depth."""
+"""The sentences of a sweep: what it computes, its cost, its progress, and its result at the largest depth."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_TEXT, MOST_SENTENCES = 80, 8
 
 
 def grid_sentence(grid: SweepGrid) -> str:
-    """Return what the grid observes: depths, seeds, recipes, sizes, dtypes and inputs."""
+    """Return a sentence with depths, seeds, recipes, sizes, dtypes and inputs of a grid."""
     sizes = "; ".join(map(size_words, grid.sizes[:3]))
     more = f"; and {len(grid.sizes) - 3} more sizes" if len(grid.sizes) > 3 else ""
     inputs = "one input" if len(grid.batches) == 1 else f"{len(grid.batches)} inputs"
@@ -30,7 +30,7 @@ def grid_sentence(grid: SweepGrid) -> str:
 
 
 def cost_figures(total: int, cost: SweepEstimate, rows: int) -> dict[str, str]:
-    """Return the estimate as a few labelled values."""
+    """Return the estimated cost as a dict from label to text."""
     return {
         "Cells": f"{total:,}",
         "In the store": f"{total - cost.cells:,}",
@@ -42,19 +42,19 @@ def cost_figures(total: int, cost: SweepEstimate, rows: int) -> dict[str, str]:
 
 
 def short_clock(seconds: float) -> str:
-    """Format a time as `clock` does, and short times to a tenth of a second."""
+    """Return a time in seconds as text like `clock`, but with tenths below 10 seconds."""
     return f"{seconds:.1f} s" if 0 < seconds < 10 else clock(seconds)
 
 
 def pace_sentence(pace: Pace) -> str:
-    """Return cells done, cells per second and time left."""
+    """Return finished (recipe, seed) cells, cells per second and time left as text."""
     rate = f", {pace.cells_per_second:,.0f} cells a second" if pace.cells_per_second else ""
     left = f", about {short_clock(pace.seconds_left)} left" if pace.seconds_left and pace.done < pace.total else ""
     return f"{pace.done:,} of {pace.total:,} cells{rate}{left}"
 
 
 def allowance_sentence(sweep: InteractiveSweep) -> str:
-    """Return how much a page computes for one visitor."""
+    """Return sentences on how much a page computes for one visitor."""
     allowed = sweep.allowance
     return (
         f"A sweep has up to {allowed.cells:,} cells here, {clock(allowed.seconds)} and passes of "
@@ -65,7 +65,10 @@ def allowance_sentence(sweep: InteractiveSweep) -> str:
 
 
 def verdict_sentences(summary: pd.DataFrame, band: Band) -> list[str]:
-    """Return, for every series, how many seeds have all ratios within the band at the largest depth."""
+    """Return a sentence per series on how many seeds have all ratios within the band at the largest depth.
+
+    `summary` is a series table; after eight series only their number follows.
+    """
     rows = summary[(summary["quantity"] == ALL_RATIOS) & (summary["seeds"] > 0)]
     found = []
     for name, group in rows.groupby("recipe", sort=False):

@@ -1,4 +1,4 @@
-"""The sentences of a reduced twin: both sizes and what was kept, and how much its ratios change."""
+"""The sentences on a reduced twin, a narrower decoder run in place of a wide one: sizes, and how far ratios move."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FAR = 1.5
 
 
 def twin_sentence(twin: Mapping[str, Any]) -> str:
-    """Return both sizes of an observation's `twin` block, and what the smaller decoder keeps of the larger."""
+    """Return a sentence with both sizes and what the narrower decoder keeps; `twin` is that entry of a document."""
     true, own, kept = twin["true"], twin["twin"], twin["kept"]
     names = ["depth", "graph"]
     names += ["the grouping of heads"] * kept["grouping"] + ["the head size"] * kept["head_dim"] + ["multipliers"]
@@ -24,7 +24,7 @@ def twin_sentence(twin: Mapping[str, Any]) -> str:
 
 
 def drift_sentence(drift: TwinDrift) -> str:
-    """Return one sentence on how much the end-to-end ratios change between twin widths and between row lengths."""
+    """Return a sentence on how much the ratios change between widths of the twin and between lengths of rows."""
     widths = sorted({row.width for row in drift.rows})
     lengths = sorted({row.positions for row in drift.rows})
     parts = [

@@ -1,4 +1,4 @@
-"""The matrices of one block that write into the residual stream."""
+"""The table of the writers of one block: the matrices that end a branch and so write into the residual stream."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ WRITER_COLUMNS = ("block", "site", "label", "writer", "fan_in", "fan_out", "fact
 def writer_table(
     config: DecoderConfig, recipe_name: str, block: int, distribution: Distribution = XAVIER
 ) -> pd.DataFrame:
-    """Return the matrices of a block that write into the stream: fans, factor, and standard deviations.
+    """Return one row per writer (matrix that ends a branch) of a block: fans, factor, standard deviations.
 
-    `factor` multiplies the base draw; `base_std` and `stored_std` are the law's standard deviations before and after
-    it. `site` is the state after the addition that the matrix feeds.
+    `factor` multiplies the base weights; `base_std` and `stored_std` are the standard deviations before and after.
+    `site` is the index of the state after the addition.
     """
     chosen = recipe(recipe_name)
     additions = chosen.graph(config).blocks[block]
@@ -47,7 +47,7 @@ def writer_table(
 
 
 def writer_view(writers: pd.DataFrame) -> pd.DataFrame:
-    """Return the writer table for display in half a page: short names, both fans in one column, both stds."""
+    """Return a `writer_table` (matrices that end a branch) for display, in fewer and shorter columns."""
     names = [str(name).split(".", 2)[2].removesuffix(".weight") for name in writers["writer"]]
     fans = [f"{rows} × {columns}" for rows, columns in zip(writers["fan_in"], writers["fan_out"], strict=True)]
     return pd.DataFrame(

@@ -1,4 +1,4 @@
-"""Bands: which ratios lie within the inclusive band, for given arrays and for the visitor's own ratios."""
+"""The page Bands: which ratios are within the inclusive band, for given arrays and for the visitor's own ratios."""
 
 from __future__ import annotations
 

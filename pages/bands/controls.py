@@ -25,7 +25,10 @@ CONTROLS = (LOWER, UPPER, RATIOS)
 
 
 def edited_text(ratios: Sequence[float], edits: Mapping[str, Any]) -> str:
-    """Return the ratios after the table editor's changes, as text for the text field; floats are written exactly."""
+    """Return the ratios after the visitor's changes in the table editor, as text for the text field.
+
+    `edits` are Streamlit's lists of edited, deleted and added rows. Floats are written exactly.
+    """
     changed, deleted = edits["edited_rows"], set(edits["deleted_rows"])
     values = [changed.get(row, {}).get("ratio", ratio) for row, ratio in enumerate(ratios) if row not in deleted]
     values += [row.get("ratio") for row in edits["added_rows"]]
@@ -33,5 +36,5 @@ def edited_text(ratios: Sequence[float], edits: Mapping[str, Any]) -> str:
 
 
 def keep_edits(key: str, ratios: Sequence[float]) -> None:
-    """Callback of the table editor: write its changes into the text field, which the manifest stores."""
+    """Callback of the table editor with this key: write its changes into the text field, which the manifest stores."""
     assign({RATIOS.name: edited_text(ratios, st.session_state[key])})

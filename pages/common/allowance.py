@@ -1,7 +1,6 @@
-"""A session's share of the machine: a number of seconds of one core per minute, counted where work is done.
+"""How much one session may compute: a number of seconds of one core per minute.
 
-A session's run has one thread with one tensor thread, so it never uses two cores; this share keeps it from using one
-core for long.
+The work of a session runs on one thread, so it never uses two cores; this limit keeps it from using one for long.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ SPENT = "computing spent"
 
 
 def spent(now: float, ledger: str = SPENT) -> list[tuple[float, float]]:
-    """Return a pair (end time, seconds) for each piece of this session's work within the window."""
+    """Return the session's work within the last minute as (end time, seconds); `ledger` is its session entry."""
     return [(end, cost) for end, cost in st.session_state.get(ledger, []) if now - end < WINDOW_SECONDS]
 
 
 def check(ledger: str = SPENT, what: str = "change a control") -> None:
-    """Raise `BudgetError` if the session's share is used up. `what` names what the visitor can do after waiting."""
+    """Raise `BudgetError` if the session has used up its share; `what` says what the visitor can do after waiting."""
     now = time.monotonic()
     recent = spent(now, ledger)
     if sum(cost for _, cost in recent) > ALLOWED_SECONDS:
@@ -37,14 +36,14 @@ def check(ledger: str = SPENT, what: str = "change a control") -> None:
 
 
 def charge(seconds: float, ledger: str = SPENT) -> None:
-    """Add work that has just ended to the session's ledger."""
+    """Record `seconds` of work that has just ended in the session entry `ledger`."""
     now = time.monotonic()
     st.session_state[ledger] = [*spent(now, ledger), (now, seconds)]
 
 
 @contextmanager
 def charged() -> Iterator[None]:
-    """Charge the work in the block to the session; raises `BudgetError` if the session's share is used up."""
+    """Record the time of the work in the block. Raises `BudgetError` before it if the session has used up its share."""
     check()
     start = time.thread_time()
     try:

@@ -1,4 +1,4 @@
-"""Cached calls of the core: `kept` stores the results for the last frozen requests, documents and tables only."""
+"""Cached results of the core: `kept` stores the results for the last requests of a function."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ ENTRIES = 64
 
 
 def identity(request: ObserveRequest | ComparisonRequest) -> list[Any]:
-    """Return every field of a request, the batch as a digest: Streamlit hashes only a sample of a large array."""
+    """Return all fields of a request as a list for Streamlit's hash, with the batch as its digest.
+
+    Streamlit itself hashes only a sample of a large array.
+    """
     values = [getattr(request, field.name) for field in dataclasses.fields(request)]
     return [value.digest() if isinstance(value, Batch) else value for value in values]
 
@@ -31,7 +34,7 @@ BY_REQUEST: Any = {ObserveRequest: identity, ComparisonRequest: identity}
 
 
 def kept(words: str | bool = False, entries: int = ENTRIES) -> Callable[[F], F]:
-    """Return a decorator that caches the last `entries` results of a function of frozen requests.
+    """Return a decorator that caches the last `entries` results of a function, shared by all sessions.
 
     `words` is the text shown during the computation.
     """
@@ -41,7 +44,7 @@ def kept(words: str | bool = False, entries: int = ENTRIES) -> Callable[[F], F]:
 
 @kept()
 def observation(request: ObserveRequest) -> Document:
-    """Return the observe document of a request, computed once."""
+    """Return the `observe` document of a request; it is cached."""
     from core.health.report import observe_document
 
     with allowance.charged():
@@ -49,9 +52,9 @@ def observation(request: ObserveRequest) -> Document:
 
 
 def start_engine() -> None:
-    """Import the tensor engine if needed, with a spinner and blank axes on the page meanwhile.
+    """Import torch and the core's engine if this has not been done, with a spinner meanwhile.
 
-    The axes make the browser load the plotting library during the import, which takes as long.
+    It also draws empty axes, so that the browser loads the plotting library at the same time.
     """
     # Also where nothing is to be waited for: what stands below would be built anew as it moved up after the first run.
     place = st.empty()

@@ -46,9 +46,10 @@ def chart(
     config: Mapping[str, Any],
     select: Callable[[Any], None] | None = None,
 ) -> bool:
-    """Draw the figure in the current column at full width; return whether it replaces a different one.
+    """Draw a figure at full width; return True if it replaces a different figure of the same `key`.
 
-    `alt` is its text for screen readers; `select` is called with the `customdata` of a clicked point.
+    `alt` is its text for screen readers and `config` Plotly's configuration. `select` is called with the `customdata`
+    of a clicked point.
     """
     clicks: dict[str, Any] = {} if select is None else {"on_point_change": partial(_clicked, key, select)}
     text = plotly.io.to_json(figure, validate=False)
@@ -59,7 +60,7 @@ def chart(
 
 
 async def answer(_: Request) -> FileResponse:
-    """Return the response with Plotly's script."""
+    """Return the HTTP response with Plotly's script."""
     return FileResponse(SCRIPT, media_type="text/javascript", headers=HEADERS)
 
 

@@ -1,8 +1,8 @@
-"""The tensor engine: torch and what uses it, imported once per server and limited to one thread.
+"""Torch and all that uses it, imported once per server and limited to one thread.
 
 With tensors as small as a page's, two threads wait for each other; beside a busy browser they are a hundred times
-slower. Streamlit collects all garbage after every run of a script, while the browser waits for the last figure.
-Imported objects live as long as the server, so the collector is made to leave them out.
+slower. Imported objects live as long as the server, so the garbage collector, which Streamlit starts after every run of
+a script, is made to leave them out.
 """
 
 from __future__ import annotations
@@ -15,12 +15,15 @@ _READY = threading.Event()
 
 
 def ready() -> bool:
-    """Return whether the engine is imported."""
+    """Return True if torch is imported."""
     return _READY.is_set()
 
 
 def load() -> None:
-    """Import the engine; a second caller waits for the first. Safe from any thread."""
+    """Import torch and the core's engine, and limit torch to one thread; a second caller waits.
+
+    Safe from any thread.
+    """
     with _LOCK:
         if _READY.is_set():
             return
@@ -34,5 +37,5 @@ def load() -> None:
 
 
 def load_beside() -> None:
-    """Start to import the engine in a separate thread, before a page needs it."""
+    """Start to import torch in a separate thread, before a page needs it."""
     threading.Thread(target=load, name="engine", daemon=True).start()

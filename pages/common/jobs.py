@@ -1,7 +1,6 @@
 """Long work in a separate process, one at a time on the whole server, that can be cancelled at once.
 
-A single forward cannot be interrupted within a process, but the process can be killed. It uses one core, and its memory
-is freed when it ends.
+A forward pass cannot be interrupted, but a process can be killed. It uses one core, and its memory is freed at its end.
 """
 
 from __future__ import annotations
@@ -40,18 +39,18 @@ Document = dict[str, Any]
 
 
 def is_long(request: ObserveRequest) -> bool:
-    """Return whether a request takes too long, or too much memory, to be computed during a page's run."""
+    """Return True if a request needs too much time or memory to be computed while the page is drawn."""
     cost = estimate(request)
     return cost.seconds > INLINE_SECONDS or cost.total_bytes > INLINE_BYTES
 
 
 class Work(Protocol):
-    """Work that runs in a separate process. `stage` is the name of its present stage, None if unknown."""
+    """Work that runs in a separate process; `stage` is the name of its present stage, None if unknown."""
 
     stage: str | None
 
     def result(self) -> Document:
-        """Wait for the document and return it; raises `DepthscopeError` if the work fails."""
+        """Wait for the document and return it. Raises `DepthscopeError` if the work fails."""
 
     def end(self) -> None:
         """Kill the process."""
@@ -59,9 +58,10 @@ class Work(Protocol):
 
 @dataclass
 class Job:
-    """A piece of work of the session; `document` or `refusal` is set when it has ended.
+    """Work of one session in a separate process; `document` or `refusal` (a sentence) is set when it has ended.
 
-    `expected` is in seconds. `stages` maps each stage to its text and its share of the expected time.
+    `key` identifies the work, and `expected` is its estimated time in seconds. `stages` maps the name of a stage to its
+    text and its share of that time.
     """
 
     key: Hashable
@@ -76,18 +76,18 @@ class Job:
 
     @property
     def elapsed(self) -> float:
-        """Seconds since the start."""
+        """The seconds since the start."""
         return time.monotonic() - self.started
 
     @property
     def ended(self) -> bool:
-        """Whether the work has ended, with a document or with a refusal."""
+        """True if the work has ended, with a document or with a refusal."""
         return self.document is not None or self.refusal is not None
 
     def progress(self) -> tuple[float, str]:
-        """Return the finished share, in [0, 1], and a sentence with the stage, the elapsed time and the time left.
+        """Return the finished share, from 0 to 1, and a text with the stage, the elapsed time and the time left.
 
-        The time left is estimated from the stages that have ended, or from `expected` if none has.
+        The time left is estimated from the stages that have ended, or from `expected`.
         """
         stage, elapsed = self.work.stage or "", self.elapsed
         if stage != self._stage[0]:
@@ -103,7 +103,7 @@ class Job:
         return max(done, min(0.98, elapsed / expected)), f"{words} {elapsed:.0f} s, {time_left}"
 
     def cancel(self) -> None:
-        """Kill the process; the refusal then states that the run was cancelled."""
+        """Kill the process; the refusal will then say that the run was cancelled."""
         self.cancelled = True
         self.work.end()
 
@@ -126,7 +126,7 @@ def begin(
     start: Callable[[], Work],
     stages: Mapping[str, tuple[str, float]] | None = None,
 ) -> None:
-    """Start a job in this session. Raises `BudgetError` if another job runs on this server."""
+    """Start a job of this session; `start` starts the process. Raises `BudgetError` if the server runs another job."""
     if not _SLOT.acquire(blocking=False):
         raise BudgetError("Another long run is under way on this server; try again when it has ended.")
     try:
@@ -139,7 +139,7 @@ def begin(
 
 
 class Observing:
-    """An observation in a separate process, which starts when the object is created."""
+    """The run of one `ObserveRequest` in a separate process, which starts when the object is created."""
 
     stage: str | None = None
 
@@ -151,9 +151,9 @@ class Observing:
         )  # fmt: skip
 
     def result(self) -> Document:
-        """Wait for the document and return it.
+        """Wait for the `observe` document and return it.
 
-        Raises the error of the core, or `BudgetError` if the process ended without a result.
+        Raises the error of the core, or `BudgetError` if the process ends without a result.
         """
         with suppress(subprocess.TimeoutExpired):
             output, _ = self._process.communicate(self._request, timeout=LONGEST_SECONDS)
@@ -171,21 +171,21 @@ class Observing:
 
 
 def running() -> Job | None:
-    """Return the session's job, whichever page started it; None if there is none."""
+    """Return the job of this session, whichever page started it, or None."""
     found: Job | None = st.session_state.get(JOB)
     return found
 
 
 def kept(key: Hashable) -> Document | None:
-    """Return the stored document of a finished job of this session; None if there is none."""
+    """Return the stored document of a finished job of this session, or None."""
     found: Document | None = st.session_state.get(RESULTS, {}).get(key)
     return found
 
 
 def collect() -> Job | None:
-    """Return the session's job, None if there is none; a job that has ended is returned once more.
+    """Return the job of this session, or None if there is none.
 
-    The document of a job that has ended is stored, and its entry in the session is cleared.
+    If it has ended, its document is stored, and it is returned for the last time.
     """
     job = running()
     if job is not None and job.ended:
@@ -197,9 +197,10 @@ def collect() -> Job | None:
 
 
 def document(request: ObserveRequest) -> Document | None:
-    """Return the document of a request; a long request is offered as a job, and its progress is drawn.
+    """Return the `observe` document of a request, or None if it does not exist yet.
 
-    None if the document does not exist yet. Raises the request's error before the tensor engine is imported.
+    A long request is not run at once: a button to run it, or its progress, is drawn. Raises the errors of the request
+    before torch is imported.
     """
     request.check()
     if not is_long(request):

@@ -1,4 +1,4 @@
-"""A page of experiments: one experiment at a time, with its text, formulas, controls, pictures and tables."""
+"""A page of experiments: one experiment at a time, with its text, formulas, controls, figures and tables."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pages.signal_lab import unit_player
 
 
 def show(page: LabPage, about: str) -> None:
-    """Draw the whole page; only the chosen experiment is computed."""
+    """Draw the whole page, with `about` below the title; only the chosen experiment is computed."""
     st.title(page.title)
     st.markdown(about)
     tours.offer()
@@ -50,14 +50,14 @@ def show(page: LabPage, about: str) -> None:
 
 
 def draw_presets(bench: Bench) -> None:
-    """Draw one button per preset; it sets the preset's options, and the experiment's remaining ones to defaults."""
+    """Draw one button per preset, which sets the preset's options and resets the other options of the experiment."""
     with st.container(horizontal=True, gap="xsmall", vertical_alignment="center", key="lab-presets"):
         for index, (title, given) in enumerate(bench.experiment.presets.items()):
             st.button(title, key=f"lab-preset-{index}", on_click=assign, args=(bench.setting(given),))
 
 
 def draw_controls(bench: Bench) -> None:
-    """Draw every control that matters now, rarely used ones in an expander."""
+    """Draw the controls of all options that have an effect now, the rarely used ones in an expander."""
     declared = bench.experiment.declared
     for name, option in declared.items():
         # One after another: a control has the value of the link only once drawn, and later controls depend on it.
@@ -71,7 +71,7 @@ def draw_controls(bench: Bench) -> None:
 
 
 def run(bench: Bench, options: Options) -> Result:
-    """Return the result of the experiment, computed once per options."""
+    """Return the result of the experiment for these options; it is cached."""
     if bench.experiment.needs_torch(options):
         cached.start_engine()
     with st.spinner("Running the experiment…", show_time=True):
@@ -85,10 +85,7 @@ def _result(name: str, options: Options) -> Result:
 
 
 def draw_result(sheet: Sheet, experiment: Experiment[Any], options: Options, result: Result, *, told: bool) -> None:
-    """Draw the reading of the result in a sentence, then every picture.
-
-    `told` states whether the sentence is drawn.
-    """
+    """Draw all figures of a result; if `told` is True, first a sentence that states the result."""
     if told:
         st.info(panels.escaped(experiment.reading(result.summary)), icon=":material/straighten:")
     for file, picture in experiment.pictures(result, experiment.subject(options)).items():
@@ -96,7 +93,7 @@ def draw_result(sheet: Sheet, experiment: Experiment[Any], options: Options, res
 
 
 def draw_tables(sheet: Sheet, experiment: Experiment[Any], options: Options, result: Result) -> None:
-    """Draw the published figures beside the computed ones, every table, all scalars, and the premises."""
+    """Draw published numbers beside the computed ones, all tables, the summary and the assumptions of a result."""
     name = experiment.name
     published = experiment.published_table(options, result)
     if published is not None:

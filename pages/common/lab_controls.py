@@ -1,4 +1,4 @@
-"""The controls of the lab pages, made from the experiments' options: limits, choices, defaults, labels and help.
+"""The controls of the lab pages, made from the options of the experiments.
 
 A control is named `{folder}_{experiment}_{option}`, or `{folder}_{option}` if the experiments of a page share it.
 `{folder}_experiment` chooses the experiment.
@@ -24,13 +24,16 @@ TEXT_KINDS = ("numbers", "rows", "wholes", "text")
 
 @dataclass(frozen=True, kw_only=True)
 class Bench:
-    """An experiment on its page, with the control of every option that the page shows."""
+    """An experiment on its page, with one control per option that the page shows."""
 
     experiment: Experiment[Any]
     controls: Mapping[str, Control]
 
     def counts(self, name: str) -> bool:
-        """Return whether an option matters now; if it depends on a hidden option, that one must matter too."""
+        """Return True if the option has an effect now.
+
+        If it depends on another option, that option must have an effect and a fitting value.
+        """
         when = self.experiment.declared[name].when
         if when is None or when[0] not in self.controls:
             return True
@@ -38,19 +41,19 @@ class Bench:
         return self.counts(master) and self.controls[master].value in values
 
     def given(self) -> dict[str, object]:
-        """Return the values of the options that matter now; an option with an empty text is left out."""
+        """Return the values of the options that have an effect now, by name; options with empty text are left out."""
         found = {name: control.value for name, control in self.controls.items() if self.counts(name)}
         return {name: value for name, value in found.items() if value != ""}
 
     def options(self) -> Options:
-        """Return the checked options that the controls describe. Raises `LabError` if they are not valid."""
+        """Return the options that the controls describe. Raises `LabError` if they are not valid."""
         checked: Options = self.experiment.options(self.given())
         return checked
 
     def setting(self, given: Mapping[str, object], *, everything: bool = False) -> dict[str, Any]:
-        """Return control values for the options `given`.
+        """Return the values of the controls for the options `given`, as a dict from control name to value.
 
-        The remaining options of the experiment, or of the whole page with `everything`, are at their defaults.
+        Other options of the experiment get their defaults; options shared by the page only if `everything` is True.
         """
         options = self.experiment.options(given)
         found = {}
@@ -65,7 +68,7 @@ class Bench:
 
 @dataclass(frozen=True, kw_only=True)
 class LabPage:
-    """A page of experiments: its name, the control that chooses one, and one bench per experiment."""
+    """A page of experiments: name, title, the control that chooses one, and each experiment with its controls."""
 
     name: str
     title: str
@@ -74,21 +77,24 @@ class LabPage:
 
     @property
     def controls(self) -> tuple[Control, ...]:
-        """Every control of the page once, the selector first."""
+        """All controls of the page, each once, the one that chooses the experiment first."""
         found = {control.name: control for bench in self.benches for control in bench.controls.values()}
         return (self.selector, *found.values())
 
     @property
     def chosen(self) -> Bench:
-        """Return the bench of the experiment that is chosen now."""
+        """The experiment that is chosen now, with its controls."""
         return next(bench for bench in self.benches if bench.experiment.label == self.selector.value)
 
     def bench(self, name: str) -> Bench:
-        """Return the bench of the experiment with this name."""
+        """Return the experiment of that name, with its controls."""
         return next(bench for bench in self.benches if bench.experiment.name == name)
 
     def setting(self, name: str, given: Mapping[str, object]) -> dict[str, Any]:
-        """Return control values that show an experiment with the options `given`, each remaining one at its default."""
+        """Return the values of the controls that show an experiment with the options `given`.
+
+        All other options get their defaults.
+        """
         bench = self.bench(name)
         return {self.selector.name: bench.experiment.label, **bench.setting(given, everything=True)}
 

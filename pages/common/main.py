@@ -1,4 +1,4 @@
-"""What every run of the app draws: menu, sidebar, page, and a sentence per value in a link that was not accepted."""
+"""What every run of the app draws: menu, sidebar, page, and a sentence per value of a link that is not accepted."""
 
 from pathlib import Path
 

@@ -12,23 +12,24 @@ import streamlit as st
 from core.decoder.config import DecoderConfig
 from core.decoder.fixtures import FIXTURES
 from core.decoder.parameters import layout
-from core.errors import DepthscopeError
+from core.errors import ConfigError, DepthscopeError
 from core.health.request import ObserveRequest
 from core.plan.observed_config import ObservedModel, observed_preset
 from core.plan.presets import PRESETS
 from core.plan.request import PlanRequest
+from pages.common import given, twins, uploads
 from pages.common import model_controls as controls
-from pages.common import twins
 from pages.common.widgets import assign, declined, defaults_of, linked, reset, values_of
 
 CHAPTER, WELL_KNOWN, FILE, OWN = "chapter decoder", "well-known model", "config.json", "sizes by hand"
-# Session entries: the page whose link was read last, and plan requests of uploaded configs by their digest.
-READ, FILES = "link was read on", "uploaded plans"
+# Session entry: the page whose link was read last.
+READ = "link was read on"
 # Parameter names of earlier links, and the present names.
 FORMER = {
     "compare_seeds": "seeds",
     **{f"{page}_{control.name}": control.name for page in ("plan", "sweep") for control in controls.SIZES},
     **{f"plan_{name}": name for name in ("blocks", "norm", "mlp", "position_encoding", "tied", "bias")},
+    **{f"audit_{name}": name for name in ("blocks", "width", "seed")},
 }
 FORMER_CHOICE = "model"
 
@@ -41,6 +42,7 @@ class Known:
     source: str
     values: Mapping[str, Any]
     plan: PlanRequest
+    family: str | None = None
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,7 @@ def _chapter(title: str, config: DecoderConfig, **more: Any) -> Known:
 def _published(name: str) -> Known:
     return Known(
         title=PRESETS[name].title, source=WELL_KNOWN, values=observed_values(observed_preset(name)),
-        plan=PRESETS[name].request,
+        plan=PRESETS[name].request, family=PRESETS[name].family,
     )  # fmt: skip
 
 
@@ -113,29 +115,46 @@ KNOWN: Mapping[str, Known] = {
 
 
 def current() -> Model:
-    """Return the model that the controls describe now. Raises `DepthscopeError` if they describe none."""
+    """Return the decoder that the controls describe now. Raises `DepthscopeError` if they describe none."""
     values = values_of(controls.MODEL)
+    if values["family"] is not None:
+        raise ConfigError(
+            f"The model is a {values['family']}, whose graph this app's own decoder does not have, so this page has no "
+            "numbers of it; Health and Audit build it by its own code."
+        )
     request = controls.request_of(values)
     name, source, plan = _named(values, request.config)
     return Model(name, source, request, values["seeds"], plan)
 
 
+def known() -> Known | None:
+    """Return the known model with all sizes of the current controls; None if there is none."""
+    values = values_of(controls.MODEL)
+    return next((one for one in KNOWN.values() if _is(one, values) and one.values["blocks"] == values["blocks"]), None)
+
+
+def _is(known: Known, values: Mapping[str, Any]) -> bool:
+    sizes = [control.name for control in controls.ARCHITECTURE]
+    # A chapter decoder that is known for its recipe does not keep its name with another recipe.
+    fixed = [*sizes, "recipe"] if known.source == CHAPTER and "recipe" in known.values else sizes
+    full = {**defaults_of(controls.ARCHITECTURE), **known.values}
+    return all(full[name] == values[name] for name in fixed)
+
+
 def _named(values: Mapping[str, Any], config: DecoderConfig) -> tuple[str, str, PlanRequest]:
     """Return the name, source and plan for control values: those of a known model if all its sizes are equal."""
-    sizes = [control.name for control in controls.ARCHITECTURE]
-    full = {**defaults_of(controls.ARCHITECTURE)}
     for known in KNOWN.values():
-        # A chapter decoder that is known for its recipe does not keep its name with another recipe.
-        fixed = [*sizes, "recipe"] if known.source == CHAPTER and "recipe" in known.values else sizes
-        if all({**full, **known.values}[name] == values[name] for name in fixed):
+        if _is(known, values):
             if known.values["blocks"] == values["blocks"]:
                 return known.title, known.source, known.plan
             if known.source == WELL_KNOWN:
                 return f"{known.title} at another depth", known.source, _deeper(known.plan, config)
-    if digest := values["file"]:
-        plan = st.session_state.get(FILES, {}).get(digest)
+    if values["file"]:
+        own = given.given()
+        plan = None if own is None else own.plan
         return "Your config.json", FILE, PlanRequest(config=config) if plan is None else _deeper(plan, config)
-    narrow = all(values[name] == full[name] for name in sizes)
+    full = defaults_of(controls.ARCHITECTURE)
+    narrow = all(values[name] == full[name] for name in full)
     return ("Chapter decoder", CHAPTER, PlanRequest(config=config)) if narrow else (
         "Your decoder", OWN, PlanRequest(config=config)
     )  # fmt: skip
@@ -149,6 +168,12 @@ def take(values: Mapping[str, Any]) -> None:
     """Callback: make `values` the current model; every control that is not in `values` gets its default."""
     reset(controls.MODEL)
     assign(values)
+    uploads.keep_only(str(values.get("file", "")))
+
+
+def take_family(family: str) -> None:
+    """Make a small model of one of the library's families the current model."""
+    take({**controls.FAMILY_SIZES, "family": family})
 
 
 def take_known(name: str) -> None:
@@ -195,11 +220,12 @@ def _asked() -> tuple[Mapping[str, Any] | None, dict[str, str]]:
         if former in st.query_params:
             asked[name] = asked[name] or st.query_params.get_all(former)
             del st.query_params[former]
+    texts = {name: found[-1] for name, found in asked.items() if found}
     chosen = st.query_params.get(FORMER_CHOICE)
-    if chosen is None or chosen not in KNOWN:
-        return None, {name: texts[-1] for name, texts in asked.items() if texts}
-    del st.query_params[FORMER_CHOICE]
-    return KNOWN[chosen].values, {name: texts[-1] for name, texts in asked.items() if texts}
+    if chosen is not None and chosen in KNOWN:
+        del st.query_params[FORMER_CHOICE]
+        return KNOWN[chosen].values, texts
+    return (controls.FAMILY_SIZES if texts.get("family") in controls.FAMILIES else None), texts
 
 
 def keep_in_link() -> None:

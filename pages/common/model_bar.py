@@ -7,10 +7,10 @@ import streamlit as st
 from core.errors import DepthscopeError, RecipeError
 from core.export.manifest import MAX_PINS
 from core.recipes.catalogue import recipe
-from pages.common import model, model_ways, panels, runs, settings
+from pages.common import given, model, model_ways, panels, runs, settings
 from pages.common import model_controls as controls
 from pages.common.navigation import Entry
-from pages.common.widgets import draw_beside
+from pages.common.widgets import Control, draw_beside
 
 # What a link carries is in the address; the browser copies it (`browser.py`).
 COPIED = "The link is copied. It carries the model and everything set on this page; files stay here."
@@ -18,8 +18,7 @@ COPIED = "The link is copied. It carries the model and everything set on this pa
 
 def draw(entry: Entry) -> None:
     """Draw the bar; on pages about the model's health also depth, seed and recipe."""
-    shown = (controls.depth(), controls.SEED, controls.RECIPE if entry.one_recipe else controls.SEEDS)
-    on_page = shown if entry.decoder else ()
+    on_page = _on_page(entry)
     with st.container(border=True, key="model-bar", gap="small"):
         with st.container(horizontal=True, vertical_alignment="center", gap="small", key="model-line"):
             st.markdown(line(), width="stretch")
@@ -29,22 +28,40 @@ def draw(entry: Entry) -> None:
                 kept = len(settings.pins())
                 st.button(
                     f"Keep ({kept}/{MAX_PINS})", key="pin", icon=":material/push_pin:", type="tertiary",
-                    on_click=runs.keep, disabled=kept >= MAX_PINS,
+                    on_click=runs.keep, disabled=kept >= MAX_PINS or controls.FAMILY.value is not None,
                 )  # fmt: skip
         if on_page:
-            draw_beside(on_page, (3, 1.2, 1.8))
+            draw_beside(on_page, (3, 1.2, 1.8)[-len(on_page) :])
         if controls.RECIPE in on_page and (words := _recipe_caption()):
             st.caption(words)
     if pressed or model_ways.asked():
         model_ways.change(on_page)
 
 
+def _on_page(entry: Entry) -> tuple[Control, ...]:
+    """Return the controls of the bar; a config of the library's has its own depth and initialization."""
+    if not entry.decoder:
+        return ()
+    if controls.FAMILY.value is None:
+        return (controls.depth(), controls.SEED, controls.RECIPE if entry.one_recipe else controls.SEEDS)
+    return (controls.SEED, controls.SEEDS) if controls.FILE.value else (controls.depth(), controls.SEED, controls.SEEDS)
+
+
 def line() -> str:
     """Return the current model in one line of Markdown."""
     try:
-        found = model.current()
-    except DepthscopeError:
-        return "**Your decoder** cannot be built as it is set now."
+        library = given.library()
+        found = model.current() if library is None else None
+    except DepthscopeError as error:
+        return "**Your model** cannot be built as it is set now." if controls.FAMILY.value is None else (
+            f"**Your config.json, {controls.FAMILY.value}** · {panels.escaped(panels.told(error))}"
+        )  # fmt: skip
+    if found is None:
+        assert library is not None
+        return (
+            f"**{panels.escaped(library.name)}** · {library.blocks} × {library.width} · initialized by its own code · "
+            f"{library.seeds} seeds from {controls.SEED.value}"
+        )
     config, request = found.config, found.request
     heads = f"{config.heads} head{'s' if config.heads > 1 else ''}"
     if config.key_value_heads != config.heads:

@@ -12,6 +12,7 @@ from typing import Any
 
 import streamlit as st
 
+from core.audit.survey_table import shipped_survey
 from core.decoder.base_draw import Distribution
 from core.decoder.batch import Batch, chapter_batch, parse_rows
 from core.decoder.config import DTYPE_NAMES, MLPS, NORMS, DecoderConfig
@@ -170,12 +171,21 @@ TEXT = Control(
     name="text", label="Text", kind="text", default="Depth is a choice.", linked=False,
     help="UTF-8 bytes plus 10, led by id 0, ending in target 1: this project's own convention for 266 entries.",
 )  # fmt: skip
+# What the library's own code builds where the decoder has not its graph; a small one where no file is its source.
+FAMILIES = tuple(str(row["family"]) for row in shipped_survey()[0])
+FAMILY_SIZES = {"blocks": 4, "width": 32}
+FAMILY = Control(
+    name="family", label="Family", kind="choice", default=None, options=FAMILIES, bound=False,
+    takes="one of the families of the survey", placeholder=f"Choose one of {len(FAMILIES)}, or type",
+    help="The kind of model, such as mixtral or gemma2, as the transformers library names it.",
+)  # fmt: skip
 # The digest of the file that the sizes were read from; never drawn.
 FILE = Control(name="file", label="Digest of the config", kind="text", default="", bound=False)
 
 ARCHITECTURE = (*SIZES, *GRAPH, *SPREADS)
 MODEL = (
-    BLOCKS, SEED, RECIPE, SEEDS, *ARCHITECTURE, *MORE, BATCH, CONTEXT, ROW_COUNT, INPUTS, TARGETS, TEXT, FILE,
+    BLOCKS, SEED, RECIPE, SEEDS, *ARCHITECTURE, *MORE, BATCH, CONTEXT, ROW_COUNT, INPUTS, TARGETS, TEXT, FAMILY,
+    FILE,
 )  # fmt: skip
 FIELDS = ("blocks", *(control.name for control in (*SIZES, *GRAPH)))
 

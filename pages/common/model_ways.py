@@ -11,14 +11,10 @@ from collections.abc import Callable, Collection, Mapping
 import streamlit as st
 
 from core.errors import DepthscopeError
-from pages.common import model, model_files, panels
+from pages.common import model, model_files, panels, uploads
 from pages.common import model_controls as controls
 from pages.common.widgets import Control, draw_beside
 
-LIMITS = (
-    f"At most 1 MB for a config.json, {model_files.MAX_MEGABYTES} MB for files with weights, which stay on this server "
-    "and go with your session. Nothing is fetched, no code of yours is run, and pickles are refused."
-)
 # Session entries: the way that the dialog shows, and whether a button elsewhere on the page asks for the dialog.
 WAY, ASKED = "way-in", "change was asked for"
 
@@ -55,9 +51,18 @@ def drop(key: str = "model-files") -> None:
     """Draw a file uploader; uploaded files are read at once."""
     st.file_uploader(
         "Your config.json, a zip, or config and safetensors", type=list(model_files.SUFFIXES), key=key,
-        accept_multiple_files=True, max_upload_size=model_files.MAX_MEGABYTES, on_change=model_files.take, args=(key,),
-        help=LIMITS,
+        accept_multiple_files=True, max_upload_size=uploads.MAX_MEGABYTES, on_change=model_files.take, args=(key,),
+        help=uploads.LIMITS,
     )  # fmt: skip
+
+
+def family() -> None:
+    """Draw a menu of the library's families, and the depth and width of the small model that is built of one."""
+    st.selectbox(
+        "A family of the transformers library", controls.FAMILIES, index=None, key="choose-family", on_change=_family,
+        placeholder=controls.FAMILY.placeholder, help=controls.FAMILY.help,
+    )  # fmt: skip
+    st.caption("It is built small, with fresh weights by its own code; drop a config.json to have its own sizes.")
 
 
 def paste() -> None:
@@ -94,8 +99,9 @@ def _input() -> None:
 
 
 CHOOSE, DROP, PASTE, SIZES, INPUT = "Choose", "Drop files", "Paste settings", "Type sizes", "Input, seeds and band"
+FAMILY = "Library family"
 WAYS: Mapping[str, Callable[[], None]] = {
-    CHOOSE: choose, DROP: drop, PASTE: paste, SIZES: _check_sizes, INPUT: _input,
+    CHOOSE: choose, DROP: drop, PASTE: paste, SIZES: _check_sizes, FAMILY: family, INPUT: _input,
 }  # fmt: skip
 # What stands above it, row by row.
 ROWS: Mapping[str, tuple[tuple[Control, ...], ...]] = {
@@ -130,6 +136,12 @@ def _chosen(key: str) -> None:
     name = st.session_state[key]
     if name is not None:
         model.take_known(name)
+
+
+def _family() -> None:
+    chosen = st.session_state["choose-family"]
+    if chosen is not None:
+        model.take_family(chosen)
 
 
 def _pasted() -> None:

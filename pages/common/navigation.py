@@ -1,7 +1,6 @@
 """The pages in the order of the menu, with its headings.
 
-A page is one `Entry` here and one folder `pages/<page>/`. Its script is `<page>.py`, whose name is in the page's URL.
-The page's own controls are in its `controls.py` and in its entry, which links, reset and manifests read.
+A page is one `Entry` here and one folder `pages/<page>/`. Its script is `<page>.py`, and that name is in its URL.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ HOME = "home"
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """A page: its name in links and manifests, its title, its text and heading in the menu, and its controls.
+    """A page: its name in links and manifests, its title, its place in the menu, and its controls.
 
-    `purpose` is one line on what the page is for. `icon` is the name of a Material symbol; Streamlit includes the font.
-    `decoder` states whether depth and seed are drawn on the page; `one_recipe` is false where the page chooses recipes
-    itself and does not use the model's recipe.
+    `section` is its heading and `menu` its text in the menu, by default the title. `purpose` is one line on what the
+    page is for, and `icon` the name of a Material symbol. `decoder` is True if the page draws depth and seed;
+    `one_recipe` is False if it does not use the model's recipe but chooses recipes itself.
     """
 
     name: str
@@ -54,12 +53,12 @@ class Entry:
 
     @property
     def symbol(self) -> str:
-        """The icon in the form of Streamlit's argument `icon`."""
+        """The icon in the form that Streamlit expects."""
         return f":material/{self.icon}:"
 
     @property
     def all_controls(self) -> tuple[Control, ...]:
-        """The controls of the current model and of the page."""
+        """The controls of the current model, then those of the page."""
         return (*shared.MODEL, *self.controls)
 
 
@@ -81,7 +80,8 @@ ENTRIES: Mapping[str, Entry] = {
             purpose="How the ratios grow with depth, over many seeds.", controls=depth_sweep.CONTROLS,
         ),
         Entry(
-            name="model_audit", title="Audit a model", menu="Audit", section=YOUR_MODEL, icon="search",
+            name="model_audit", title="Audit a model", menu="Audit", section=YOUR_MODEL, icon="search", decoder=True,
+            one_recipe=False,
             purpose="Whether a real model's code initializes it as its recipe says.", controls=model_audit.CONTROLS,
         ),
         Entry(
@@ -129,10 +129,10 @@ ENTRIES: Mapping[str, Entry] = {
 
 
 def menu() -> tuple[st.Page, Entry]:
-    """Draw the menu with its headings; return the chosen page and its entry.
+    """Draw the menu with its headings; return the chosen page as a Streamlit page and as an `Entry`.
 
-    The landing page is at the root, where Streamlit gives it no name in the URL; a hidden second page has its name.
-    Streamlit's own menu has lists without list items, which screen readers cannot read, so links are drawn instead.
+    The first page has no name in the URL, so a hidden second page has its name. Links are drawn in place of Streamlit's
+    own menu, which screen readers cannot read.
     """
     first, *others = ENTRIES.values()
     home = st.Page(first.script, title=first.title, icon=first.symbol, default=True, url_path=HOME)

@@ -1,6 +1,7 @@
-"""The process of a long observation: reads a pickled request from stdin, writes its document or error to stdout.
+"""The process of a long observation: it reads a pickled `ObserveRequest` from standard input.
 
-`pages.common.jobs` runs it as `python -m pages.common.observing`. It uses one core and stores nothing.
+It writes the `observe` document, or the error, pickled to standard output. `pages.common.jobs` runs it as `python -m
+pages.common.observing`. It uses one core and stores nothing.
 """
 
 import pickle

@@ -1,4 +1,4 @@
-"""The sheet of a page: draws figures and tables with their files, and collects them for the exports."""
+"""The sheet of a page: it draws figures and tables with buttons for their files, and collects them for export."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ ICON = ":material/download:"
 
 @dataclass
 class Sheet:
-    """The figures and tables that a page shows, by file name; `page` is the page's name in links and manifests.
+    """The figures and tables that a page shows, by file name; `page` is the name of the page in links and manifests.
 
-    Figures are shown in the reader's theme and exported in the light theme.
+    Figures are shown in the visitor's theme and exported in the light theme.
     """
 
     page: str
@@ -45,7 +45,7 @@ class Sheet:
     _without_files: list[tuple[DeltaGenerator, str, Picture]] = field(default_factory=list)
 
     def figure(self, name: str, picture: Picture, *, select: Callable[[Any], None] | None = None) -> None:
-        """Draw a picture, its alternative text, the points that it cannot draw, and buttons for its files.
+        """Draw a figure, the points that it cannot draw, and buttons for its files.
 
         `select` is called with the `customdata` of a clicked point.
         """
@@ -71,10 +71,11 @@ class Sheet:
         select: Callable[[], None] | None = None,
         folded: bool = True,
     ) -> None:
-        """Draw a table (or `view`, a version for display) in an expander, with buttons for its files.
+        """Draw a table, or `view` in its place, in an expander with buttons for its files.
 
-        The files contain the whole `table` exactly. `select` is called after a row was chosen; the chosen row is in the
-        session entry `table-{name}`. With `select`, or with `folded=False`, no expander is drawn.
+        The files have the whole `table`. `select` is called after the visitor has chosen a row, which is in the session
+        entry `table-{name}`; then, or if `folded` is False, there is no expander. `formats` maps columns to number
+        formats.
         """
         self._let_figures_be_drawn()
         if not folded or select is not None:
@@ -101,7 +102,7 @@ class Sheet:
         self.files(name, table)
 
     def files(self, name: str, table: pd.DataFrame) -> None:
-        """Draw the buttons for the files of a table, which contain it exactly."""
+        """Draw buttons for the CSV and JSON files of a table, which contain it exactly."""
         self._let_figures_be_drawn()
         self.tables[name] = table
         with st.container(horizontal=True, gap="xsmall", key=f"files-of-table-{name}"):
@@ -109,7 +110,7 @@ class Sheet:
             self._download(f"{name}.json", "application/json", lambda: json_text(table).encode())
 
     def file(self, name: str, mime: str, data: Callable[[], bytes]) -> None:
-        """Draw the button for one more file of the page; `data` is called when it is clicked."""
+        """Draw a button for another file of the page; `data` is called when it is clicked."""
         self._let_figures_be_drawn()
         self._download(name, mime, data, kind="secondary")
 
@@ -120,9 +121,10 @@ class Sheet:
         record: Mapping[str, Any] | None = None,
         paragraphs: Sequence[str] = (),
     ) -> None:
-        """Draw the page's own exports: zip, report and manifest, each made when its button is clicked.
+        """Draw the exports of the whole page: a zip, a report and a manifest, each made when its button is clicked.
 
-        `contents` returns everything to export; None means the figures and tables that the sheet has collected.
+        `contents` returns what to export, by default the figures and tables that the sheet has collected, with
+        `paragraphs`. `record` says how the numbers were made.
         """
         self._let_figures_be_drawn()
         entry = navigation.ENTRIES[self.page]
@@ -180,7 +182,7 @@ class Sheet:
 
 
 def figure_file(picture: Picture, kind: str) -> bytes:
-    """Return the picture as a PNG, SVG or PDF file in the light theme."""
+    """Return a figure in the light theme as bytes of the kind "png", "svg" or "pdf"."""
     return image(picture(theme="light"), kind)
 
 
@@ -189,10 +191,7 @@ def _json(picture: Picture) -> bytes:
 
 
 def columns(table: pd.DataFrame, formats: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Return the column settings of a table: readable titles, and six decimals for floats.
-
-    `formats` gives a different format per column.
-    """
+    """Return Streamlit's column settings for a table: readable titles, and floats with six decimals or in `formats`."""
     chosen, found = formats or {}, {}
     for name in map(str, table.columns):
         if name in chosen or pd.api.types.is_float_dtype(table[name]):
@@ -203,6 +202,6 @@ def columns(table: pd.DataFrame, formats: Mapping[str, str] | None = None) -> di
 
 
 def in_words(name: str) -> str:
-    """Return a column name as a title: `adjoint_rms` becomes "adjoint RMS". A name without `_` is unchanged."""
+    """Return a column name as a title: `adjoint_rms` becomes "adjoint RMS"; a name without `_` is unchanged."""
     words = name.split("_")
     return " ".join("RMS" if word == "rms" else word for word in words) if len(words) > 1 else name

@@ -1,4 +1,4 @@
-"""Boxes that every page uses: errors and notices as sentences, verdicts in words; and the reader's theme."""
+"""Boxes that every page uses, for errors, notices and verdicts, and the theme of the visitor."""
 
 from __future__ import annotations
 
@@ -27,11 +27,12 @@ BOXES = {
 REMEDIES: Mapping[str, str] = {
     Remedy.PARAMETERS: "",
     Remedy.POSITIONS: "",
-    Remedy.SMALL_WIDTHS: "switch on Small widths",
+    Remedy.BY_BLOCK: "",
+    Remedy.SMALL_WIDTHS: "choose a smaller model",
     Remedy.STORE: "start the server with its path in DEPTHSCOPE_STORE",
     Remedy.FAMILIES: "see the page Survey",
     Remedy.SIZES: "type its sizes under Change",
-    Remedy.AUDIT: "drop it on the page Audit",
+    Remedy.AUDIT: "",
     Remedy.RECIPES: "all are listed by the page Recipes",
 }
 LOGGER = logging.getLogger("depthscope.pages")
@@ -39,15 +40,15 @@ UNEXPECTED = "This page met an unexpected fault and the server's log has it; cha
 
 
 def theme() -> Theme:
-    """Return the theme that the browser shows now; light if it is not known."""
+    """Return the theme that the browser shows now, "light" or "dark"; light if unknown."""
     return "dark" if st.context.theme.type == "dark" else "light"
 
 
 @contextmanager
 def refusals() -> Iterator[None]:
-    """Draw a `DepthscopeError` raised in the block as its sentence, any other exception as one neutral sentence.
+    """Draw a `DepthscopeError` raised in the block as a sentence, and any other exception as a general sentence.
 
-    No traceback is ever shown.
+    No traceback is shown; the server's log has it.
     """
     try:
         yield
@@ -61,28 +62,31 @@ def refusals() -> Iterator[None]:
 
 
 def told(error: DepthscopeError) -> str:
-    """Return the sentence of an error with its remedy in the words of the pages."""
+    """Return the message of an error, with what to do in the words of the pages."""
     return error.told(REMEDIES)
 
 
 def box(kind: str, sentence: str, title: str = "") -> None:
-    """Draw a sentence in a box with a title and the icon of its kind; markup in both texts is shown literally."""
+    """Draw a sentence in a box, with a title and the icon of its kind; markup in both texts is shown as typed.
+
+    `kind` is a key of `BOXES`.
+    """
     draw, icon = BOXES[kind]
     draw(f"**{escaped(title)}**  \n{escaped(sentence)}" if title else escaped(sentence), icon=icon)
 
 
 def refusal(sentence: str) -> None:
-    """Draw one sentence that explains why something was not done."""
+    """Draw a sentence that says why something was not done."""
     box("refused", sentence)
 
 
 def notice(sentence: str) -> None:
-    """Draw one sentence about something that was done differently than requested."""
+    """Draw a sentence on something that was done in another way than asked for."""
     box("note", sentence)
 
 
 def outcome(sentence: str, *, good: bool) -> None:
-    """Draw one sentence that something holds (`good`), or that it does not."""
+    """Draw a sentence in a green box if `good` is True, else in a yellow one."""
     box("good" if good else "careful", sentence)
 
 
@@ -96,18 +100,18 @@ def formula(tex: str) -> None:
 
 
 def of_file(name: str, error: DepthscopeError) -> str:
-    """Return the error of an upload as a sentence that contains the file's name."""
+    """Return the error of an uploaded file as a sentence that contains the file's name."""
     sentence = told(error)
     return sentence if shown(name) in sentence else f"{shown(name)}: {sentence}"
 
 
 def escaped(text: str) -> str:
-    """Return `text` escaped, so that Streamlit shows it literally: no image, link, formula or emoji."""
+    """Return text in which all markup characters are escaped, so that Streamlit shows it as it is."""
     return "".join("\\" + sign if sign in "\\`*_{}[]()<>#+-.!|~$:&@" else sign for sign in text)
 
 
 def verdict(diagnosis: Diagnosis, beside: str = "") -> None:
-    """Draw the verdict in words with an icon, so that it does not depend on colour alone."""
+    """Draw a diagnosis in words, with an icon so that it does not depend on colour, followed by `beside`."""
     lines = [f"**{escaped(diagnosis.headline)}**", *map(escaped, diagnosis.sentences), escaped(beside)]
     draw, icon = BOXES["good" if diagnosis.within else "careful"]
     draw(" ".join(line for line in lines if line), icon=icon)

@@ -1,4 +1,4 @@
-"""Warnings about recipes, drawn wherever recipes are chosen."""
+"""Warnings about recipes, drawn on every page where recipes are chosen."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PATIENCE_SECONDS = 30.0
 
 
 def checked_names(typed: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the valid names of recipes and combinations, each once, and one sentence per name that is not valid."""
+    """Return the valid names of recipes and combinations, each once, and a list of sentences on the other ones."""
     names: list[str] = []
     refusals: list[str] = []
     said: list[tuple[str, ...]] = []
@@ -44,9 +44,9 @@ def checked_names(typed: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def warn(request: ObserveRequest, names: Sequence[str]) -> None:
-    """Draw the warnings about each of `names` on the request's decoder; nothing if there are none.
+    """Draw the warnings about each of the recipes `names` on the request's decoder, if there are any.
 
-    For a combination, also draw how much each of its parts changes the observation.
+    For a combination, also draw how much each of its parts changes.
     """
     for name in names:
         if not (recipe(name).parts or recipe(name).refusal):
@@ -69,9 +69,9 @@ def caution(name: str, sentence: str) -> None:
 
 
 def warnings(request: ObserveRequest) -> CombinationReport:
-    """Return the effects and warnings of the request's recipe.
+    """Return the effects and warnings of the request's recipe; only a combination is run.
 
-    Only a combination is observed, with and without each of its parts.
+    Raises `DepthscopeError` if that cannot be done or takes too long for a page.
     """
     if recipe(request.recipe).refusal is None:
         check_patience(comparison_of(request, (request.recipe,)), runs=1 + len(recipe(request.recipe).parts))
@@ -87,9 +87,9 @@ def _report(request: ObserveRequest) -> CombinationReport:
 
 
 def check_patience(request: ComparisonRequest, runs: int = 1) -> None:
-    """Raise `DepthscopeError` if a request cannot run, does not fit into memory, or takes too long for a page.
+    """Raise `DepthscopeError` if a comparison cannot run, needs too much memory, or takes too long for a page.
 
-    `runs` is how many times the request is observed.
+    `runs` is how many times the comparison runs.
     """
     request.check()
     seconds = runs * SweepPlan(grid_of(request, (request.config.blocks,))).seconds
@@ -101,7 +101,7 @@ def check_patience(request: ComparisonRequest, runs: int = 1) -> None:
 
 
 def grid_of(request: ComparisonRequest, depths: Sequence[int]) -> SweepGrid:
-    """Return the grid of a sweep that runs a comparison at every depth."""
+    """Return the sweep grid that runs a comparison at every depth in `depths`."""
     return SweepGrid(
         blocks=tuple(depths), seeds=request.seeds, recipes=request.recipes, sizes=(request.config,),
         dtypes=(request.dtype,), batches=(request.batch,), device=request.device, distribution=request.distribution,

@@ -1,6 +1,7 @@
-"""Runs: up to four stored settings, named and drawn in one figure; in the session, the URL and the manifest.
+"""Runs: up to four stored settings of the model, with names, drawn in one figure.
 
-In the URL a run is its name, followed by every control of its model that is not at its default.
+They are in the session, the URL and the manifest. In the URL a run is its name and all controls that are not at their
+defaults.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ LONGEST_NAME = 40
 
 
 def keep() -> None:
-    """Callback of the button Keep: store the current setting as a run, unless it is stored or there are four runs."""
+    """Callback of the button Keep: store the current setting as a run, if it is new and there are fewer than four."""
     one = saved(controls.MODEL)
     others = pins()
     if len(others) < MAX_PINS and all((other.setting, other.batch) != (one.setting, one.batch) for other in others):
@@ -38,7 +39,7 @@ def remove(index: int) -> None:
 
 
 def rename(index: int, key: str) -> None:
-    """Callback of a name field: rename the run; a name that another run has gets a number, an empty one is "run"."""
+    """Callback of the name field with this key: rename the run at `index`; a name already used gets a number."""
     kept = pins()
     others = [one for place, one in enumerate(kept) if place != index]
     kept[index] = replace(kept[index], name=_unique(str(st.session_state[key]).strip()[:LONGEST_NAME] or "run", others))
@@ -46,7 +47,7 @@ def rename(index: int, key: str) -> None:
 
 
 def drawn() -> list[SavedSetting]:
-    """Return the runs that are not hidden."""
+    """Return the runs that the visitor has not hidden."""
     hidden = st.session_state.get(HIDDEN, set())
     return [one for one in pins() if one.name not in hidden]
 
@@ -65,7 +66,7 @@ def draw_list() -> None:
 
 
 def arrive(page: str) -> list[str]:
-    """Take the runs from the link when a page is opened; return one sentence per run that is not valid."""
+    """Read the runs from the link when a page is opened; return a sentence for each one that is not valid."""
     if st.session_state.get(READ) == page:
         return []
     st.session_state[READ] = page
@@ -82,7 +83,7 @@ def arrive(page: str) -> list[str]:
 
 
 def keep_in_link() -> None:
-    """Write the runs into the URL, except a run whose input is uploaded or typed."""
+    """Write the runs into the URL, except those whose input is uploaded or typed."""
     wanted = [_written(one) for one in pins() if one.setting["batch"] in (controls.CHAPTER, controls.RANDOM)]
     if not wanted:
         st.query_params.pop(NAME, None)

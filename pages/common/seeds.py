@@ -1,4 +1,7 @@
-"""Both arms over seeds: computed before the first curves are drawn if they are cheap, else after them."""
+"""The recipe and the control over several seeds: computed before the page is drawn if that is cheap, else after it.
+
+An arm is one recipe on the random base weights of all these seeds.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ TICK_SECONDS = 0.05
 
 
 class Moved(NamedTuple):
-    """Medians over a few seeds, in one setting, of the last activation's ratio and the input gradient's ratio."""
+    """Two ratios in one setting, as medians over a few seeds: the last activation's and the input gradient's."""
 
     setting: str
     activation: float
@@ -40,12 +43,12 @@ class Moved(NamedTuple):
 
 
 def key_of(request: ObserveRequest, seeds: Sequence[int], recipes: Sequence[str]) -> Key:
-    """Return the key under which a count is stored; it does not depend on `request.seed`."""
+    """Return the key under which the arms of these seeds are stored; the seed and recipe of `request` do not matter."""
     return replace(request, seed=0, recipe=recipes[0]), tuple(seeds), tuple(recipes)
 
 
 def counted(request: ObserveRequest, seeds: Sequence[int], recipes: Sequence[str]) -> list[SeedArm] | None:
-    """Return one arm per recipe over the seeds if they are stored or cheap; None if `count` must be called first."""
+    """Return one arm (recipe over the seeds) per recipe if they are stored or cheap, else None: then call `count`."""
     key = key_of(request, seeds, recipes)
     if key not in _kept() and layout(request.config).parameters * len(seeds) <= INLINE_WORK:
         _keep(key, _observed(request, seeds, recipes))
@@ -54,18 +57,21 @@ def counted(request: ObserveRequest, seeds: Sequence[int], recipes: Sequence[str
 
 
 def refusal() -> str | None:
-    """Return why the last count was refused; None if it was not, or if this was returned before."""
+    """Return the sentence that says why the last computation was refused, once; None if it was not."""
     found: tuple[Hashable, str] | None = st.session_state.pop(REFUSED, None)
     return None if found is None else found[1]
 
 
 def count(request: ObserveRequest, seeds: Sequence[int], recipes: Sequence[str], words: str) -> None:
-    """Count the missing arms in a fragment after this run, with a progress bar; then the page runs again."""
+    """Compute the arms (recipes over the seeds) after the page is drawn, with a progress bar; then the page runs again.
+
+    `words` is the text of the bar.
+    """
     _after(key_of(request, seeds, recipes), words, lambda told: _observed(request, seeds, recipes, told))
 
 
 def suggested(request: ObserveRequest, arm: SeedArm) -> Suggestion | None:
-    """Return what would improve the verdict on an arm if it is stored; None if `seek` must be called first."""
+    """Return the stored suggestion of a change for an arm (recipe over seeds), or None: then call `seek`."""
     key = _suggestion_key(request, arm)
     if key not in _kept() and layout(request.config).parameters * len(arm.seeds) <= INLINE_SUGGESTION:
         _keep(key, _sought(request, arm))
@@ -74,21 +80,28 @@ def suggested(request: ObserveRequest, arm: SeedArm) -> Suggestion | None:
 
 
 def seek(request: ObserveRequest, arm: SeedArm, words: str) -> None:
-    """Search for a change that would improve the verdict, in a fragment after this run; then the page runs again."""
+    """Search for a change that would improve the verdict after the page is drawn; then the page runs again.
+
+    `words` is the text of the progress bar.
+    """
     _after(_suggestion_key(request, arm), words, lambda told: _sought(request, arm, told))
 
 
 def moves(request: ObserveRequest) -> list[Moved] | None:
-    """Return a reduced twin's ratios as shown, at half its width and with rows half as long.
+    """Return the ratios of a reduced twin at its width, at half its width and with rows half as long.
 
-    None if `move` must be called first.
+    They are None if they are not stored: then call `move`. A reduced twin is a narrower decoder that stands for a wide
+    one.
     """
     found: list[Moved] | None = _kept().get((key_of(request, (), (request.recipe,)), "moves"))
     return found
 
 
 def move(request: ObserveRequest, arm: SeedArm, words: str) -> None:
-    """Observe how much a twin's ratios change with its sizes in a fragment after this run; the page then runs again."""
+    """Compute how much a twin's ratios change with its sizes after the page is drawn; then the page runs again.
+
+    `words` is the text of the progress bar.
+    """
     _after((key_of(request, (), (request.recipe,)), "moves"), words, lambda _: _moved(request, arm))
 
 

@@ -1,4 +1,4 @@
-"""Whole settings of a page: reset, stored runs, the link to a setting, and restoring a manifest."""
+"""All controls of a page at once: reset, stored runs, the link to a setting, and restoring a manifest."""
 
 from __future__ import annotations
 
@@ -20,40 +20,40 @@ PINS, REFUSAL, NEXT_PAGE = "pins", "restore refusal", "next page"
 
 
 def reset_page(entry: navigation.Entry) -> None:
-    """Callback of the button Reset: set the page's controls, and the model's if the page uses it, to their defaults."""
+    """Callback of the button Reset: set the controls of the page, and of the model if it uses it, to their defaults."""
     reset(entry.all_controls if entry.section == navigation.YOUR_MODEL else entry.controls)
 
 
 def saved(controls: Iterable[Control]) -> SavedSetting:
-    """Return the present values of the controls, and the batch if it was uploaded."""
+    """Return the present values of the controls, with the batch if it was uploaded."""
     values = values_of(controls)
     batch = st.session_state.get(shared.UPLOADED) if values.get("batch") == shared.UPLOADED_BATCH else None
     return SavedSetting(setting=values, batch=batch.document() if isinstance(batch, Batch) else None)
 
 
 def query_parameters(controls: Iterable[Control]) -> dict[str, str | list[str]]:
-    """Return the query parameters of a link to the setting: every linked control that is not at its default."""
+    """Return the query parameters of a link to the present setting: all controls that are not at their defaults."""
     return {c.name: linked(c.value) for c in controls if c.linked and c.value != c.default}
 
 
 def query(controls: Iterable[Control]) -> str:
-    """Return the query of the link as text."""
+    """Return the query of the link to the present setting as text."""
     return urlencode(query_parameters(controls), doseq=True)
 
 
 def request_of(setting: SavedSetting) -> ObserveRequest:
-    """Return the request that a saved setting describes. Raises `DepthscopeError` if it is not valid."""
+    """Return the `ObserveRequest` that a saved setting describes. Raises `DepthscopeError` if it is not valid."""
     batch = None if setting.batch is None else Batch.from_document(setting.batch)
     return shared.request_of(setting.setting, batch)
 
 
 def pins() -> list[SavedSetting]:
-    """Return the stored runs, oldest first."""
+    """Return the stored runs, the oldest first."""
     return list(st.session_state.get(PINS, []))
 
 
 def restore_upload() -> None:
-    """Callback of the manifest's uploader: restore the page, or store the sentence that explains the error."""
+    """Callback of the uploader for a manifest: restore the page, or store the sentence of the error."""
     file = st.session_state.get("manifest_file")
     if file is not None:
         try:
@@ -63,7 +63,10 @@ def restore_upload() -> None:
 
 
 def restore(data: bytes) -> None:
-    """Set every control of the manifest's page to its saved value; if one value is not valid, nothing is set."""
+    """Set all controls of the page named in a manifest to the saved values.
+
+    If one value is not valid, nothing is set. Raises `DepthscopeError`.
+    """
     manifest = read_manifest(data)
     entry = navigation.ENTRIES.get(manifest.page)
     if entry is None:
@@ -82,7 +85,7 @@ def restore(data: bytes) -> None:
 
 
 def checked(setting: Mapping[str, Any], controls: Iterable[Control]) -> dict[str, Any]:
-    """Return values from a file, checked by their controls; a missing one is the default. Raises `DepthscopeError`."""
+    """Return the values in a file for these controls; a missing value is the default. Raises `DepthscopeError`."""
     by_name = {control.name: control for control in controls}
     for name in setting:
         if name not in by_name:

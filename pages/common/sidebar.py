@@ -1,4 +1,4 @@
-"""The sidebar of every page below the menu: the button Reset, and the page's files."""
+"""The sidebar of every page below the menu: the button Reset, and the uploader for a manifest."""
 
 from __future__ import annotations
 

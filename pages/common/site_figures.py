@@ -1,4 +1,4 @@
-"""Figures that several pages show: ratios and RMS at residual sites, a block, growth with depth."""
+"""Figures that several pages show: ratios and RMS at residual sites, the diagram of a block, growth with depth."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def draw_ratios(
     spread: pd.DataFrame | None = None,
     stacked: bool = False,
 ) -> None:
-    """Draw both ratios with the band; with `stacked`, one figure above the other.
+    """Draw the activation ratio and the adjoint (gradient) ratio of a site table, side by side or `stacked`.
 
-    `prefix` is put before the names of their files. `spread` is the spread of the arms over seeds, as `ribbon_table`
-    returns it; None draws no spread.
+    Both have the band. `prefix` begins the names of their files. `spread`, if given, has quantiles over seeds
+    (`ribbon_table`).
     """
     for quantity in RATIO_TITLES if stacked else beside(RATIO_TITLES):
         chart = ratio_figure.chart(sites, band, quantity, log=log, spread=spread)
@@ -45,13 +45,13 @@ def draw_ratios(
 
 
 def draw_tokens(sheet: Sheet, tokens: pd.DataFrame, *, log: bool = True) -> None:
-    """Draw the absolute RMS of states and adjoints, with the RMS of their tokens."""
+    """Draw the RMS of states and of their gradients (adjoints), with the RMS of single tokens."""
     for quantity in beside(RMS_TITLES):
         sheet.figure(f"{quantity}-rms", token_figure.chart(tokens, quantity, log=log))
 
 
 def draw_contributions(sheet: Sheet, table: pd.DataFrame, *, log: bool = True) -> None:
-    """Draw what every branch adds, relative to the stream and absolutely."""
+    """Draw what every branch adds, relative to the stream and as RMS."""
     for name in beside(("contribution_to_stream", "contribution_rms")):
         sheet.figure(name.replace("_", "-"), contribution_figure.chart(table, name, log=log))
 
@@ -66,7 +66,10 @@ def draw_block(
     title: str,
     observed: Observed | None = None,
 ) -> pd.DataFrame:
-    """Draw one block of a recipe as a diagram, with the values `observed` there; return the table of its writers."""
+    """Draw one block of a recipe as a diagram; return the table of the matrices that end its branches.
+
+    `name` is the recipe, `file` the name of the figure. `observed`, if given, has measured values to write into it.
+    """
     nodes, edges = drawing(recipe(name).graph(config), block)
     writers = writer_table(config, name, block, distribution)
     sheet.figure(file, block_figure.chart(nodes, edges, writers, title, observed))
@@ -74,9 +77,9 @@ def draw_block(
 
 
 def draw_growth(sheet: Sheet, growth: pd.DataFrame, table: pd.DataFrame, order: Sequence[str] = ()) -> None:
-    """Draw fitted and derived growth exponents, one figure per quantity and one table.
+    """Draw fitted and theoretical exponents of growth with depth, one figure per quantity, and a table.
 
-    `growth` has the rows with series names for display; `table` is what the files contain.
+    `growth` has the series' names for display; `table` is what the files contain.
     """
     st.markdown(
         "A **fit** is the slope of log ratio against log depth by least squares over seeds and depths, with the middle "

@@ -1,4 +1,4 @@
-"""Sweeps of a session, kept between runs of the script, and the limits for one session and for all sessions."""
+"""The sweeps of a session, kept between runs of the script, and the limits for one session and for all of them."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ TURNS = Semaphore(max(1, (os.cpu_count() or 1) - 1))
 
 
 def session_sweep(place: str, asked: object, new: Callable[[], tuple[SweepGrid, Store]]) -> InteractiveSweep:
-    """Return the sweep for what is `asked`, stored in the session entry `place`.
+    """Return the sweep for what is asked for, which is stored in the session entry `place`.
 
-    If `asked` has changed, the earlier sweep is stopped and `new` is called for the new sweep's grid and store. Raises
-    the errors of `new`.
+    If `asked` differs from last time, the earlier sweep is stopped, and `new` returns the grid and store of a new one.
+    Raises the errors of `new`.
     """
     kept: tuple[object, InteractiveSweep] | None = st.session_state.get(place)
     if kept is not None and kept[0] != asked:

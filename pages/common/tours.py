@@ -1,8 +1,7 @@
-"""Guided tours: a panel above the page with two sentences per stop, and buttons that set page and controls.
+"""Guided tours: a panel above the page with two sentences per stop, and buttons to go on.
 
-A stop is in the URL as `tour` and `stop` (counted from 1), together with the controls that it set, so it can be linked.
-A link with only these two parameters sets the controls too; if a link also contains controls of the page, they are not
-changed.
+The URL has the stop as `tour` and `stop` (counted from 1), with the controls that it set. A link with only these two
+parameters sets the controls too; controls that a link contains are not changed.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ NAME, STOP = "tour", "stop"
 
 
 def draw(entry: navigation.Entry) -> None:
-    """Draw the panel of the tour if one is under way. Call it once per run, before any control is drawn."""
+    """Draw the panel of a tour that has been started. Call it once per run, before any control is drawn."""
     with panels.refusals():
         if PLACE not in st.session_state and NAME in st.query_params:
             _arrive(entry)
@@ -36,7 +35,7 @@ def draw(entry: navigation.Entry) -> None:
 
 
 def offer() -> None:
-    """Draw one button per tour; nothing while a tour is under way."""
+    """Draw one button per tour; nothing if a tour has been started."""
     if st.session_state.get(PLACE) is not None:
         return
     with st.container(horizontal=True, gap="xsmall", vertical_alignment="center", key="tours"):
@@ -56,7 +55,7 @@ def go(name: str, position: int) -> None:
 
 
 def setting(step: Step) -> dict[str, Any]:
-    """Return the values of every control that a stop sets; a control that the stop does not name is at its default."""
+    """Return the values of all controls that a stop sets; controls that it does not name get their defaults."""
     if step.page in PAGES:
         given = {name: value for name, value in step.parameters.items() if name != "experiment"}
         return PAGES[step.page].setting(step.parameters["experiment"], given)
@@ -67,7 +66,7 @@ def setting(step: Step) -> dict[str, Any]:
 
 
 def link(name: str, position: int) -> dict[str, str | list[str]]:
-    """Return the query of a link to a stop; the page's own address is not included."""
+    """Return the query parameters of a link to a stop."""
     tour(name).step(position)
     return {NAME: name, STOP: str(position + 1)}
 

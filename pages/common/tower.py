@@ -1,7 +1,7 @@
-"""The tower in the page, linked with the figures and the table of sites; `tower.js` draws it.
+"""The tower, drawn by `tower.js`, and linked with the figures and the table of residual sites on the page.
 
-The site under the pointer is known only to the browser (`link.js`); the chosen site is known to the server, which draws
-its block.
+The tower shows the ratios of all residual sites (states of the stream) as bars. The site under the pointer is known to
+the browser only; the site that was clicked is known to the server, which draws its block.
 """
 
 from __future__ import annotations
@@ -47,12 +47,13 @@ def tower(
     preview: Callable[[int], pd.DataFrame | None] | None = None,
     key: str = "tower",
 ) -> None:
-    """Draw the tower of a site table at full width, and add it to the pictures of the sheet.
+    """Draw the tower of a site table at full width, and add it to the figures of the sheet.
 
-    `table` has one row per series, site and seed, or per series and site with quantile columns (`profiles`); its first
-    series is filled. `site` is the chosen site. `select` is called with a clicked site, or with None if that site was
-    chosen already. While the slider with the key `follow` is dragged, the tower shows the table that `preview` returns
-    for its value; None changes nothing. Tables of the page whose first column is the site are linked too.
+    `table` has one row per series, residual site and seed, or per series and site with columns of quantiles (see
+    `profiles`); the first series is filled. `site` is the chosen site. `select` is called with the site that the
+    visitor clicks, or with None if that one was chosen already. While the slider with the key `follow` is dragged, the
+    tower shows the table that `preview` returns for its value, or no change for None. Tables of the page whose first
+    column is the site are linked too.
     """
     picture = tower_figure.chart(table, band)
     if not picture.sites:
@@ -123,7 +124,7 @@ def _parts(picture: Tower, theme: Theme) -> dict[str, Any]:
 
 
 def words(label: str) -> str:
-    """Return a site's label for display: "block 2, after attention"."""
+    """Return the label of a residual site for display, such as "block 2, after attention"."""
     parts = label.replace("_", " ").split(".")
     return f"{' '.join(parts[:-1])}, {parts[-1]}" if len(parts) > 1 else label
 

@@ -1,6 +1,6 @@
-"""Reduced twins, which stand for a model too large for an answer at once.
+"""Reduced twins: narrower decoders that stand for a model that is too large to be run at once.
 
-Which twin is used depends on the model's sizes only and not on the machine: a link shows the same numbers everywhere.
+Which twin is used depends on the sizes of the model only, so a link shows the same numbers on every machine.
 """
 
 from __future__ import annotations
@@ -28,19 +28,23 @@ WIDTHS = (512, 384, 256, 192, 128, 96, 64, 48, 32)
 
 
 def work(request: ObserveRequest, seeds: int) -> float:
-    """Return parameters times seeds, multiplied by tokens / `USUAL_TOKENS` if the batch has more tokens than that."""
+    """Return a measure of the cost of a request over `seeds` seeds: parameters times seeds.
+
+    It is multiplied by tokens / `USUAL_TOKENS` if the batch has more tokens than that.
+    """
     return seeds * layout(request.config).parameters * max(1.0, request.batch.inputs.size / USUAL_TOKENS)
 
 
 def at_once(request: ObserveRequest, seeds: int) -> bool:
-    """Return whether a page computes a request over its seeds without asking the visitor to wait."""
+    """Return True if a page runs a request over `seeds` seeds without asking the visitor first."""
     return work(request, seeds) <= MOST_WORK and estimate(request).total_bytes <= MOST_BYTES
 
 
 def answered(request: ObserveRequest, seeds: int) -> ObserveRequest:
-    """Return the request if a page can compute it at once, else that of the widest reduced twin that is small enough.
+    """Return the request itself if a page can run it at once, else that of the widest reduced twin that it can.
 
-    A very deep model has the narrowest twin, if that takes a minute at most. Raises `BudgetError` if it takes longer.
+    A reduced twin is a narrower decoder. A very deep model has the narrowest one, if that takes a minute at most.
+    Raises `BudgetError` if it takes longer.
     """
     if at_once(request, seeds):
         return request
@@ -62,7 +66,7 @@ def seconds(request: ObserveRequest, seeds: int, pace: Pace | None = None) -> fl
 
 
 def narrowed(request: ObserveRequest, width: int) -> ObserveRequest | None:
-    """Return the request of the reduced twin with this width; None if there is no such twin."""
+    """Return the request for the reduced twin (narrower decoder) of this width, or None if there is none."""
     true, longest = request.config.true_config, request.batch.longest
     random = _is_random(request)
     ids = int(request.batch.inputs.max()) + 1 if not random else 1
@@ -76,7 +80,7 @@ def narrowed(request: ObserveRequest, width: int) -> ObserveRequest | None:
 
 
 def with_rows(request: ObserveRequest, tokens: int | None = None) -> ObserveRequest:
-    """Return the request with random rows of ids from its vocabulary; `tokens` is their length, None keeps it."""
+    """Return the request with random rows of token ids; `tokens` is their length, by default as before."""
     rows, longest = request.batch.inputs.shape
     return replace(request, batch=uniform_batch(rows, tokens or longest, request.config.vocabulary))
 
@@ -89,7 +93,7 @@ def _is_random(request: ObserveRequest) -> bool:
 
 
 def sizes_words(true: DecoderConfig, twin: DecoderConfig) -> str:
-    """Return a sentence with the sizes of the model and of its reduced twin."""
+    """Return a sentence with the sizes of the model and of its reduced twin (narrower decoder)."""
     return (
         f"The model has width {true.width:,} and {layout(true).parameters:,} parameters. For an answer at once it is "
         f"shown as its reduced twin: the same {true.blocks} blocks at width {twin.width:,} with {twin.heads} heads and "

@@ -137,13 +137,13 @@ class Control:
 
     @property
     def value(self) -> Any:
-        """The present value; the default if the widget was never drawn."""
+        """The present value; the default if the widget has not been drawn."""
         value = st.session_state.get(self.name)
         value = self.default if value is None else value
         return tuple(value) if self.kind == "recipes" else value
 
     def parsed(self, text: str) -> Any:
-        """Return the value of a text in a link. Raises the errors of `checked`."""
+        """Return the value in the text of a link. Raises the errors of `checked`."""
         value: Any = text
         if self.kind == "toggle":
             value = {"true": True, "false": False}.get(text, text)
@@ -153,7 +153,7 @@ class Control:
         return self.checked(value)
 
     def checked(self, value: object) -> Any:
-        """Return `value`, read from a file, if this control accepts it. Raises `ConfigError` or `RecipeError`."""
+        """Return `value` if this control accepts it. Raises `ConfigError` or `RecipeError`."""
         if self.kind == "recipe":
             return recipe(str(value)).name
         if not self._is_taken(value):
@@ -181,7 +181,7 @@ class Control:
 
     @property
     def rule(self) -> str:
-        """The values that the control accepts, in words."""
+        """The values that the control accepts, as text."""
         if self.takes is not None or self.kind in RULES:
             return self.takes or RULES[self.kind]
         if self.options:
@@ -204,30 +204,30 @@ def _finite(text: str) -> bool:
 
 
 def linked(value: Any) -> str | list[str]:
-    """Return a value in the form that the URL has."""
+    """Return a value as text, or as a list of texts, for the URL."""
     if isinstance(value, tuple):
         return [str(part) for part in value]
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def assign(values: Mapping[str, Any]) -> None:
-    """Set controls by name. Only before they are drawn in a run, so from a callback."""
+    """Set controls by name. Call it from a callback, since it must happen before they are drawn."""
     for name, value in values.items():
         st.session_state[name] = value
 
 
 def reset(controls: Iterable[Control]) -> None:
-    """Set every control to its default. Only from a callback."""
+    """Set controls to their defaults. Call it from a callback."""
     assign(defaults_of(controls))
 
 
 def defaults_of(controls: Iterable[Control]) -> dict[str, Any]:
-    """Return the default of every control, by its name."""
+    """Return a dict from the names of controls to their defaults."""
     return {control.name: control.default for control in controls}
 
 
 def values_of(controls: Iterable[Control]) -> dict[str, Any]:
-    """Return the present value of every control, by its name."""
+    """Return a dict from the names of controls to their present values."""
     return {control.name: control.value for control in controls}
 
 
@@ -270,7 +270,7 @@ def control_table(pages: Mapping[str, Iterable[Control]]) -> pd.DataFrame:
 
 
 def beside(items: Iterable[T], widths: Sequence[float] | None = None) -> Iterator[T]:
-    """Yield the items one after another; what the loop draws for an item is in a separate column."""
+    """Yield the items one by one; what the loop draws for an item is in a column of its own."""
     items = tuple(items)
     for column, item in zip(st.columns(widths or len(items)), items, strict=True):
         with column:
@@ -278,19 +278,19 @@ def beside(items: Iterable[T], widths: Sequence[float] | None = None) -> Iterato
 
 
 def draw_beside(controls: Iterable[Control], widths: Sequence[float] | None = None) -> None:
-    """Draw controls in columns."""
+    """Draw controls side by side in columns."""
     for control in beside(controls, widths):
         control.draw()
 
 
 def draw_row(*controls: Control, key: str, among: Sequence[str] = ()) -> list[Any]:
-    """Draw controls in one row that wraps; return their values. `among` are the entries of changing choices."""
+    """Draw controls in one row that wraps and return their values; `among` are entries of changing choices."""
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom", key=key):
         return [control.draw(among) for control in controls]
 
 
 def draw_tabs(tabs: Mapping[str, Callable[[T], None]], shown: T, *, key: str) -> None:
-    """Draw tabs by title, with the open one in the URL as `key`; only the open tab is computed and drawn."""
+    """Draw tabs by title; only the open one is drawn, by calling it with `shown`. The URL has it as `key`."""
     places = st.tabs(list(tabs), key=key, on_change="rerun", bind="query-params")
     for place, draw in zip(places, tabs.values(), strict=True):
         if place.open:

@@ -1,4 +1,4 @@
-"""The way from a cell of a sweep to the page Health, with the same decoder, seed, recipe and input."""
+"""From a cell of a sweep (one seed at one depth) to the page Health, with the same decoder, seed and recipe."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ MOST_SEEDS = 256
 
 
 def drawn_seeds(grid: SweepGrid) -> list[str]:
-    """Return the seeds that the heat maps draw, as text."""
+    """Return the seeds that the heat maps show, as text."""
     return [str(seed) for seed in grid.seeds[: min(MOST_SEEDS, max(1, MOST_POINTS // len(grid.blocks)))]]
 
 
 def open_clicked(grid: SweepGrid, axes: Sequence[str], cell: Sequence[Any]) -> None:
-    """Callback of a click in a heat map: open the clicked cell."""
+    """Callback of a click in a heat map: open the cell on the page Health; `cell` begins with seed, depth, series."""
     seed, blocks, series = cell[:3]
     open_cell(grid, str(series), int(blocks), str(seed), axes)
 
 
 def open_cell(grid: SweepGrid, series: str, blocks: int, seed: str, axes: Sequence[str]) -> None:
-    """Callback: set the current model to a cell and open the page Health.
+    """Callback: set the current model to a cell of the sweep and open the page Health.
 
-    A value that the model's controls do not accept is named in a sentence.
+    If a control of the model does not accept a value, a sentence is shown on this page instead.
     """
     setting, made_by = cell_of(grid, series, blocks, axes)
     try:
@@ -47,7 +47,7 @@ def open_cell(grid: SweepGrid, series: str, blocks: int, seed: str, axes: Sequen
 
 
 def picker(grid: SweepGrid, series: str, axes: Sequence[str]) -> None:
-    """Draw the depth and seed of a cell and the button that opens it, for visitors without a mouse."""
+    """Draw menus for depth and seed and the button that opens the cell, for visitors without a mouse."""
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom", key="sweep-picker"):
         blocks = int(controls.DEPTH.draw([str(depth) for depth in grid.blocks]))
         seed = controls.SEED.draw([str(seed) for seed in grid.seeds])
@@ -58,16 +58,16 @@ def picker(grid: SweepGrid, series: str, axes: Sequence[str]) -> None:
 
 
 def cell_of(grid: SweepGrid, series: str, blocks: int, axes: Sequence[str]) -> tuple[Setting, str]:
-    """Return the setting of a series at a depth, and the recipe that makes its weights."""
+    """Return the setting of a series at a depth, and the name of the recipe that made its weights."""
     table = series_table(address_table(grid), axes)
     row = table[(table["recipe"] == series) & (table["blocks"] == blocks)].iloc[0]
     return grid.settings[int(row["setting"])], str(row["made_by"])
 
 
 def control_values(setting: Setting, made_by: str, seed: str) -> dict[str, Any]:
-    """Return the values of the model's controls for a cell.
+    """Return the values of the model's controls for a (recipe, seed) cell.
 
-    Raises `DepthscopeError` if a control does not accept its value.
+    Raises `DepthscopeError` if one is not accepted.
     """
     fits = int(seed) <= int(shared.SEED.upper or 0)
     values: Mapping[str, Any] = {

@@ -47,7 +47,7 @@ CONTROLS = (*AXES, STATISTIC, SPREAD, SERIES, DEPTH, SEED)
 
 
 def grid_of(values: Mapping[str, Any], names: Sequence[str], base: ObserveRequest, most_seeds: int) -> SweepGrid:
-    """Return the sweep of the recipes `names` that control values describe, with the model's request as `base`.
+    """Return the grid of a sweep of the recipes `names`; `values` are those of the controls, `base` is the model.
 
     Raises `DepthscopeError` if it is not valid.
     """

@@ -1,4 +1,4 @@
-"""Depth sweep: how ratios grow with depth, over seeds, recipes and sizes, and how certain the growth is."""
+"""The page Depth sweep: how ratios grow with depth, over seeds and recipes, and how certain that is."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ st.markdown(
 
 
 def show(sweep: InteractiveSweep) -> None:
-    """Draw the finished cells: verdicts, refusals, the open tab and the page's exports."""
+    """Draw the result for the finished cells: verdicts, refusals, the open tab and the exports."""
     shown = Shown(sweep, Sheet("depth_sweep", TITLE))
     refusal_notice(shown)
     if sentences := verdict_sentences(shown.summary, sweep.grid.band):

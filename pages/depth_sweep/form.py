@@ -25,7 +25,7 @@ GOES_ON = "What has finished is stored and shown below; only the missing cells a
 
 
 def form() -> Sequence[str]:
-    """Draw the form; return the names of the recipes that the visitor chose in it, as the core writes them."""
+    """Draw the form; return the valid names of the recipes that the visitor chose in it."""
     with st.form("sweep-form"):
         draw_beside((controls.BLOCKS, controls.SEEDS))
         controls.RECIPES.draw()
@@ -39,8 +39,8 @@ def form() -> Sequence[str]:
 def sweep_of(names: Sequence[str], base: ObserveRequest) -> InteractiveSweep:
     """Return the session's sweep of the recipes `names` on a model, with the store that the command line uses too.
 
-    Finished cells are stored in the user's cache folder, or in the folder that the variable DEPTHSCOPE_STORE named when
-    the server was started; neither a page nor a link can change it. Raises `DepthscopeError` if the sweep is not valid.
+    The store is in the user's cache folder, or where DEPTHSCOPE_STORE pointed when the server was started; no page and
+    no link can change that. Raises `DepthscopeError` if the sweep is not valid.
     """
     values = values_of(controls.AXES)
 
@@ -54,7 +54,7 @@ def sweep_of(names: Sequence[str], base: ObserveRequest) -> InteractiveSweep:
 
 
 def warnings(sweep: InteractiveSweep) -> None:
-    """Draw the warnings about combinations of recipes, at the sweep's largest depth and first size."""
+    """Draw the warnings about combinations of recipes, at the largest depth of the sweep."""
     grid = sweep.grid
     setting = max(grid.settings[: len(grid.blocks)], key=lambda setting: setting.config.blocks)
     base = ObserveRequest(
@@ -65,7 +65,7 @@ def warnings(sweep: InteractiveSweep) -> None:
 
 
 def state(sweep: InteractiveSweep) -> None:
-    """Draw the estimate and the button Run, or the progress and Cancel, or that every cell is finished."""
+    """Draw the estimate and the button Run, or the progress and the button Cancel, or that all cells are finished."""
     if sweep.fault is not None:
         panels.refusal(sweep.fault)
     if sweep.running:
@@ -80,7 +80,7 @@ def state(sweep: InteractiveSweep) -> None:
 
 
 def go_on(sweep: InteractiveSweep) -> None:
-    """Compute some cells at the end of a run of the script; then the page runs again."""
+    """Compute some cells at the end of a run of the script, then run the page again."""
     cached.start_engine()
     sweep.advance()
     _draw_again()

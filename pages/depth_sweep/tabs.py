@@ -45,39 +45,39 @@ FILES = {ROWS: "text/csv", PARQUET: "application/vnd.apache.parquet", SUMMARY: "
 
 @dataclass(frozen=True)
 class Shown:
-    """The sweep and the sheet on which it is shown; tables contain finished cells only."""
+    """The sweep and the sheet on which it is shown; its tables have the finished (recipe, seed) cells only."""
 
     sweep: InteractiveSweep
     sheet: Sheet
 
     @cached_property
     def axes(self) -> tuple[str, ...]:
-        """The columns that distinguish the series of one recipe."""
+        """The columns that tell the series of one recipe apart."""
         return axis_names(self.sweep.grid)
 
     @cached_property
     def cells(self) -> pd.DataFrame:
-        """The table of finished cells, with the series of each."""
+        """The table of finished cells (one seed at one depth), with the series of each."""
         return series_table(self.sweep.table("cells"), self.axes)
 
     @cached_property
     def summary(self) -> pd.DataFrame:
-        """The summary table, with the series of each row."""
+        """The summary over seeds, with the series of each row."""
         return series_table(self.sweep.table("summary"), self.axes)
 
     @cached_property
     def order(self) -> Sequence[str]:
-        """Every series of the grid, computed or not, so that colours do not change during a sweep."""
+        """The names of all series, computed or not, so that colours do not change during a sweep."""
         return series_names(series_table(address_table(self.sweep.grid), self.axes))
 
     @property
     def quantities(self) -> tuple[str, str]:
-        """The column names of the activation ratio and the adjoint ratio that the reader chose."""
+        """The column names of the activation ratio and of the adjoint (gradient) ratio that the visitor chose."""
         return STATISTICS[str(controls.STATISTIC.value)]
 
 
 def against_depth(shown: Shown) -> None:
-    """Draw both ratios against depth, with ribbons for the quantiles over seeds."""
+    """Draw both ratios against depth: medians and quantiles over seeds."""
     draw_row(controls.STATISTIC, controls.SPREAD, key="sweep-options")
     band, spread = shown.sweep.grid.band, bool(controls.SPREAD.value)
     for quantity in beside(shown.quantities):
@@ -90,7 +90,7 @@ def against_depth(shown: Shown) -> None:
 
 
 def depth_by_seed(shown: Shown) -> None:
-    """Draw heat maps of both ratios of one series, and the picker that opens a cell on Health."""
+    """Draw heat maps of both ratios of one series by depth and seed, and menus that open a cell on the page Health."""
     _, name = draw_row(controls.STATISTIC, controls.SERIES, key="sweep-options", among=shown.order)
     cells = shown.cells[shown.cells["recipe"] == name]
     drawn = sweep_cell.drawn_seeds(shown.sweep.grid)
@@ -112,7 +112,7 @@ def depth_by_seed(shown: Shown) -> None:
 
 
 def one_depth(shown: Shown) -> None:
-    """Draw how the ratios at one chosen depth are distributed over seeds."""
+    """Draw the distribution of both ratios over seeds at one depth."""
     depths = list(map(str, shown.sweep.grid.blocks))
     blocks = int(draw_row(controls.STATISTIC, controls.DEPTH, key="sweep-options", among=depths)[1])
     tables = []
@@ -135,7 +135,7 @@ def one_depth(shown: Shown) -> None:
 
 
 def within_band(shown: Shown) -> None:
-    """Draw the share of seeds within the band against depth, as a figure and as a table."""
+    """Draw the share of seeds within the band against depth."""
     shown.sheet.figure("share-within", share_figure.chart(shown.summary, order=shown.order))
     view = share_view(shown.summary)
     shown.sheet.table(
@@ -145,13 +145,13 @@ def within_band(shown: Shown) -> None:
 
 
 def growth(shown: Shown) -> None:
-    """Draw the growth exponents: fitted ones with intervals, and derived ones."""
+    """Draw the exponents of growth with depth: fitted ones with their intervals, and theoretical ones."""
     table = series_table(shown.sweep.table("growth"), shown.axes)
     draw_growth(shown.sheet, table, shown.sweep.table("growth"), shown.order)
 
 
 def differences(shown: Shown) -> None:
-    """Draw each recipe minus the control with the same seed."""
+    """Draw the difference between each recipe and the unscaled control for the same seed."""
     draw_row(controls.STATISTIC, controls.SPREAD, key="sweep-options")
     table = difference_table(shown.sweep.table("summary"))
     named = series_table(table, shown.axes)
@@ -169,7 +169,7 @@ def differences(shown: Shown) -> None:
 
 
 def rows_and_refusals(shown: Shown) -> None:
-    """Draw the download buttons for the files that the command line writes, and the table of refused cells."""
+    """Draw buttons for the files that the command line would write, and the table of refused (recipe, seed) cells."""
     st.markdown(
         "The long table has one row per site. These files are byte for byte what the command line writes for this grid."
     )
@@ -190,7 +190,7 @@ def rows_and_refusals(shown: Shown) -> None:
 
 
 def refusal_notice(shown: Shown) -> None:
-    """Draw one sentence per reason why cells were refused; nothing if none was."""
+    """Draw one sentence for each reason why (recipe, seed) cells were refused."""
     refused = refusal_table(shown.sweep.table("cells"))
     for reason, rows in refused.groupby("reason", sort=False):
         depths = ", ".join(str(depth) for depth in dict.fromkeys(rows["blocks"]))

@@ -1,4 +1,4 @@
-"""Controls of the page Initialization alone."""
+"""The controls of the page Initialization."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Initialization: one Xavier matrix measured against its law, and what the depth factor does to it."""
+"""The page Initialization: one Xavier matrix beside its target variance, and what the depth factor does to it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from pages.initialization.controls import DEPTH, FAN_IN, FAN_OUT, LAYERS, RECIPE
 
 @cached.kept(entries=16)
 def measured(fan_in: int, fan_out: int, seed: str, layers: int) -> cached.Document:
-    """Return the init document of a matrix, with the expected propagation over `layers` layers.
+    """Return the `init` document of a matrix, with the expected variance over `layers` layers; it is cached.
 
     Raises `DepthscopeError` if the sizes or the seed are not valid.
     """

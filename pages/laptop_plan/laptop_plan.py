@@ -1,4 +1,4 @@
-"""Plan: parameters and memory of the current model, by exact arithmetic; nothing is allocated."""
+"""The page Plan: parameters and memory of the current model, by exact arithmetic; nothing is allocated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Method and limits: definitions, formulas with units, what the numbers establish, glossary, links and practice."""
+"""The page Method and limits: definitions, formulas with units, what the numbers establish, glossary and practice."""
 
 from __future__ import annotations
 

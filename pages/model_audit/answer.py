@@ -1,4 +1,4 @@
-"""The first part of the answer of the page Audit a model: the headline, the repair as code, and its evidence."""
+"""The first part of the audit's result on its page: the headline, the repair as code, and the evidence."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ FORMS = {LOOP: "PyTorch, any model", OVERRIDE: "transformers, by _init_weights"}
 
 
 def answer(document: Mapping[str, Any]) -> None:
-    """Draw the headline, the repair, and one line each on what was audited, how it was proved, and the rule applied."""
+    """Draw the headline, the repair as code, and a line each on the model, the proof and the rule."""
     model, headline = document["model"], document["headline"]
     st.subheader(panels.escaped(model["class"]))
     first, *rest = headline["sentences"]
     panels.box(_box(document), " ".join(rest), first)
     if document["repairs"]:
-        _repairs(document["repairs"])
+        repairs(document["repairs"])
     st.caption(panels.escaped(words.model_sentence(document)))
     _identity(document)
     if not model["trained"]:
@@ -38,7 +38,7 @@ def answer(document: Mapping[str, Any]) -> None:
 
 
 def gate_files(shown: Shown) -> None:
-    """Draw the files and the steps for a CI pipeline, in an expander."""
+    """Draw the files and the steps for continuous integration, in an expander."""
     with st.expander("For continuous integration", icon=":material/published_with_changes:"):
         st.markdown("These steps audit the model on every change, and fail where the initialization no longer holds.")
         _code(ci_snippet(shown.document))
@@ -59,12 +59,12 @@ def _box(document: Mapping[str, Any]) -> str:
     return "careful" if by_input else STATE_BOXES.get(headline["state"], "note")
 
 
-def _repairs(repairs: Sequence[Mapping[str, str]]) -> None:
+def repairs(found: Sequence[Mapping[str, str]]) -> None:
     """Draw every repair, one tab per form of it."""
     st.markdown("**The repair as code**")
-    forms = [form for form in FORMS if any(repair["form"] == form for repair in repairs)]
+    forms = [form for form in FORMS if any(repair["form"] == form for repair in found)]
     for form, tab in zip(forms, st.tabs([FORMS[form] for form in forms]), strict=True):
-        codes = [repair["code"] for repair in repairs if repair["form"] == form]
+        codes = [repair["code"] for repair in found if repair["form"] == form]
         with tab:
             for code in codes:
                 _code(code)

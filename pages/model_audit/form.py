@@ -1,4 +1,4 @@
-"""The top of the page Audit a model: the form, the buttons Audit and Cancel, and models to begin with."""
+"""The top of the page Audit a model: what the current model is held against, the button Audit, and models to begin."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Any
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from core.audit.request import AuditRequest, parsed_sigma
-from core.errors import BudgetError
-from pages.common import jobs, panels
-from pages.common.widgets import assign, beside, defaults_of, draw_beside
-from pages.model_audit import audits, controls, uploads
-from pages.model_audit.audits import Wanted
+from core.audit.request import parsed_sigma
+from core.errors import DepthscopeError
+from pages.common import audits, jobs, model, model_ways, panels, subject
+from pages.common.audits import Wanted
+from pages.common.widgets import assign, beside, draw_beside
+from pages.model_audit import controls
 
 RUN = "audit-run"
-# Families worth a first look, with what each shows.
-EXAMPLES: Mapping[str, Mapping[str, Any]] = {
-    "GPT-2, its rule applied": {"family": "gpt2", "rule": "gpt2"},
-    "NanoChat, one writer forgotten": {"family": "nanochat", "rule": "gpt2"},
-    "Granite, scaled in the forward": {"family": "granite"},
-    "Gemma 2, norms behind branches": {"family": "gemma2"},
+# Families worth a first look, with the rule to hold them against and what each shows.
+EXAMPLES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "GPT-2, its rule applied": ("gpt2", {"rule": "gpt2"}),
+    "NanoChat, one writer forgotten": ("nanochat", {"rule": "gpt2"}),
+    "Granite, scaled in the forward": ("granite", {}),
+    "Gemma 2, norms behind branches": ("gemma2", {}),
 }
 STEPS = {
     "Find": "The model runs once, and the chain of additions from embedding to final norm is read off what it did. No "
@@ -34,19 +34,15 @@ STEPS = {
 
 
 def form() -> tuple[Wanted | None, DeltaGenerator]:
-    """Draw the form; return the audit that it describes, None without a model, and the place of the button Audit."""
+    """Draw the form; return the audit that it describes, None if there is none, and the place of the button Audit."""
     with st.container(border=True, key="audit-form"):
-        chosen = controls.MODEL.draw()
-        if chosen == controls.UPLOADED:
-            _upload()
-        else:
-            draw_beside((controls.FAMILY, controls.BLOCKS, controls.WIDTH), (2.2, 1, 1))
-        draw_beside((controls.RULE, controls.SIGMA, controls.SEED, controls.DTYPE))
+        draw_beside(controls.CONTROLS)
         place = st.container(horizontal=True, gap="medium", vertical_alignment="center", key="audit-run-row")
-        wanted = None
-        with panels.refusals():
-            wanted = _wanted(chosen)
-    return wanted, place
+        try:
+            return _wanted(), place
+        except DepthscopeError as error:
+            panels.refusal(panels.told(error))
+            return None, place
 
 
 def run_row(place: DeltaGenerator, wanted: Wanted | None) -> None:
@@ -59,88 +55,26 @@ def run_row(place: DeltaGenerator, wanted: Wanted | None) -> None:
         st.caption(audits.LIMITS, width="stretch")
 
 
-def state(wanted: Wanted, document: Mapping[str, Any] | None) -> None:
-    """Draw why the last audit was refused, or the progress of the present one, or that none was run."""
-    if (sentence := st.session_state.pop(audits.REFUSAL, None)) is not None:
-        panels.refusal(sentence)
-    elif (running := jobs.running()) is not None:
-        if running.key != wanted:
-            panels.notice("Another long run of this session is under way; cancel it, or wait for its end.")
-        jobs.progress(running)
-    elif document is None:
-        st.info(
-            "Press Audit to run this one. Results of this session are kept by their settings.", icon=":material/search:"
-        )
-
-
-def empty(sentence: str) -> None:
-    """Draw `sentence`, what the page does, and buttons with models to begin with."""
-    panels.notice(sentence)
+def empty() -> None:
+    """Draw what the page does, and models to begin with."""
     for title, text in beside(STEPS.items()):
         with st.container(border=True, height="stretch"):
             st.markdown(f"**{title}**")
             st.markdown(text)
-    st.markdown("**Begin with one of these**")
+    st.markdown("**Begin with one of these, or with a model of your own**")
     with st.container(horizontal=True, gap="small", key="audit-examples"):
-        for index, (title, values) in enumerate(EXAMPLES.items()):
-            st.button(title, key=f"audit-example-{index}", on_click=_example, args=(values,))
+        for index, (title, (family, values)) in enumerate(EXAMPLES.items()):
+            st.button(title, key=f"audit-example-{index}", on_click=_example, args=(family, values))
+        st.button(
+            "Your own", key="audit-own", icon=":material/upload_file:", on_click=model_ways.ask, args=(model_ways.DROP,)
+        )
 
 
-def _wanted(chosen: str) -> Wanted | None:
-    request = AuditRequest(
-        rule=controls.RULE.value, sigma=parsed_sigma(controls.SIGMA.value), seed=controls.SEED.value,
-        dtype=controls.DTYPE.value, max_parameters=audits.MAX_PARAMETERS,
-    )  # fmt: skip
-    request.check()
-    upload, family = uploads.room().upload, controls.FAMILY.value
-    if chosen == controls.UPLOADED and upload is not None:
-        shrink = bool(controls.SHRINK.value)
-        return Wanted(request=request, digest=upload.digest, shrink=shrink) if shrink or not upload.too_large else None
-    if chosen == controls.FROM_FAMILY and family is not None:
-        blocks, width = controls.BLOCKS.value, int(controls.WIDTH.value)
-        return Wanted(request=request, family=family, blocks=blocks, width=width)
-    return None
+def _wanted() -> Wanted:
+    return subject.wanted(controls.RULE.value, parsed_sigma(controls.SIGMA.value), controls.DTYPE.value)
 
 
-def _upload() -> None:
-    upload = uploads.room().upload
-    refused: tuple[str, int] | None = st.session_state.get(uploads.REFUSED)
-    left, right = st.columns([3, 1], vertical_alignment="bottom" if upload else "top")
-    with left:
-        if upload is not None:
-            _file(":material/inventory_2:", upload.name, upload.size)
-        else:
-            if refused is not None:
-                _file(panels.REFUSED, *refused)
-            uploads.uploader(audits.BUDGET)
-    with right:
-        controls.SHRINK.draw()
-    if (sentence := st.session_state.get(uploads.REFUSAL)) is not None:
-        panels.refusal(sentence)
-    if upload is None:
-        st.caption(uploads.LIMITS)
-    elif upload.too_large is not None and not controls.SHRINK.value:
-        _offer_small(upload.too_large)
-
-
-def _file(icon: str, name: str, size: int) -> None:
-    """Draw an upload, accepted or refused, and the button Remove."""
-    with st.container(horizontal=True, gap="medium", vertical_alignment="center", key="audit-upload"):
-        st.markdown(f"{icon} **{panels.escaped(name)}**, {size:,} bytes", width="content")
-        st.button("Remove", key="audit-remove", icon=":material/delete:", type="tertiary", on_click=uploads.remove)
-
-
-def _offer_small(error: BudgetError) -> None:
-    """Draw why a model is too large to be audited, and the button that switches on small widths."""
-    panels.notice(f"{error.sentence.rstrip('.')}; its depth can be audited with small widths.")
-    st.button(
-        "Switch on Small widths", key="audit-shrink", icon=":material/compress:", on_click=assign,
-        args=({controls.SHRINK.name: True},),
-    )  # fmt: skip
-
-
-def _example(values: Mapping[str, Any]) -> None:
-    assign({**defaults_of(controls.CONTROLS), **values})
-    wanted = _wanted(controls.FROM_FAMILY)
-    if wanted is not None:
-        audits.start(wanted)
+def _example(family: str, values: Mapping[str, Any]) -> None:
+    model.take_family(family)
+    assign({control.name: control.default for control in controls.CONTROLS} | dict(values))
+    audits.start(_wanted())

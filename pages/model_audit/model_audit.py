@@ -1,4 +1,4 @@
-"""Audit a model: find the residual stream of any decoder, prove it, judge its initialization, and show its health."""
+"""Audit a model: find the residual stream of the current model, prove it, judge its initialization, show its health."""
 
 from __future__ import annotations
 
@@ -9,18 +9,17 @@ import streamlit as st
 
 from core.command.audit_ci import with_snippet
 from core.export.audit import TITLE, audit_contents, audit_record
-from pages.common import jobs
+from pages.common import audits, jobs, panels
 from pages.common.outputs import Sheet
 from pages.common.widgets import draw_tabs
-from pages.model_audit import audits, controls, uploads
 from pages.model_audit import form as audit_form
 from pages.model_audit.answer import answer, gate_files
 from pages.model_audit.tabs import TABS, Shown
 
 st.title(TITLE)
 st.markdown(
-    "Point it at a real decoder: it says whether its layers start healthy, what of the initialization is off, whether "
-    "that matters at this depth, and which lines of code mend it."
+    "It builds the model above by its own code and says whether its layers start healthy, what of the initialization "
+    "is off, whether that matters at this depth, and which lines of code mend it."
 )
 
 
@@ -41,12 +40,11 @@ document = None if wanted is None else jobs.kept(wanted)
 if arrived and wanted is not None and wanted.family and document is None and jobs.running() is None:
     audits.start(wanted)
 audit_form.run_row(place, wanted)
-if wanted is not None:
-    audit_form.state(wanted, document)
+if wanted is None:
+    audit_form.empty()
+else:
+    if wanted.note:
+        st.caption(panels.escaped(wanted.note))
+    audits.state(wanted, document)
     if document is not None:
         show(with_snippet(document))
-elif controls.MODEL.value == controls.UPLOADED:
-    if st.session_state.get(uploads.REFUSAL) is None and uploads.room().upload is None:
-        audit_form.empty("This setting audits an uploaded model, which a link does not carry; upload its file above.")
-elif controls.FAMILY.value is None:
-    audit_form.empty("Choose a family above, or upload a model of your own.")

@@ -29,19 +29,19 @@ FEW_NAMES, SHOWN_NAMES = 4, 12
 
 @dataclass(frozen=True)
 class Shown:
-    """The document and the sheet on which it is shown."""
+    """The audit document and the sheet on which it is shown."""
 
     document: Mapping[str, Any]
     sheet: Sheet
 
     @cached_property
     def tables(self) -> dict[str, pd.DataFrame]:
-        """Every table of the document, by its name."""
+        """All tables of the document, by name."""
         return audit_tables(self.document)
 
 
 def findings(shown: Shown) -> None:
-    """Draw every finding, worst first, and the scale of the writers over the blocks."""
+    """Draw all findings, the worst first, and the scale of the matrices that end a branch over the blocks."""
     document = shown.document
     left, right = st.columns([1, 1.15], gap="large")
     with left:
@@ -55,7 +55,7 @@ def findings(shown: Shown) -> None:
 
 
 def matrices(shown: Shown) -> None:
-    """Draw the matrices that write to the stream and the matrices that read it, with measured and declared scale."""
+    """Draw the matrices that end a branch (writers) and begin one (readers), with measured and declared scale."""
     st.markdown(
         "A writer ends a branch; a reader is the first matrix behind the norm. `ratio` is std over the declared std, "
         "and `sampling ±` how far a matrix of that size may lie from 1 by chance."
@@ -74,7 +74,7 @@ def matrices(shown: Shown) -> None:
 
 
 def additions(shown: Shown) -> None:
-    """Draw the chain of additions, and the interventions that prove it."""
+    """Draw the additions to the residual stream in order, and the interventions that prove them."""
     st.markdown(
         "Each row is an addition to the stream in forward order: what it gains is the contribution, after coefficient "
         "and output norm, and not what a module returns."
@@ -91,7 +91,7 @@ def additions(shown: Shown) -> None:
 
 
 def health(shown: Shown) -> None:
-    """Draw both ratios with the band, for the model and its repaired twin."""
+    """Draw both ratios with the band, for the model and its repaired twin (the same model, corrected)."""
     if not _observed(shown):
         return
     document, sites = shown.document, shown.tables["sites"]
@@ -106,7 +106,7 @@ def health(shown: Shown) -> None:
 
 
 def absolute(shown: Shown) -> None:
-    """Draw the absolute RMS of states and adjoints, and name what it depends on."""
+    """Draw the RMS of states and of their gradients, and a sentence on what these values depend on."""
     if not _observed(shown):
         return
     panels.notice(words.reduction_sentence(shown.document))
@@ -122,7 +122,7 @@ def absolute(shown: Shown) -> None:
 
 
 def contributions(shown: Shown) -> None:
-    """Draw what every branch adds, and the stream to which it is added."""
+    """Draw what every branch adds, relative to the residual stream."""
     if not _observed(shown):
         return
     table = shown.tables["contributions"]

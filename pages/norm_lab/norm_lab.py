@@ -1,4 +1,4 @@
-"""Norm lab: the arithmetic of row norms, their Jacobians, and their numerical traps."""
+"""The page Norm lab: the arithmetic of norms of a row, their Jacobians, and rounding errors."""
 
 from pages.common.lab import show
 from pages.common.lab_controls import PAGES

@@ -1,4 +1,4 @@
-"""Controls of the page Published fixtures alone."""
+"""The control of the page Published fixtures."""
 
 from __future__ import annotations
 

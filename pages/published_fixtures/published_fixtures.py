@@ -1,4 +1,4 @@
-"""Published fixtures: the four fixed decoders beside the published tables, every value compared."""
+"""The page Published fixtures: the four fixed decoders beside the published tables, every value compared."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ SLICE_SECONDS = 2.0
 class Shown:
     """The request of the page and the sheet on which it is shown.
 
-    `unfinished` is true if the page must run again to finish a sweep.
+    `unfinished` is True if the page must run again to finish a sweep.
     """
 
     request: ComparisonRequest
@@ -58,7 +58,7 @@ class Shown:
         return self.request.recipes
 
     def one(self, name: str) -> ComparisonRequest:
-        """Return the same comparison with one recipe only."""
+        """Return the request with only one of the recipes."""
         return replace(self.request, recipes=(name,))
 
     @property
@@ -92,7 +92,7 @@ def profiles(request: ComparisonRequest) -> Tables:
 
 @kept(OBSERVING)
 def contributions(request: ComparisonRequest) -> pd.DataFrame:
-    """Return the summary over seeds of what branches add, for a comparison at one depth."""
+    """Return a `contribution_summary`: quantiles over seeds of what every branch adds, at one depth."""
     from core.compare.comparison_tables import contribution_table
     from core.tables.recipes import contribution_summary
 
@@ -101,7 +101,7 @@ def contributions(request: ComparisonRequest) -> pd.DataFrame:
 
 @kept()
 def tokens(request: ComparisonRequest) -> pd.DataFrame:
-    """Return quantiles over tokens of the cosines of one recipe."""
+    """Return the `token_cosine_table` of one recipe: quantiles over tokens of the cosine of stream and branch."""
     from core.compare.token_cosines import token_cosine_table
 
     check_patience(request)
@@ -110,7 +110,7 @@ def tokens(request: ComparisonRequest) -> pd.DataFrame:
 
 @kept(OBSERVING)
 def theory(request: ComparisonRequest) -> Tables:
-    """Return `overlay` (predicted and measured values by site) and `errors` (relative errors by law) of one recipe."""
+    """Return two tables of one recipe: `overlay`, predicted and measured values by site, and `errors`, by law."""
     from core.compare.overlays import EVIDENCE, overlay_errors, site_overlay_table
     from core.tables.recipes import overlay_summary
 
@@ -119,7 +119,7 @@ def theory(request: ComparisonRequest) -> Tables:
 
 
 def drift(request: ComparisonRequest) -> pd.DataFrame:
-    """Return what code bases do under the names of recipes, on the request's decoder and its first seeds."""
+    """Return the `drift_table`: what public code does under the names of recipes, on the request's first seeds."""
     return _drift(replace(request, seeds=request.seeds[:DRIFT_SEEDS], recipes=(CONTROL,)))
 
 
@@ -132,7 +132,10 @@ def _drift(request: ComparisonRequest) -> pd.DataFrame:
 
 
 def depth_theory(sweep: InteractiveSweep, name: str) -> pd.DataFrame:
-    """Return the derived terminal adjoint of one recipe at every finished depth of the session's sweep."""
+    """Return the `depth_overlay_table` of one recipe: predicted and measured adjoints at every finished depth.
+
+    An adjoint is the gradient of the mean loss with respect to a state.
+    """
     from core.compare.overlays import depth_overlay_table
 
     run = SweepRun(sweep.grid, st.session_state[STORE])
@@ -155,8 +158,8 @@ def _depth_sweep(request: ComparisonRequest, depths: tuple[int, ...]) -> Interac
 def depth_sweep(shown: Shown) -> InteractiveSweep:
     """Compute a part of the sweep over the chosen depths, draw its progress, and return the sweep.
 
-    Sets `shown.unfinished` if the page must run again. Raises `SweepError` for too many depths, `BudgetError` if the
-    sweep cannot run.
+    Sets `shown.unfinished` if the page must run again. Raises `SweepError` for too many depths, and `BudgetError` if
+    the sweep cannot run.
     """
     depths = parse_sizes("Depths", controls.DEPTHS.value)
     if len(depths) > MAX_DEPTHS:
@@ -181,11 +184,11 @@ def depth_sweep(shown: Shown) -> InteractiveSweep:
 
 
 def recipes_only(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of a sweep's table without the rows of the control."""
+    """Return the rows of a sweep's table without those of the unscaled control."""
     return table[table["arm"] == INITIALIZED]
 
 
 def show_graph(shown: Shown, name: str, file: str, title: str) -> None:
-    """Draw the last block of a recipe as a diagram."""
+    """Draw the last block of a recipe as a diagram, with this file name and title."""
     config = shown.request.config
     draw_block(shown.sheet, file, config, name, config.blocks - 1, shown.request.distribution, title)

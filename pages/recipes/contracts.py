@@ -1,4 +1,4 @@
-"""Contracts of recipes: their cards, the difference between two, and what code bases do under their names."""
+"""Tabs of the page Recipes: the cards of recipes, how two differ, and what public code does under their names."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ EVIDENCE_COLORS: dict[str, Literal["green", "blue", "orange"]] = {
 
 
 def contracts(shown: Shown) -> None:
-    """Draw the card of every chosen recipe."""
+    """Draw the card of every chosen recipe: its factors, equations, assumptions and known mistakes."""
     for name in shown.names:
         with st.container(border=True, key=f"card-{file_name(name)}"):
             _contract(shown, card(name, shown.request.config, shown.request.distribution))
@@ -58,7 +58,7 @@ def _contract(shown: Shown, found: Card) -> None:
 
 
 def difference(shown: Shown) -> None:
-    """Draw what differs between two chosen recipes: graph, coefficients, tensors and state."""
+    """Draw what differs between two of the chosen recipes: equations, factors, weights and state."""
     if len(shown.names) < 2:
         st.info("Choose two recipes above to see what changes between them.", icon=":material/science:")
         return
@@ -78,7 +78,7 @@ def difference(shown: Shown) -> None:
 
 
 def drift(shown: Shown) -> None:
-    """Draw what public code bases do under the names of the recipes."""
+    """Draw what public code does under the names of the recipes."""
     st.markdown(
         "The same name in another code base is often another recipe. Every entry was read in the code named; its law "
         "is observed here beside the declared one, on the same base draws of this decoder."

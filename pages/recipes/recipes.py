@@ -1,4 +1,4 @@
-"""Recipes: up to six depth recipes side by side, their contracts, and what public code does under their names."""
+"""The page Recipes: up to six depth recipes side by side, their cards, and what public code does under their names."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ PERCENT, FEW_DIGITS = "percent", "%.4g"
 
 
 def profiles(shown: Shown) -> None:
-    """Draw the ratios of every site at the chosen depth, over seeds, and their overview."""
+    """Draw the ratios at every residual site at the chosen depth, over seeds, and an overview of the recipes."""
     draw_row(controls.SPREAD, key="view-options")
     tables = comparison.profiles(shown.request)
     overview, summary = tables["overview"], tables["profiles"]
@@ -76,7 +76,7 @@ def profiles(shown: Shown) -> None:
 
 
 def against_depth(shown: Shown) -> None:
-    """Draw the largest ratios, the share within the band and the growth exponents against depth."""
+    """Draw the largest ratios, the share of seeds within the band and the growth exponents against depth."""
     draw_row(controls.DEPTHS, controls.SPREAD, key="view-options")
     sweep = depth_sweep(shown)
     band, spread = shown.request.band, controls.SPREAD.value
@@ -100,7 +100,7 @@ def against_depth(shown: Shown) -> None:
 
 
 def contributions(shown: Shown) -> None:
-    """Draw what every branch adds to the stream and its cosine with it, over all tokens and per token."""
+    """Draw what every branch adds to the stream and its cosine with the stream, over all tokens and per token."""
     draw_row(controls.MEASURE, controls.SPREAD, key="view-options")
     measure = CONTRIBUTION_MEASURES[controls.MEASURES.index(controls.MEASURE.value)]
     summary = comparison.contributions(shown.request)
@@ -124,7 +124,7 @@ def contributions(shown: Shown) -> None:
 
 
 def theory(shown: Shown) -> None:
-    """Draw what theory predicts without a free parameter, the measured values, and the relative error."""
+    """Draw predictions without a fitted constant, the measured values, and the relative error."""
     st.markdown(
         "Every prediction here is **derived**: it starts from measured numbers of the same member and fits nothing. "
         "The residual error says how far independence, equal variance and no covariance carry."

@@ -10,6 +10,7 @@ from core.export.bundle import Contents
 from core.export.manifest import record_of
 from core.export.observe import observe_contents
 from pages.common import cached, jobs, model, model_ways, panels, recipe_panel
+from pages.common import model_controls as controls
 from pages.common.outputs import Sheet
 from pages.common.widgets import draw_tabs
 from pages.residual_health import headline
@@ -69,7 +70,13 @@ def _exports(shown: Shown) -> None:
 
 st.title("Health")
 welcome()
-current = model.current()
-current.answered.check()
-cached.start_engine()
-show(Shown(current, cached.observation(current.answered), Sheet("residual_health", "Health")))
+if controls.FAMILY.value is not None:
+    # What it shows is the audit's, which a decoder's first figure need not wait for.
+    from pages.residual_health import built
+
+    built.show()
+else:
+    current = model.current()
+    current.answered.check()
+    cached.start_engine()
+    show(Shown(current, cached.observation(current.answered), Sheet("residual_health", "Health")))

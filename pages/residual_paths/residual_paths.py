@@ -1,4 +1,4 @@
-"""Residual paths: what the shortcut carries through the blocks, and what it costs."""
+"""The page Residual paths: what the residual stream carries through the blocks, and what it costs."""
 
 from pages.common.lab import show
 from pages.common.lab_controls import PAGES

@@ -1,4 +1,4 @@
-"""Signal lab: variance and gradients through layers, chains and residual additions."""
+"""The page Signal lab: variance and gradients through layers, chains of layers and residual additions."""
 
 from pages.common.lab import show
 from pages.common.lab_controls import PAGES

@@ -20,7 +20,7 @@ SECONDS = 0.9
 
 
 def draw(bench: Bench) -> Callable[[Result], Result]:
-    """Draw the three buttons; return a function that limits a result to the steps taken so far."""
+    """Draw three buttons that step through the computation; return a function that limits a result to these steps."""
     count = int(st.session_state.get(TAKEN, STEPS))
     with st.container(horizontal=True, gap="xsmall", key="unit-player"):
         st.button("Play", key="unit-play", icon=":material/play_arrow:", on_click=_play)

@@ -1,4 +1,4 @@
-"""Controls of the page Survey. The filter is typed, so it is in the manifest and not in the link."""
+"""The controls of the page Survey. The filter is typed, so it is in the manifest and not in the link."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The way from a row of the survey to the page that audits its model family."""
+"""From a row of the survey to the page that audits its model family."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 
 import streamlit as st
 
-from pages.common import navigation, settings
-from pages.common.widgets import assign, reset
+from pages.common import model, navigation, settings
+from pages.common.widgets import reset
 from pages.survey import controls
 
-TARGET, FAMILY = "model_audit", "family"
+TARGET = "model_audit"
 
 
 def opener(rows: Sequence[Mapping[str, Any]]) -> Callable[[], None]:
-    """Return the callback for a chosen row of the table that shows `rows`."""
+    """Return the callback for a row that the visitor chooses in the table of `rows`; it opens that family."""
     return partial(_open_chosen, [str(row["family"]) for row in rows])
 
 
@@ -30,10 +30,10 @@ def picker(rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def open_family(family: str) -> None:
-    """Callback: open the page Audit a model with this family, every remaining control at its default."""
+    """Callback: open the page Audit a model with this family and all other controls at their defaults."""
     entry = navigation.ENTRIES[TARGET]
     reset(entry.all_controls)
-    assign({FAMILY: family})
+    model.take_family(family)
     st.session_state[settings.NEXT_PAGE] = entry
 
 

@@ -1,4 +1,4 @@
-"""Survey: what the audit finds in every causal language model of one library, with what it could not prove."""
+"""The page Survey: what the audit finds in every causal language model of one library, and what it cannot prove."""
 
 from __future__ import annotations
 

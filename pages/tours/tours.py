@@ -1,4 +1,4 @@
-"""Tours: every guided tour with its stops; each stop can be opened."""
+"""The page Tours: all guided tours, each with a button that begins it."""
 
 from __future__ import annotations
 

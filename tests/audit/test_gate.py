@@ -14,7 +14,7 @@ from jsonschema import Draft4Validator
 
 from core.audit.initialization.findings import MEANING, severity
 from core.audit.initialization.judge import judged_document
-from core.audit.report.gate import gate_fails, readable_conformance
+from core.audit.report.gate import BESIDE, Gate, gate_fails, judged_rows, readable_conformance
 from core.audit.report.golden import check_golden
 from core.audit.report.junit import junit_report
 from core.audit.report.outputs import write_outputs
@@ -85,7 +85,7 @@ def test_a_gate_fails_on_its_severities(absent: dict[str, Any], healthy: dict[st
     assert gate_fails(absent, "error")
     assert not gate_fails(absent, None)
     assert not gate_fails(healthy, "warning")
-    assert gate_fails(healthy, "error", changed=True)
+    assert gate_fails(healthy, "error", changes=["verdict: applied, now absent"])
     for worst, gate, fails in GATES:
         only = every_kind(healthy)
         kept = [f for f in only["conformance"]["findings"] if f["severity"] in (worst, "info")]
@@ -94,7 +94,7 @@ def test_a_gate_fails_on_its_severities(absent: dict[str, Any], healthy: dict[st
     assert any("absent" in line and "multiply" in line for line in readable_conformance(absent))
 
 
-@pytest.mark.parametrize(("gate", "failures"), [("error", 10), ("warning", 15)])
+@pytest.mark.parametrize(("gate", "failures"), [("error", 13), ("warning", 22)])
 def test_junit_is_xml_with_a_case_a_kind(healthy: dict[str, Any], gate: Any, failures: int) -> None:
     hostile = every_kind(healthy)
     hostile["model"]["class"] = HOSTILE
@@ -102,7 +102,7 @@ def test_junit_is_xml_with_a_case_a_kind(healthy: dict[str, Any], gate: Any, fai
     (suite,) = root.findall("testsuite")
     cases = suite.findall("testcase")
     assert root.get("failures") == suite.get("failures") == str(failures) == str(len(suite.findall("*/failure")))
-    assert suite.get("tests") == str(len(cases)) == "19"
+    assert suite.get("tests") == str(len(cases)) == "26"
     assert [case.get("name") for case in cases] == list(MEANING)
     text = cases[0].findtext("failure") or ""
     assert "bad���name <&\"'> \U0001f600" in text
@@ -127,7 +127,8 @@ def test_sarif_holds_to_the_standard(healthy: dict[str, Any], sarif_schema: Draf
     assert [error.message for error in sarif_schema.iter_errors(log)] == []
     (run,) = log["runs"]
     ids = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
-    assert len(ids) == len(set(ids)) == len(MEANING) == 19
+    assert ids == [*MEANING, *BESIDE]
+    assert len(set(ids)) == len(ids)
     for result in run["results"]:
         assert ids[result["ruleIndex"]] == result["ruleId"]
         assert result["message"]["text"].isprintable()
@@ -214,3 +215,35 @@ def test_reports_are_written_and_what_cannot_be_is_refused(tmp_path: Path, absen
         (tmp_path / "other.json").write_text(json.dumps(document))
         with pytest.raises(StorageError, match="no golden file"):
             write_outputs(absent, golden=str(tmp_path / "other.json"))
+
+
+@pytest.mark.parametrize("allow_unproved", [False, True])
+@pytest.mark.parametrize("gate", ["error", "warning"])
+@pytest.mark.parametrize("identity", ["proved", "partial", "failed"])
+@pytest.mark.parametrize("golden", [False, True])
+@pytest.mark.parametrize("which", ["healthy", "absent", "judges_nothing"])
+def test_exit_status_text_junit_and_sarif_agree(
+    which: str, golden: bool, identity: str, gate: Gate, allow_unproved: bool, request: Any, tmp_path: Path
+) -> None:
+    found = copy.deepcopy(request.getfixturevalue("healthy" if which == "judges_nothing" else which))
+    if which == "judges_nothing":
+        found["conformance"] |= {"findings": [], "verdict": "nothing-to-judge"}
+    found["identity"] |= {"verdict": identity, "reason": None if identity == "proved" else "Block 1 is not proved."}
+    if golden:
+        # The golden file is of a model with another verdict.
+        check_golden(tmp_path / "golden.json", request.getfixturevalue("absent" if which != "absent" else "healthy"))
+    outcome = write_outputs(
+        found,
+        gate=gate,
+        golden=str(tmp_path / "golden.json") if golden else None,
+        junit=str(tmp_path / "junit.xml"),
+        sarif=str(tmp_path / "found.sarif"),
+        allow_unproved=allow_unproved,
+    )
+    fails = golden or which == "absent" or (identity != "proved" and not allow_unproved)
+    failures = int(ET.parse(tmp_path / "junit.xml").getroot().get("failures") or 0)
+    levels = [row["level"] for row in read_json(tmp_path / "found.sarif")["runs"][0]["results"]]
+    assert (outcome.fails, failures > 0, "error" in levels) == (fails, fails, fails)
+    rows = judged_rows(found, changes=outcome.changes or (), allow_unproved=allow_unproved)
+    assert any(row["severity"] == "error" for row in rows) == fails
+    assert any("Block 1" in row["sentence"] for row in rows) == (identity != "proved")

@@ -16,7 +16,8 @@ from core.audit.initialization.rebuild import Rebuilder
 from core.audit.report import headline_words as words
 from core.audit.report.headline import ALWAYS, matters
 from core.audit.report.repair import BY_SCALE
-from core.audit.report.seed_health import MORE_SEEDS, SeedHealth
+from core.audit.report.seed_health import SeedHealth
+from core.audit.request import SEEDS
 from core.audit.run import audit
 from core.health.verdict import verdict_of
 from tests.audit.drawn import IDS, Drawn, Std, gpt2
@@ -103,7 +104,7 @@ def test_ratios_are_those_of_every_seed_that_the_source_builds() -> None:
     torch.manual_seed(0)
     document = judged_document(audit(build(None), IDS), rule="gpt2", source=Rebuilder(build=build, deep=True))
     found = []
-    for seed in (0, *MORE_SEEDS):
+    for seed in SEEDS:
         torch.manual_seed(seed)
         found.append(extremes(judged_document(audit(build(None), IDS))["health"]))
     medians = np.exp(np.median(np.log(found), axis=0))

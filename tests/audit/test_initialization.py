@@ -189,6 +189,7 @@ def test_what_auto_tries_is_a_fact_of_the_catalogue() -> None:
     tried = [rule.name for rule in recognized_rules(2)]
     assert tried == [
         "gpt2", "depth-scaled", "block-indexed", "lingua-global", "wang", "ds-init", "completep", "deepscalelm",
+        "deepnorm",
     ]  # fmt: skip
     assert "deepscalelm" not in [rule.name for rule in recognized_rules(1)]
     assert [name for name in tried if Rule(recipe(name)).absolute] == ["wang"]

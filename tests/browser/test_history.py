@@ -82,7 +82,8 @@ def test_back_from_a_page_that_a_link_in_the_text_opened(visitor: Visit) -> None
 
 def test_back_from_a_page_that_a_button_opened(visitor: Visit) -> None:
     tab = visitor().open("/depth_sweep?sweep_blocks=2%2C4&sweep_seeds=0%3A2", "Depth sweep")
-    tab.page.locator(".st-key-sweep-run button").click()
+    if tab.page.locator(".st-key-sweep-run").count():  # another visitor of this server may have run these cells
+        tab.page.locator(".st-key-sweep-run button").click()
     tab.page.get_by_text("Complete:").wait_for()
     tab.settle()
     tab.page.get_by_role("tab", name="Depth by seed").click()

@@ -121,7 +121,7 @@ def test_the_unit_plays_to_its_end_and_resets(visitor: Visit) -> None:
     tab = visitor()
     tab.open(address(PAGES["signal_lab"], "sigmoid-unit", {"x": 3, "w": 3}), "Signal lab")
     tab.page.locator(".st-key-unit-reset button").click()
-    tab.page.get_by_text("predict the logit and the slope").wait_for()
+    tab.page.get_by_text("Step 0 of 7: predict the logit and the slope").wait_for()
     tab.settle()
     assert tab.page.locator(".st-key-signal_sigmoid_unit_x input").input_value() == "1"
     assert tab.page.locator("[data-testid=stAlert]").count() == 0

@@ -224,7 +224,8 @@ def test_two_visitors_at_once_each_see_their_own_numbers(visitor: Visit) -> None
         for tab in tabs.values():
             tab.slide("blocks", 1)
         for seed, tab in tabs.items():
-            assert f"L = {5 + step} blocks, seed {seed}" in tab.chart_title("activation-ratio")
+            shown = f"L = {5 + step} blocks, seed {seed}"
+            assert tab.until(lambda tab=tab, shown=shown: shown in tab.chart_title("activation-ratio"))
     for seed, tab in tabs.items():
         expected = observe_document(ObserveRequest(config=DecoderConfig(blocks=7), seed=seed))
         assert tab.download("download-sites-csv").read_text() == csv_text(site_table(expected))

@@ -19,7 +19,7 @@ from tests.support import Outcome, run_cli
 
 SMALL = ["--blocks", "3", "--width", "8", "--heads", "4", "--kv-heads", "2", "--ff-width", "6"]
 DOCUMENT_KEYS = {
-    "schema", "version", "config", "seed", "dtype", "recipe", "policy_id", "base_initializer_id", "factor",
+    "schema", "version", "config", "seed", "dtype", "driver", "recipe", "policy_id", "base_initializer_id", "factor",
     "parameters", "parameter_tensors", "initial_rng_state", "final_rng_state", "transformed_tensors", "selected_names",
     "unselected_tensors_unchanged", "initialized", "same_base_unscaled_control",
 }  # fmt: skip

@@ -114,10 +114,22 @@ OBSERVE: list[tuple[list[str], str]] = [
     (["--text", "a", "--batch", "@good"], "exclude each other"),
     (["--batch", "@good", "--inputs", "1", "--targets", "1"], "exclude each other"),
     (["--vocabulary", "100", "--text", "zebra"], "outside the vocabulary of 100"),
-    (["--max-parameters", "10"], "2,028 parameters exceed the budget of 10"),
-    (["--max-parameters", "-1"], "2,028 parameters exceed the budget of -1"),
+    (["--driver", "graph", "--max-parameters", "10"], "2,028 parameters exceed the budget of 10"),
+    (["--save", "run", "--max-parameters", "-1"], "2,028 parameters exceed the budget of -1"),
     (["--max-positions", "2"], "4 positions exceed the budget of 2"),
-    (["--width", "1048576", "--ff-width", "4"], "parameters exceed the budget of 268,435,456"),
+    (["--width", "1048576", "--ff-width", "4", "--save", "run"], "parameters exceed the budget of 268,435,456"),
+    (["--width", str(2**40), "--ff-width", "4"], "make the decoder smaller."),
+    (["--max-memory", "1k"], "0.0 GiB may be used; make the decoder smaller, or raise --max-memory."),
+    (["--driver", "graph", "--max-memory", "1k"], "0.0 GiB may be used; make the decoder smaller, or raise"),
+    *(
+        (["--max-memory", value], "it must be a number of bytes, such as 500M or 2G.")
+        for value in ("", "0", "-1", "G", "1Q", "2GG", "nan", "1e999", "1e308T", "0.1")
+    ),
+    (["--driver", "blocks"], "'--driver': 'blocks' is not one of 'auto', 'graph', 'block'."),
+    (["--checkpoint", "run", "--driver", "graph"], "keeps a run block by block; leave --driver graph out."),
+    (["--checkpoint", "run", "--seeds", "0:2"], "--checkpoint keeps the run of one fresh seed; leave --seeds out."),
+    (["--checkpoint", "run", "--restore", "run"], "--checkpoint keeps the run of one fresh seed; leave --restore out."),
+    (["--checkpoint", ""], "--checkpoint is empty; give a path."),
     *((["--base-std", value], "it must be a positive finite number.") for value in ("0", "-1")),
     *((["--embedding-std", value], "it must be a positive finite number.") for value in ("0", "-1")),
     *((["--rope-base", value], "rope_base is") for value in ("0", "-1")),
@@ -137,7 +149,7 @@ OBSERVE: list[tuple[list[str], str]] = [
         (["--config", "@llama", *beside], f"--config brings its own sizes and spreads; leave {beside[0]} out.")
         for beside in (
             ["--blocks", "8"], ["--positions", "4"], ["--norm", "rmsnorm"], ["--untied"], ["--rope-base", "5"],
-            ["--rms-epsilon", "1"], ["--base-std", "1"], ["--embedding-std", "1"], ["--truncate", "1"],
+            ["--rms-epsilon", "1"], ["--base-std", "1"], ["--truncate", "1"],
         )
     ),
     (["--config", "@bert"], "The model_type 'bert' is not observed here, only gpt2, llama, mistral, qwen2, "

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -10,11 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from core.decoder import compiled_draws
+from core.decoder.compiled_draws import kernel, kernel_for
 from core.decoder.splitmix64 import (
     INCREMENT,
     SLAB,
     SplitMix64,
     advanced,
+    affine,
     bits,
     checked_seed,
     scaled_units,
@@ -172,3 +177,38 @@ def test_seeds_that_are_rejected(name: str, construct: Callable[[Any], object]) 
         construct(REJECTED[name])
     assert str(caught.value).endswith(".")
     assert len(str(caught.value)) < 200
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("shift", [0.0, 2.0**52])
+@pytest.mark.parametrize("shape", [(1, 1), (3, 1000), (40, 7), (2, SLAB + 5)])
+def test_compiled_draws_have_the_bits_of_the_scalar_oracle(shape: tuple[int, int], shift: float, dtype: Any) -> None:
+    """NumPy's too: both are held to whole numbers of Python, rounded to binary64, then to the type."""
+    states = [(MASK - 5 + row * 0xD1342543DE82EF95) & MASK for row in range(shape[0])]
+    factor = 0.0123 * 2.0**-52
+    exact = [[((draw >> 11) - int(shift)) * factor for draw in oracle(state, shape[1])] for state in states]
+    wanted = np.array(exact).astype(dtype)
+    kernels = [None, kernel()] if find_spec("numba") else [None]
+    for compiled in kernels:
+        found = np.empty(shape, dtype)
+        affine(found, np.array(states, dtype=np.uint64), shift, factor, compiled)
+        assert found.tobytes() == wanted.tobytes()
+    if len(kernels) == 1:
+        pytest.skip("numba is not installed; NumPy was compared")
+    assert kernel() is not None
+
+
+def test_numba_is_loaded_only_where_many_numbers_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And from then on by every draw; its absence is no error."""
+    loaded: list[str] = []
+    monkeypatch.setattr(compiled_draws, "kernel", lambda: loaded.append("asked"))
+    monkeypatch.setattr(compiled_draws, "_seen", 0)
+    half = compiled_draws.WORTH_LOADING // 2
+    assert [kernel_for(half - 1) is None, len(loaded), kernel_for(half) is None, len(loaded)] == [True, 0, True, 0]
+    kernel_for(1)
+    kernel_for(1)
+    assert loaded == ["asked", "asked"]
+    monkeypatch.undo()
+    monkeypatch.setitem(sys.modules, "numba", None)
+    assert kernel.__wrapped__() is None
+    assert (units([3], 0, 5) == units([3], 0, 9)[:, :5]).all()

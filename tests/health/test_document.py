@@ -16,7 +16,8 @@ from core.errors import ObservationError
 from core.health.band import Band
 from core.health.diagnosis import diagnose_arm
 from core.health.document import arm_document
-from core.health.observation import ContributionStatistics, Observation
+from core.health.observation import Observation
+from core.health.statistics import ContributionStatistics
 from tests.support import ROW, observe_one
 
 GAIN = np.array([[1.0, 2.0], [3.0, 4.0]])

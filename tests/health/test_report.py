@@ -78,7 +78,7 @@ def test_a_refusal_comes_before_any_draw(
     def drawn(*_: Any) -> None:
         raise AssertionError("something was drawn")
 
-    monkeypatch.setattr("core.decoder.splitmix64._tiles", drawn)
+    monkeypatch.setattr("core.decoder.splitmix64._slabs", drawn)
     with pytest.raises(error):
         observe_document(replace(REQUEST, **change))
 

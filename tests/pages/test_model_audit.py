@@ -27,12 +27,12 @@ from core.audit.intake.target import family_task
 from core.audit.report import headline_words
 from core.audit.run import audit
 from core.audit.sandbox.tasks import build_target
-from core.errors import AuditError, Remedy
-from pages.common import allowance, panels
-from pages.model_audit import audits, controls, uploads
+from core.errors import AuditError
+from pages.common import allowance, audits, model_controls, uploads
 from tests.audit.families import GPT2
 from tests.pages.conftest import Open
-from tests.pages.support import assert_no_trace, figures, sentences
+from tests.pages.lab_pages import straight
+from tests.pages.support import assert_no_trace, change, figures, sentences
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 PAGE = "pages/model_audit/model_audit.py"
@@ -105,17 +105,13 @@ def finished(app: AppTest) -> AppTest:
 
 
 def opened(open_app: Open, **link: str) -> AppTest:
-    return finished(open_app(PAGE, **link))
+    return finished(straight(PAGE, **link) if link else open_app(PAGE))
 
 
-def uploader(app: AppTest) -> Any:
-    """The page's own; the sidebar has one for manifests."""
-    return next(element for element in app.file_uploader if str(element.key).startswith("model-file"))
-
-
-def uploaded(app: AppTest, name: str, data: bytes) -> AppTest:
-    uploader(app).upload(name, data)
-    app.run()
+def dropped(open_app: Open, *files: tuple[str, bytes]) -> AppTest:
+    """The page after files were dropped in the dialog of the model bar."""
+    app = change(opened(open_app), "Drop files")
+    app.file_uploader(key="model-files").set_value([(name, data, "application/x") for name, data in files]).run()
     assert_no_trace(app)
     return app
 
@@ -124,12 +120,14 @@ def table(app: AppTest, column: str) -> Any:
     return next(element.value for element in app.dataframe if column in element.value.columns)
 
 
-def test_without_a_model_the_page_says_what_it_does_and_runs_nothing(open_app: Open, child: type[Answering]) -> None:
+def test_a_decoder_that_no_class_draws_says_why_and_offers_models(open_app: Open, child: type[Answering]) -> None:
     app = opened(open_app)
-    assert sentences(app, "info") == ["Choose a family above, or upload a model of your own."]
+    (sentence,) = sentences(app)
+    assert sentence.startswith("This decoder's weights are drawn by Xavier's law, and no class of the transformers")
     assert app.button(key="audit-run").disabled
     assert not figures(app)
     assert child.tasks == []
+    assert [button.key for button in app.button if button.key == "audit-own"]
 
 
 def test_a_link_opens_the_family_and_shows_the_cores_numbers(
@@ -243,18 +241,18 @@ def test_a_model_without_health_says_why(open_app: Open, child: type[Answering],
 def test_results_are_kept_by_their_settings(open_app: Open, child: type[Answering], healthy: Document) -> None:
     child.document = healthy
     app = opened(open_app, family="gpt2", rule="gpt2")
-    app.number_input(key="audit_seed").set_value(5).run()
+    app.number_input(key="seed").set_value(5).run()
     assert sentences(app, "info")[0].startswith("Press Audit")
     assert len(child.tasks) == 1
     finished(app.button(key="audit-run").click().run())
     assert len(child.tasks) == 2
-    app.number_input(key="audit_seed").set_value(0).run()
+    app.number_input(key="seed").set_value(4701).run()
     assert len(figures(app)) == 1
     assert len(child.tasks) == 2
 
 
 def test_a_running_audit_shows_its_stage_and_can_be_cancelled(open_app: Open, child: type[Answering]) -> None:
-    app = open_app(PAGE, family="gpt2")
+    app = straight(PAGE, family="gpt2")
     assert_no_trace(app)
     assert app.button(key="audit-run").disabled
     (bar,) = app.get("progress")
@@ -271,7 +269,7 @@ def test_a_session_that_used_its_share_waits(
     child.document = healthy
     app = opened(open_app, family="gpt2")
     monkeypatch.setattr(allowance, "ALLOWED_SECONDS", 0.5)
-    app.number_input(key="audit_seed").set_value(5).run()
+    app.number_input(key="seed").set_value(5).run()
     app.button(key="audit-run").click().run()
     assert "then press Audit again" in sentences(app)[0]
     assert len(child.tasks) == 1
@@ -304,44 +302,77 @@ def test_a_setting_that_nothing_can_be_judged_by_is_one_sentence(
     assert child.tasks == []
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("family", "os.system:exit"), ("rule", "lns"), ("audit_blocks", "100000"), ("audit_width", "31"), ("model", "x")],
-)
+@pytest.mark.parametrize(("name", "value"), [("family", "os.system:exit"), ("rule", "lns"), ("audit_dtype", "float8")])
 def test_a_link_that_no_control_can_take_is_named(
     open_app: Open, child: type[Answering], name: str, value: str
 ) -> None:
-    app = open_app(PAGE, **{"family": "gpt2", name: value})
+    app = straight(PAGE, **{"family": "gpt2", name: value})
     assert_no_trace(app)
     assert any(f"The link asks for {name} = " in sentence for sentence in sentences(app, "info"))
-    assert all(task["kind"] == "family" and task["family"] in controls.FAMILIES for task in child.tasks)
+    assert all(task["kind"] == "family" and task["family"] in model_controls.FAMILIES for task in child.tasks)
     for button in app.button:
         if button.key == "cancel-run":
             button.click().run()
     finished(app)
 
 
-def test_a_link_to_an_upload_asks_for_it(open_app: Open, child: type[Answering]) -> None:
-    app = opened(open_app, model="uploaded", family="gpt2")
-    assert any("which a link does not carry" in sentence for sentence in sentences(app, "info"))
+def test_a_width_that_no_family_is_built_with_is_one_sentence(open_app: Open, child: type[Answering]) -> None:
+    app = opened(open_app, family="gpt2", width="31")
+    assert sentences(app) == ["The width is 31; a family of the library is built with a width of 32, 64, 128, 256."]
     assert child.tasks == []
 
 
-def test_an_uploaded_config_is_audited_and_deleted_when_replaced(
-    open_app: Open, child: type[Answering], healthy: Document
-) -> None:
+def test_a_link_to_a_config_of_ones_own_asks_for_it(open_app: Open, child: type[Answering]) -> None:
+    app = opened(open_app, family="mixtral", file="0123456789abcdef")
+    (sentence,) = sentences(app)
+    assert sentence.endswith("a link does not carry; press Change and drop the file again.")
+    assert child.tasks == []
+
+
+def test_a_dropped_config_is_audited_by_its_own_code(open_app: Open, child: type[Answering], healthy: Document) -> None:
     child.document = healthy
-    before = set(Path(tempfile.gettempdir()).glob("depthscope-upload-*"))
-    app = uploaded(opened(open_app, model="uploaded"), "config.json", CONFIG)
-    (folder,) = set(Path(tempfile.gettempdir()).glob("depthscope-upload-*")) - before
-    assert folder.stat().st_mode & 0o077 == 0
+    app = dropped(open_app, ("config.json", CONFIG))
     finished(app.button(key="audit-run").click().run())
     (task,) = child.tasks
     assert (task["kind"], task["settings"], task["shrink"]) == ("config", json.loads(CONFIG), False)
+    assert (len(task["seeds"]), task["context"]) == (32, 32)
     assert len(figures(app)) == 1
-    app.button(key="audit-remove").click().run()
-    assert not folder.exists()
-    assert not figures(app)
+
+
+@pytest.mark.parametrize(
+    ("link", "settings"),
+    [
+        ({"model": "gpt2"}, {"model_type": "gpt2", "n_embd": 768, "n_layer": 12, "n_head": 12, "n_positions": 1024}),
+        ({"model": "qwen2-7b"}, {"model_type": "qwen2", "hidden_size": 3584, "num_key_value_heads": 4}),
+        (
+            {"base_std": "0.05", "width": "64", "heads": "4", "kv_heads": "2", "ff_width": "96"},
+            {"model_type": "llama", "hidden_size": 64, "num_key_value_heads": 2, "initializer_range": 0.05},
+        ),
+    ],
+)
+def test_a_decoder_is_audited_as_the_class_that_has_its_graph(
+    open_app: Open, child: type[Answering], link: dict[str, str], settings: Document
+) -> None:
+    app = opened(open_app, **link)
+    assert any(f"audited as the class {settings['model_type']} of" in str(one.value) for one in app.caption)
+    app.button(key="audit-run").click().run()
+    (task,) = child.tasks
+    assert settings.items() <= task["settings"].items()
+    assert task["shrink"] is ("model" in link)
+    finished(app.button(key="cancel-run").click().run())
+
+
+def test_settings_of_nanogpt_are_audited_as_gpt2(open_app: Open, child: type[Answering]) -> None:
+    nano = {"n_layer": 6, "n_head": 4, "n_embd": 64, "block_size": 32, "vocab_size": 99, "bias": False}
+    app = dropped(open_app, ("mine.json", json.dumps(nano).encode()))
+    app.run()
+    told = [str(one.value).replace("\\", "") for one in app.caption]
+    assert any("as the class gpt2 of" in one and one.endswith("begin at zero.") for one in told)
+    app.button(key="audit-run").click().run()
+    (task,) = child.tasks
+    wanted = {"model_type": "gpt2", "n_layer": 6, "n_embd": 64, "n_inner": 256, "n_positions": 32, "vocab_size": 99}
+    assert wanted.items() <= task["settings"].items()
+    finished(app.button(key="cancel-run").click().run())
 
 
 def zipped(members: dict[str, bytes], **info: int) -> bytes:
@@ -364,8 +395,6 @@ LYING = struct.pack("<Q", 2**40) + b"{}"
 HOSTILE: dict[str, tuple[str, bytes, str]] = {
     "code": ("config.json", config(auto_map={"AutoModel": "evil.Model"}), "auto_map"),
     "kernels": ("config.json", config(attn_implementation="evil/kernel"), "attention from a repository"),
-    "quantized": ("config.json", config(quantization_config={"bits": 4}), "quantized weights"),
-    "half": ("config.json", config(torch_dtype="float16"), "float32"),
     "no object": ("config.json", b"[1]", "one object"),
     "no JSON": ("config.json", b"\x80\x04cos\nsystem\n.", "UTF-8"),
     "deep": ("config.json", b'{"a":' * 10**5, "nests deeper"),
@@ -397,33 +426,28 @@ HOSTILE: dict[str, tuple[str, bytes, str]] = {
 def test_a_hostile_upload_is_one_sentence_at_once(open_app: Open, child: type[Answering], name: str) -> None:
     file, data, words = HOSTILE[name]
     before = set(Path(tempfile.gettempdir()).glob("depthscope-upload-*"))
-    app = opened(open_app, model="uploaded")
-    uploader(app).upload(file, data)
+    app = change(opened(open_app), "Drop files")
+    app.file_uploader(key="model-files").set_value([(file, data, "application/x")])
     start = time.thread_time()
     app.run()
     assert time.thread_time() - start < 2
     assert_no_trace(app)
-    (sentence,) = sentences(app)
-    assert words in sentence
+    change(app, "Drop files")
+    assert [sentence for sentence in sentences(app) if words in sentence]
     assert app.button(key="audit-run").disabled
     assert set(Path(tempfile.gettempdir()).glob("depthscope-upload-*")) == before
     assert child.tasks == []
 
 
-def test_a_model_past_the_budget_is_refused_before_a_child_is_started(open_app: Open, child: type[Answering]) -> None:
+def test_a_large_model_is_audited_with_small_widths(open_app: Open, child: type[Answering]) -> None:
     large = {
         "model_type": "llama", "hidden_size": 16384, "num_hidden_layers": 126, "num_attention_heads": 128,
-        "num_key_value_heads": 8, "intermediate_size": 53248, "vocab_size": 128256,
+        "num_key_value_heads": 8, "intermediate_size": 53248, "vocab_size": 128256, "torch_dtype": "float16",
     }  # fmt: skip
-    app = uploaded(opened(open_app, model="uploaded"), "config.json", json.dumps(large).encode())
-    (sentence,) = [text for text in sentences(app, "info") if "405,853,388,800" in text]
-    assert sentence.endswith("its depth can be audited with small widths.")
-    assert app.button(key="audit-run").disabled
-    app.button(key="audit-shrink").click().run()
-    assert app.toggle(key="shrink").value is True
-    assert not [button for button in app.button if button.key == "audit-shrink"]
+    app = dropped(open_app, ("config.json", json.dumps(large).encode()))
     app.button(key="audit-run").click().run()
     assert child.tasks[0]["shrink"] is True
+    assert "torch_dtype" not in child.tasks[0]["settings"]
     finished(app.button(key="cancel-run").click().run())
 
 
@@ -442,60 +466,34 @@ def weights(**tensors: list[int]) -> bytes:
     return struct.pack("<Q", len(text)) + text + bytes(start)
 
 
-def emptied(open_app: Open) -> AppTest:
-    """The page without the upload that an earlier test left in the session's room."""
-    app = opened(open_app, model="uploaded")
-    for button in app.button:
-        if button.key == "audit-remove":
-            button.click().run()
-    return app
-
-
-def test_a_config_and_its_weights_are_dropped_together(open_app: Open, child: type[Answering]) -> None:
-    app = emptied(open_app)
-    files = [("model.safetensors", weights(w=[2, 3]), "x"), ("config.json", CONFIG, "application/json")]
-    uploader(app).set_value(files).run()
-    assert_no_trace(app)
-    assert sentences(app) == []
+def test_a_config_and_its_weights_are_dropped_together_and_deleted_with_the_next_model(
+    open_app: Open, child: type[Answering]
+) -> None:
+    app = dropped(open_app, ("model.safetensors", weights(w=[2, 3])), ("config.json", CONFIG))
+    assert not [sentence for sentence in sentences(app) if "Xavier" not in sentence]
+    (folder,) = Path(tempfile.gettempdir()).glob("depthscope-upload-*")
+    assert folder.stat().st_mode & 0o077 == 0
+    app.run()
     app.button(key="audit-run").click().run()
     (task,) = child.tasks
     assert (task["kind"], task["family"], task["source"]) == ("folder", "gpt2", "model.safetensors and 1 more file")
     assert sorted(path.name for path in Path(task["folder"]).iterdir()) == ["config.json", "model.safetensors"]
     finished(app.button(key="cancel-run").click().run())
-
-
-def test_a_refused_file_stays_in_sight_until_it_is_removed(open_app: Open, child: type[Answering]) -> None:
-    app = uploaded(emptied(open_app), "mine.safetensors", weights(w=[2]))
-    (sentence,) = sentences(app)
-    assert "'mine.safetensors' holds weights alone; give its config.json" in sentence.replace("\\", "")
-    assert any("mine" in str(text.value) for text in app.markdown)
-    app.button(key="audit-remove").click().run()
-    assert sentences(app) == []
-    app = uploaded(app, "mine.json", b"{broken")
-    (sentence,) = sentences(app)
-    assert "'mine.json'" in sentence.replace("\\", "")
-    assert tempfile.gettempdir() not in sentence
-
-
-def test_a_family_is_not_told_of_a_control_that_is_not_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(self: Any) -> Document:
-        raise AuditError("The model used up its time", "make it smaller", Remedy.SMALL_WIDTHS)
-
-    monkeypatch.setattr(audits.ChildProcess, "__init__", lambda self, task, **limits: None)
-    monkeypatch.setattr(audits.ChildProcess, "result", refuse)
-    with pytest.raises(AuditError) as caught:
-        audits.Child(family_task("gpt2", 4, 32)).result()
-    assert panels.told(caught.value) == "The model used up its time; choose fewer blocks or a smaller width."
+    change(app, "Choose").selectbox(key="choose-model").set_value("gpt2").run()
+    assert not folder.exists()
 
 
 def test_a_room_deletes_its_upload(tmp_path: Path) -> None:
     room = uploads.Room()
-    room.take([given("config.json", CONFIG)], audits.BUDGET)
+    first, second = [
+        [given("config.json", data), given("model.safetensors", weights(w=[2]))] for data in (CONFIG, config(n_layer=3))
+    ]
+    assert room.take(first) == CONFIG
     assert room.upload is not None
-    first = room.upload.path
-    assert first.read_bytes() == CONFIG
-    room.take([given("config.json", config(n_layer=3))], audits.BUDGET)
-    assert not first.parent.exists()
-    second = room.upload.path
+    before = room.upload.path
+    assert (before / "config.json").read_bytes() == CONFIG
+    room.take(second)
+    assert not before.exists()
+    after = room.upload.path
     room.clear()
-    assert not second.parent.exists()
+    assert not after.exists()

@@ -14,9 +14,8 @@ from streamlit.testing.v1 import AppTest
 
 from core.audit.sandbox import tasks, worker
 from core.errors import AuditError, shown
-from pages.common import jobs
-from pages.model_audit import audits
-from tests.pages.conftest import Open
+from pages.common import audits, jobs
+from tests.pages.conftest import ROOT, Open
 from tests.pages.support import assert_no_trace, change, sentences
 
 NAMES = (
@@ -79,17 +78,18 @@ def refused(app: AppTest) -> str:
     return sentence
 
 
-def audit_page(open_app: Open, name: str, data: bytes) -> AppTest:
-    app = open_app("pages/model_audit/model_audit.py", model="uploaded")
-    app.file_uploader(key="model-file-0").set_value((name, data, "application/octet-stream")).run()
-    return app
+def bands_page(open_app: Open, name: str, data: bytes) -> AppTest:
+    """A page that has no model of its own to refuse, after a file was dropped in the dialog."""
+    app = change(open_app("pages/bands/bands.py"), "Drop files")
+    app.file_uploader(key="model-files").set_value([(name, data, "application/octet-stream")]).run()
+    return change(app, "Drop files")
 
 
 @pytest.mark.parametrize("case", MODELS)
 def test_a_model_that_is_refused_is_called_by_its_name(open_app: Open, case: str) -> None:
     ending, data, words = MODELS[case]
     name = "my own model" + ending
-    sentence = refused(audit_page(open_app, name, data))
+    sentence = refused(bands_page(open_app, name, data))
     assert words in sentence
     assert_names(sentence, name)
 
@@ -98,7 +98,7 @@ def test_a_model_that_is_refused_is_called_by_its_name(open_app: Open, case: str
 @pytest.mark.parametrize(("ending", "data"), [(".json", b"not json"), (".zip", zipped({"config.json": b"[1]"}))])
 def test_a_hostile_name_is_text(open_app: Open, stem: str, ending: str, data: bytes) -> None:
     name = stem + ending
-    assert_names(refused(audit_page(open_app, name, data)), name)
+    assert_names(refused(bands_page(open_app, name, data)), name)
 
 
 @pytest.mark.parametrize("stem", NAMES)
@@ -128,7 +128,8 @@ class Refusing:
 
 def test_what_the_child_refuses_is_called_by_the_uploads_name(open_app: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(audits, "Child", Refusing)
-    app = audit_page(open_app, "my own model.json", CONFIG)
+    app = bands_page(open_app, "my own model.json", CONFIG)
+    app.switch_page(str(ROOT / "pages/model_audit/model_audit.py")).run()
     # The one job of the server may still be another test's.
     assert jobs._SLOT.acquire(timeout=60)
     jobs._SLOT.release()

@@ -13,7 +13,7 @@ from core.decoder.base_draw import XAVIER, BaseDraw, Distribution
 from core.decoder.batch import Batch
 from core.decoder.config import DecoderConfig
 from core.errors import RecipeError
-from core.health.arms import Arm, observe_arms
+from core.health.arms import Arm, ByBlock, observe_arms
 from core.health.report import observe_document
 from core.health.request import ObserveRequest
 from core.recipes.catalogue import RECIPES, recipe
@@ -32,6 +32,7 @@ LONG = (
     ([2, 7, 1, 8, 2, 8, 1], [7, 1, 8, 2, 8, 1, 8], None, [0, 0, 1, 1, 1, 2, 2]),
     ([1], [2]),
 )
+DRIVERS = ("graph", "block")
 RUNNABLE = [known.name for known in RECIPES if known.refusal is None]
 GPT2_LIKE = {
     "norm": "layernorm", "mlp": "gelu", "position_encoding": "learned", "tied": False, "bias": True,
@@ -120,19 +121,20 @@ def defined(known: Recipe, config: DecoderConfig) -> bool:
 
 
 @cache
-def observed(name: str) -> dict[str, Arm]:
+def observed(name: str, driver: str = "graph") -> dict[str, Arm]:
     """All recipes and seeds of a case, arms and members side by side."""
     case = (CASES | HEAVY)[name]
     config = DecoderConfig(**case.all_sizes)
     chosen = [known for known in map(recipe, RUNNABLE) if defined(known, config)]
-    arms = observe_arms(BaseDraw(config, case.seeds, case.distribution), chosen, batch_of(case.rows))
+    draw, by_block = BaseDraw(config, case.seeds, case.distribution), ByBlock() if driver == "block" else None
+    arms = observe_arms(draw, chosen, batch_of(case.rows), by_block=by_block)
     return {known.name: arm for known, arm in zip(chosen, arms, strict=True)}
 
 
-def assert_equals_oracle(name: str, recipe_name: str) -> None:
+def assert_equals_oracle(name: str, recipe_name: str, driver: str) -> None:
     """Every number of every seed to 1e-12 relative; a cosine, already relative to the lengths, to 1e-12."""
     case = (CASES | HEAVY)[name]
-    arms = observed(name)
+    arms = observed(name, driver)
     if recipe_name not in arms:
         with pytest.raises(ValueError, match=recipe_name):
             observe_plain(recipe_name, seed=0, rows=case.rows, **case.all_sizes)
@@ -165,15 +167,17 @@ def test_the_oracle_knows_every_recipe_that_runs() -> None:
 
 @pytest.mark.parametrize("recipe_name", RUNNABLE)
 @pytest.mark.parametrize("case", CASES)
-def test_every_site(case: str, recipe_name: str) -> None:
-    assert_equals_oracle(case, recipe_name)
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_every_site(driver: str, case: str, recipe_name: str) -> None:
+    assert_equals_oracle(case, recipe_name, driver)
 
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("recipe_name", RUNNABLE)
 @pytest.mark.parametrize("case", HEAVY)
-def test_every_site_of_larger_decoders(case: str, recipe_name: str) -> None:
-    assert_equals_oracle(case, recipe_name)
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_every_site_of_larger_decoders(driver: str, case: str, recipe_name: str) -> None:
+    assert_equals_oracle(case, recipe_name, driver)
 
 
 @pytest.mark.parametrize("recipe_name", RUNNABLE)

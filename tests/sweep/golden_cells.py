@@ -1,6 +1,6 @@
 """A fixed sample of cells, as the store keeps them, beside what this engine number has always given.
 
-Run `python -m tests.sweep.golden_cells` after raising `core.sweep.canonical.ENGINE`; it writes no other numbers under
+Run `python -m tests.sweep.golden_cells` after raising `core.canonical.ENGINE`; it writes no other numbers under
 the same number. Values and not digests, for kernels of other processors round differently: 1e-12 in float64 is some
 thousand times that rounding, and far below what any change of a formula, an order of draws or a column does. The narrow
 types are held to what their own rounding leaves. Statuses and reasons are exact.
@@ -18,10 +18,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from core.canonical import ENGINE
 from core.decoder.base_draw import Distribution
 from core.decoder.config import DecoderConfig
 from core.recipes.catalogue import RECIPES
-from core.sweep.canonical import ENGINE
 from core.sweep.cells import cell_keys
 from core.sweep.grid import SweepGrid
 from core.sweep.process import use_one_thread
@@ -111,7 +111,7 @@ def main() -> None:
     if PLACE.exists():
         golden = json.loads(PLACE.read_text())
         if golden["engine"] == ENGINE and (changed := differences(golden["cells"], ours)):
-            sys.exit(f"{len(changed)} cells differ, {changed[0]} first; raise core.sweep.canonical.ENGINE.")
+            sys.exit(f"{len(changed)} cells differ, {changed[0]} first; raise core.canonical.ENGINE.")
     lines = ",\n".join(json.dumps(cell) for cell in ours)
     PLACE.write_text(f'{{"engine": {ENGINE}, "cells": [\n{lines}\n]}}\n')
 

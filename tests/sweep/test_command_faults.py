@@ -127,7 +127,7 @@ def test_a_folder_without_a_whole_manifest_has_a_way_out(home: Path, text: str |
 
 
 def test_more_workers_than_cores_are_told_of(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("core.sweep.process.cores", lambda: 1)
+    monkeypatch.setattr("core.decoder.threads.cores", lambda: 1)
     outcome = sweep(*SMALL, "--workers", "2", "--out", home / "out")
     assert outcome.status == 0
     told = [line for line in outcome.err.splitlines() if "--workers" in line]

@@ -7,9 +7,10 @@ import json
 import numpy as np
 import pytest
 
+from core import canonical
+from core.canonical import ENGINE, engine_version
 from core.health.arms import Arm
-from core.sweep import canonical, engine
-from core.sweep.canonical import ENGINE, engine_version
+from core.sweep import engine
 from core.sweep.results import split_numbers
 from tests.sweep.golden_cells import PLACE, RUNNABLE, computed, differences
 
@@ -17,7 +18,7 @@ from tests.sweep.golden_cells import PLACE, RUNNABLE, computed, differences
 def test_the_sample_is_what_this_engine_number_has_always_given() -> None:
     golden = json.loads(PLACE.read_text())
     assert golden["engine"] == ENGINE, "write the sample of the new number: python -m tests.sweep.golden_cells"
-    assert differences(golden["cells"], computed()) == [], "results changed: raise core.sweep.canonical.ENGINE"
+    assert differences(golden["cells"], computed()) == [], "results changed: raise core.canonical.ENGINE"
 
 
 def test_the_sample_spreads_over_what_a_sweep_can_vary() -> None:

@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import pytest
 
+from core.canonical import engine_version
 from core.decoder.base_draw import Distribution
 from core.decoder.config import DecoderConfig
 from core.health.band import Band
 from core.recipes.catalogue import recipe
-from core.sweep.canonical import engine_version
 from core.sweep.cells import cell_keys, law_digest
 from core.sweep.grid import SweepGrid
 from tests.sweep.support import TWO_ROWS, small_grid

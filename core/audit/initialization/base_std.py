@@ -63,7 +63,8 @@ class BaseStd:
 
     The constant was measured on `count` values, 0 where it is exact; `agreeing` of `readers` agree with it. `named`:
     the constant is one in common use. `key` is the configuration's key or the table's name; `beside` is the readers'
-    base where the writers have another.
+    base where the writers have another. `apart`: the pieces of a fused matrix were drawn one by one, so that their own
+    fan_out counts and not that of the whole.
     """
 
     law: FanLaw
@@ -76,10 +77,11 @@ class BaseStd:
     shrink: float = 1.0
     named: bool = False
     beside: BaseStd | None = None
+    apart: bool = False
 
     def std(self, matrix: MatrixStats) -> float:
         """Return the standard deviation that the base gives the matrix, before any depth rule."""
-        return self.constant * self.shrink * self.law.of(matrix.fan_in, matrix.fan_out)
+        return self.constant * self.shrink * self.law.of(matrix.fan_in, matrix.drawn_out(apart=self.apart))
 
     @property
     def tolerance(self) -> float:
@@ -148,6 +150,23 @@ def pooled_base(readers: Sequence[MatrixStats]) -> BaseStd | None:
     return _pooled(law, fits[law], readers)
 
 
+def equal_laws(readers: Sequence[MatrixStats], base: BaseStd) -> Iterator[BaseStd]:
+    """Yield the other bases in common use that at least as many readers agree with as with a base in common use.
+
+    Square matrices do not tell 1/sqrt(fan_in) from Xavier's law, nor does a fused matrix tell whether its pieces were
+    drawn one by one.
+    """
+    known = usable(readers)
+    if not base.named:
+        return
+    for usual in named_bases(readers):
+        for apart in (False, True) if usual.law == XAVIER and any(m.piece for m in known) else (False,):
+            other = replace(usual, origin=Origin.POOLED, apart=apart)
+            agreeing = len(_agreeing(known, other)) if _possible(known, other.law) else 0
+            if agreeing >= base.agreeing and (other.law, other.constant, apart) != (base.law, base.constant, False):
+                yield replace(other, agreeing=agreeing)
+
+
 def other_laws(readers: Sequence[MatrixStats], base: BaseStd) -> Iterator[BaseStd]:
     """Yield the laws of the fans that at least as many readers agree with as with a constant base.
 
@@ -182,7 +201,7 @@ def _possible(known: Sequence[MatrixStats], law: FanLaw) -> bool:
 
 def _pooled(law: FanLaw, cluster: Sequence[MatrixStats], readers: Sequence[MatrixStats]) -> BaseStd:
     count = sum(m.weights.count for m in cluster)
-    power = sum(m.weights.count * (m.weights.std / law.of(m.fan_in, m.fan_out)) ** 2 for m in cluster)
+    power = sum(m.weights.count * (m.weights.std / law.of(m.fan_in, m.drawn_out(apart=False))) ** 2 for m in cluster)
     return BaseStd(
         law=law,
         constant=math.sqrt(power / count),

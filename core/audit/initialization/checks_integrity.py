@@ -7,7 +7,7 @@ import importlib
 import io
 import math
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,7 +20,7 @@ from . import words
 from .factors import close
 from .findings import Finding
 from .rebuild import LARGEST_REBUILD, Rebuilder, rebuilt
-from .sign_hash import repeated_draws, unstacked
+from .sign_hash import equal_parts, repeated_draws, unstacked
 from .weight_stats import standard_deviation, tolerance
 
 # No initializer draws values as large or, but for zeros, as small.
@@ -39,10 +39,15 @@ def uninitialized(
     # What the build leaves blank may hold anything now, zeros too.
     odd = [n for n, p in parameters.items() if n not in explained and n not in blank and _garbage(p)]
     blank = [name for name in blank if name in parameters]
+    largest = max((float(parameters[name].detach().abs().max()) for name in odd), default=0.0)
+    yield from unwritten(blank, odd, largest)
+
+
+def unwritten(blank: list[str], odd: list[str], largest: float) -> Iterator[Finding]:
+    """Yield findings on parameters that no initializer wrote: left `blank`, or holding `odd` values up to `largest`."""
     if blank:
         yield Finding(kind="never-initialised", parameters=tuple(blank), sentence=words.blank(blank))
     if odd:
-        largest = max(float(parameters[name].detach().abs().max()) for name in odd)
         sentence = words.odd_values(odd)
         yield Finding(kind="never-initialised", parameters=tuple(odd), measured=largest, sentence=sentence)
 
@@ -64,13 +69,24 @@ def alike(model: nn.Module, again: nn.Module) -> bool:
 
 
 def shared(model: nn.Module) -> Iterator[Finding]:
-    """Yield a warning on parameters with the same draw, and an info on names that share one tensor (as intended)."""
+    """Yield a warning on matrices with the same draw, and an info on names that share one tensor (as intended)."""
     names = ParameterNames(model)
     memory: dict[tuple[int, int, int], list[str]] = {}
     for name, p in names.parameters.items():
         if p.numel():
             memory.setdefault((p.data_ptr(), p.numel(), p.element_size()), []).append(name)
-    groups = repeated_draws({first: names.parameters[first] for first, *_ in memory.values()})
+    # Layers that were copied before their matrices were drawn share the draws of their biases, which does no harm.
+    matrices = {first: p for first, *_ in memory.values() if (p := names.parameters[first]).dim() > 1}
+    groups = repeated_draws(matrices)
+    tied = {name: list(others) for name, others in names.aliases.items()}
+    for first, *others in memory.values():
+        if others:
+            tied.setdefault(first, []).extend(others)
+    yield from sharing(groups, tied)
+
+
+def sharing(groups: Sequence[tuple[str, ...]], tied: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
+    """Yield findings on groups of parameters that hold one draw, and on first names with the others of one tensor."""
     if groups:
         every = [name for group in groups for name in group]
         yield Finding(
@@ -80,14 +96,24 @@ def shared(model: nn.Module) -> Iterator[Finding]:
             expected=0.0,
             sentence=words.duplicated(groups),
         )
-    tied = {name: list(others) for name, others in names.aliases.items()}
-    for first, *others in memory.values():
-        if others:
-            tied.setdefault(first, []).extend(others)
     if tied:
         together = [(first, *others) for first, others in tied.items()]
         every = [name for group in together for name in group]
         yield Finding(kind="tied", parameters=tuple(every), sentence=words.tied(together))
+
+
+def equal_shards(model: nn.Module) -> Iterator[Finding]:
+    """Yield a finding on matrices whose parts hold one draw, as when every rank of a group draws by one seed."""
+    found = {name: cut for name, p in ParameterNames(model).parameters.items() if (cut := equal_parts(p)) is not None}
+    if found:
+        parts, _, different = next(iter(found.values()))
+        yield Finding(
+            kind="equal-shards",
+            parameters=tuple(found),
+            measured=float(different),
+            expected=float(parts),
+            sentence=words.equal_shards(found),
+        )
 
 
 def missing(source: Rebuilder) -> Iterator[Finding]:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from . import words_scale as words
-from .base_std import CONSTANT
+from .base_std import CONSTANT, Origin
 from .explain import (
     Cause,
     Explanation,
@@ -19,11 +19,14 @@ from .explain import (
     other_fans,
 )
 from .findings import Finding
+from .laws import Rule, counted_additions
 from .measure import MatrixStats, grouped, median, usable
 from .resolution import Remark, Resolution
 from .weight_stats import ORTHOGONAL
 
 Matrices = Sequence[MatrixStats]
+# A count of fewer additions than this, or of this many times those that there are, explains nothing.
+FEWEST_COUNTED, MOST_COUNTED = 0.875, 64.0
 
 
 def reader_ranges(found: Resolution) -> Iterator[Finding]:
@@ -37,7 +40,7 @@ def reader_ranges(found: Resolution) -> Iterator[Finding]:
         std = median(m.weights.std for m in readers)
         yield _finding("range-ignored", readers, std, words.unused_range(std), expected=None)
         return
-    if base.count or base.law != CONSTANT or found.remark is Remark.EVERYTHING:
+    if base.count or base.law != CONSTANT or base.origin is Origin.NAMED or found.remark is Remark.EVERYTHING:
         return
     scaled = {m.shown for m in found.scaled_readers}
     away = [m for m in readers if m.shown not in scaled and not first.at_base(m, found.rule)]
@@ -74,6 +77,9 @@ def _fan_of(found: Resolution, group: Matrices) -> Fan | None:
     if all(m.weights.distribution == ORTHOGONAL for m in group) or all(first.near(m, [1.0]) for m in group):
         return None
     fans = other_fans(group[0], first.stats.width)
+    if first.base.law == CONSTANT or found.rule is None:
+        # Without a rule, few heads are a depth law as well.
+        fans = {fan: sizes for fan, sizes in fans.items() if fan.kind is not FanKind.FEWER_HEADS}
     factors = {fan: fan_factor(first, group[0], fan) for fan in fans}
     return next((fan for fan, factor in factors.items() if all(first.near(m, [factor]) for m in group)), None)
 
@@ -114,11 +120,23 @@ def writers_away(found: Resolution) -> Iterator[Finding]:
     for one in found.unsettled:
         told.setdefault(one.explanation, []).extend(one.writers)
     for why in sorted(told, key=lambda why: list(Cause).index(why.cause)):
-        if why.cause is not Cause.AS_ASKED and found.rule is not None:
+        if why.cause is Cause.COEFFICIENT and found.rule is not None:
+            yield _coefficient(found, found.rule, told[why])
+        elif why.cause is not Cause.AS_ASKED and found.rule is not None:
             ratio = found.first.ratio(found.rule, told[why])
             kind = _kind_of(found, why.cause, ratio, list(told))
             sentence = words.writers_away(found, why, told[why], kind)
             yield _finding(kind, told[why], ratio, sentence, guessed=found.guessed)
+
+
+def absurd(found: Resolution, ratio: float) -> bool:
+    """Return whether a constant factor would count less than one addition, or far more than there are."""
+    rule = found.rule
+    if rule is None or rule.recipe.counts is None or not 0 < ratio < math.inf:
+        return False
+    counted = counted_additions(rule, found.first.blocks, ratio)
+    most = MOST_COUNTED * counted_additions(rule, found.first.blocks, 1.0)
+    return counted < FEWEST_COUNTED or counted > most
 
 
 def _kind_of(found: Resolution, cause: Cause, ratio: float, told: Sequence[Explanation]) -> str:
@@ -134,6 +152,8 @@ def _kind_of(found: Resolution, cause: Cause, ratio: float, told: Sequence[Expla
         return "mixed-depth"
     if (cause is Cause.CONSTANT and met) or (cause is Cause.UNKNOWN and len(told) > 1):
         return "partial"
+    if cause is Cause.CONSTANT and absurd(found, ratio):
+        return "unexplained"
     return {
         Cause.TWICE: "twice",
         Cause.TWICE_IN_FORWARD: "twice",
@@ -141,6 +161,38 @@ def _kind_of(found: Resolution, cause: Cause, ratio: float, told: Sequence[Expla
         Cause.OWN_FAN: "wrong-fan-in",
         Cause.OTHER_BASE: "range-ignored",
     }.get(cause, "depth-convention")
+
+
+def _coefficient(found: Resolution, rule: Rule, writers: Matrices) -> Finding:
+    """Return the finding on writers whose weights meet the rule and whose branches have another coefficient."""
+    first = writers[0]
+    gates = tuple(dict.fromkeys(name for m in writers for name in m.gates))
+    return Finding(
+        kind="gate-not-as-declared",
+        parameters=(*gates, *(name for name in dict.fromkeys(m.name for m in writers) if name not in gates)),
+        measured=None if first.modulated else median(m.forward for m in writers),
+        expected=rule.forward(first.block, found.first.blocks),
+        sentence=words.coefficient(rule, gates, writers, found.first.blocks),
+        guessed=rule.guessed,
+    )
+
+
+def readers_missing(found: Resolution) -> Iterator[Finding]:
+    """Yield a finding on readers that are at the base where the rule scales them, as DeepNorm does values."""
+    first, rule = found.first, found.rule
+    if rule is None:
+        return
+    missing: list[MatrixStats] = []
+    for group in grouped(usable(first.stats.readers)):
+        asked = first.allowed(rule, group[0])
+        # A fused matrix holds several roles; where all of it is drawn alike, the part that is to be scaled is not.
+        wanted = [factor for factor in asked if factor != 1] if group[0].partly and not group[0].part else asked
+        if wanted and 1.0 not in wanted and all(first.near(m, [1.0]) and not first.near(m, wanted) for m in group):
+            missing += group
+    if missing:
+        factor = next(f for f in first.allowed(rule, missing[0]) if f != 1)
+        sentence = words.readers_missing(rule, missing, factor)
+        yield _finding("partial", missing, 1 / factor, sentence, guessed=rule.guessed)
 
 
 def hidden(found: Resolution) -> Iterator[Finding]:
@@ -161,9 +213,12 @@ def applied(found: Resolution) -> Iterator[Finding]:
     """Yield a finding where every writer meets the rule, and no reader has its factor."""
     writers = [m for one in found.explained for m in one.writers]
     met = all(one.cause is Cause.AS_ASKED for one in found.explained) and not found.everything
+    met = met and not any(readers_missing(found))
     if found.rule is not None and writers and met and not found.beside_readers(bare=False):
         blocks = [depth.blocks for depth in found.depths]
-        sentence = words.applied(found.rule, blocks, forward=any(m.forward != 1 for m in writers))
+        sentence = words.applied(
+            found.rule, blocks, forward=any(m.forward != 1 for m in writers), idle=found.first.stats.idle
+        )
         yield _finding("applied", writers, found.first.ratio(found.rule, writers), sentence)
 
 
@@ -174,7 +229,7 @@ def no_rule(found: Resolution) -> Iterator[Finding]:
 
 
 CHECKS = (
-    reader_ranges, reader_fans, on_everything, on_reader, writers_away, hidden, applied, no_rule,
+    reader_ranges, reader_fans, on_everything, on_reader, writers_away, readers_missing, hidden, applied, no_rule,
 )  # fmt: skip
 
 

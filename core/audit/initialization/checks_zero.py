@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 import torch
 
@@ -13,12 +13,15 @@ from ..trace.names import numbered
 from ..trace.proof import silent_blocks
 from . import words
 from .findings import Finding
-from .measure import ModelStats
+from .measure import MatrixStats, ModelStats
 
 
-def zero_branches(discovery: Discovery, stats: ModelStats) -> Iterator[Finding]:
-    """Yield findings on zero writers, zero branches that can never learn, and blocks that never write to the stream."""
-    silent = _silent(discovery)
+def zero_branches(discovery: Discovery, stats: ModelStats, *, lost: bool) -> Iterator[Finding]:
+    """Yield findings on branches that add zero, on those that can never learn, and on blocks that never write.
+
+    `lost`: the stream is lost, which is why earlier blocks seem never to write to it.
+    """
+    silent = [] if lost else _silent(discovery)
     if silent:
         yield Finding(kind="dead-branch", parameters=tuple(silent), measured=0.0, sentence=words.silent(silent))
     branches = _zero_branches(discovery)
@@ -27,11 +30,53 @@ def zero_branches(discovery: Discovery, stats: ModelStats) -> Iterator[Finding]:
     dead = _dead(discovery, branches, moving)
     if dead:
         yield Finding(kind="dead-branch", parameters=tuple(dead), measured=0.0, sentence=words.dead(dead))
-    names = [name for name in dict.fromkeys(m.name for m in zero) if name not in (*silent, *dead)]
+    told = (*silent, *dead)
+    gated = [m for m in zero if m.gates and m.weights.largest > 0]
+    yield from _by_writer([m for m in zero if m not in gated and m.name not in told], moving)
+    yield from _by_gate([m for m in gated if m.name not in told], moving)
+    settled = {m.where for m in zero}
+    inner = [pair for pair in branches if (discovery.sites.index(pair[0]), pair[1]) not in settled]
+    yield from _by_inner(discovery, inner, told, moving)
+
+
+def _by_writer(zero: list[MatrixStats], moving: frozenset[str]) -> Iterator[Finding]:
+    names = list(dict.fromkeys(m.name for m in zero))
     if names:
-        learning, still = ([n for n in names if (n in moving) == wanted] for wanted in (True, False))
-        sentence = words.zero(zero, learning, still)
-        yield Finding(kind="zero-by-construction", parameters=tuple(names), measured=0.0, sentence=sentence)
+        yield _zero(names, words.zero(zero, *_learning(names, moving)))
+
+
+def _by_gate(gated: list[MatrixStats], moving: frozenset[str]) -> Iterator[Finding]:
+    """Yield a finding on branches that a zero gate or gain multiplies."""
+    gates = list(dict.fromkeys(name for m in gated for name in m.gates))
+    names = [*gates, *dict.fromkeys(m.name for m in gated)]
+    if gates:
+        yield _zero(names, words.zero_gate(gates, gated, *_learning(names, moving)))
+
+
+def _by_inner(
+    discovery: Discovery, branches: list[tuple[Site, int]], told: Container[str], moving: frozenset[str]
+) -> Iterator[Finding]:
+    """Yield a finding on branches that add zero although neither their writer nor a gate behind it is zero."""
+    inner: list[str] = []
+    others: list[str] = []
+    for site, number in branches:
+        found = branch_parameters(discovery, site, number)
+        zero = discovery.names.of(p for p in found if p.dim() >= 2 and not bool(p.any()))
+        inner += zero
+        others += [name for name in discovery.names.of(p for p in found if p.dim() >= 2) if name not in zero]
+    inner = [name for name in dict.fromkeys(inner) if name not in told]
+    if inner:
+        learning, still = _learning([*inner, *dict.fromkeys(others)], moving)
+        yield _zero(inner, words.zero_inner(inner, learning, still))
+
+
+def _learning(names: list[str], moving: frozenset[str]) -> tuple[list[str], list[str]]:
+    """Return the names with a gradient at the start, and those without."""
+    return [n for n in names if n in moving], [n for n in names if n not in moving]
+
+
+def _zero(names: list[str], sentence: str) -> Finding:
+    return Finding(kind="zero-by-construction", parameters=tuple(names), measured=0.0, sentence=sentence)
 
 
 def _dead(discovery: Discovery, branches: list[tuple[Site, int]], moving: frozenset[str]) -> list[str]:
@@ -54,7 +99,7 @@ def branch_parameters(discovery: Discovery, site: Site, number: int) -> list[tor
     flow, addition = discovery.chain.flow, site.addition
     others = {branch.leaf for place, branch in enumerate(site.branches) if place != number}
     start = site.branches[number].leaf
-    found: dict[int, torch.Tensor] = {}
+    found = {id(p): p for use in site.branches[number].gates for p in use.parameters}
     stack, seen = [start, *_path(discovery, site, start)], set(others)
     while stack:
         vertex = stack.pop()

@@ -13,8 +13,9 @@ from enum import Enum
 from functools import partial
 from itertools import combinations
 
+from ..trace.discovery import ATTENTION
 from .base_std import CONSTANT, FAN_IN, FAN_OUT, HARD_CODED, NAMED, BaseStd, Origin
-from .factors import Factors, close
+from .factors import FORWARD_MARGIN, Factors, close
 from .laws import (
     CATALOGUE,
     KNOWN_MISTAKES,
@@ -27,11 +28,15 @@ from .laws import (
 )
 from .measure import MatrixStats
 
+# Shares of the heads that code may count in place of all: those of gates, or of keys and values.
+HEAD_SHARES = (2, 3, 4, 8)
+
 
 class Cause(Enum):
     """Why a group of writers has its standard deviation: what it follows."""
 
     AS_ASKED = "what the rule asks"
+    COEFFICIENT = "the rule in the weights, with another coefficient in the forward"
     UNSCALED = "the base"
     TWICE_IN_FORWARD = "the rule, and the forward's factor again"
     TWICE = "the rule two times over"
@@ -50,15 +55,20 @@ class FanKind(Enum):
     FAN_OUT = "its fan_out"
     SUM = "fan_in + fan_out"
     CONVOLUTION = "the fans of a convolution"
+    FEWER_HEADS = "the features of fewer heads"
     AXES = "a product of axes"
 
 
 @dataclass(frozen=True)
 class Fan:
-    """A fan that is used in place of fan_in; `axes` are those whose sizes are multiplied, for a product of axes."""
+    """A fan that is used in place of fan_in; `axes` are those whose sizes are multiplied, for a product of axes.
+
+    `share` is the number of equal shares of the heads, of which one is counted.
+    """
 
     kind: FanKind
     axes: tuple[int, ...] = ()
+    share: int = 1
 
 
 @dataclass(frozen=True)
@@ -187,6 +197,8 @@ def _hypotheses(first: Factors, rule: Rule, group: Sequence[MatrixStats], stages
     A wrong fan has a smaller length than a depth law where the base follows the fans.
     """
     yield Explanation(Cause.AS_ASKED, None, 0, lambda f, m: f.asked(rule, m))
+    if rule.in_forward:
+        yield Explanation(Cause.COEFFICIENT, None, 1, partial(_other_coefficient, rule))
     yield Explanation(
         Cause.TWICE_IN_FORWARD, None, 1, lambda f, m: f.asked(rule, m) * m.forward if m.forward != 1 else math.nan
     )
@@ -195,6 +207,14 @@ def _hypotheses(first: Factors, rule: Rule, group: Sequence[MatrixStats], stages
     yield from _depth_laws(first, stages)
     yield from _fans(first, rule, group[0])
     yield from _other_bases(first, rule)
+
+
+def _other_coefficient(rule: Rule, factors: Factors, matrix: MatrixStats) -> float:
+    """Return the rule's stored factor with the forward's own; NaN where the forward has the rule's, or none."""
+    own = matrix.gates or matrix.forward != 1 or matrix.shortcut != 1
+    if not own or close(matrix.forward, rule.forward(matrix.block, factors.blocks), FORWARD_MARGIN):
+        return math.nan
+    return rule.stored(matrix, factors.stats, factors.base) * matrix.forward
 
 
 def _depth_laws(first: Factors, stages: StagesOf) -> Iterator[Explanation]:
@@ -232,7 +252,12 @@ def other_fans(matrix: MatrixStats, width: int) -> dict[Fan, tuple[int, int]]:
         for size in range(2, len(matrix.shape) + 1):
             for axes in combinations(range(len(matrix.shape)), size):
                 found[Fan(FanKind.AXES, axes)] = (math.prod(matrix.shape[axis] for axis in axes), fan_out)
-    return {fan: fans for fan, fans in found.items() if fans[0] != fan_in}
+    if matrix.writes and matrix.kind == ATTENTION:
+        for share in HEAD_SHARES:
+            if fan_in % share == 0:
+                found.setdefault(Fan(FanKind.FEWER_HEADS, share=share), (fan_in // share, fan_out))
+    # A fan of 1 says nothing: any unit draw has it.
+    return {fan: fans for fan, fans in found.items() if fans[0] not in (1, fan_in)}
 
 
 def fan_factor(factors: Factors, matrix: MatrixStats, fan: Fan) -> float:

@@ -12,11 +12,13 @@ from torch import nn
 from ...health.band import DEFAULT_BAND, Band
 from ..report.answer import answered
 from ..report.result import AuditResult, Stream, stream_of
+from ..request import SEEDS
 from ..sandbox.guard import undisturbed
 from ..trace.discovery import Discovery, discover
 from . import words
-from .checks_integrity import alike, missing, reloaded, shared, uninitialized
+from .checks_integrity import alike, equal_shards, missing, reloaded, shared, uninitialized
 from .checks_scale import CHECKS
+from .checks_stream import stream_findings
 from .checks_zero import zero_branches
 from .corrected import Corrected, correct
 from .document import conformance_document, matrix_rows, twin_document
@@ -69,8 +71,12 @@ def judged_document(
     sigma: float | None = None,
     source: Rebuilder | None = None,
     band: Band = DEFAULT_BAND,
+    seeds: Sequence[int] = SEEDS,
 ) -> dict[str, Any]:
-    """Return the whole audit document, with the conformance and the corrected model."""
+    """Return the whole audit document, with the conformance and the corrected model.
+
+    `seeds` are those that the ratios are counted over where the model can be built again; the first is the model's own.
+    """
     source = source or rebuilder_of(result.discovery.guard.model)
     judgement = judge(result, rule=rule, sigma=sigma, source=source)
     found, matrices = judgement.resolution, None
@@ -87,8 +93,8 @@ def judged_document(
         twin=twin_document(judgement.corrected, band),
     )
     answer = answered(
-        document, result, found, judgement.findings, source, reseeds=judgement.reseeds, band=band
-    )  # fmt: skip
+        document, result, found, judgement.findings, source, reseeds=judgement.reseeds, band=band, seeds=seeds
+    )
     return document | answer
 
 
@@ -110,7 +116,7 @@ def judge(
     model = result.discovery.guard.model
     source = source or rebuilder_of(model)
     declared = declared_rule(rule, max(1, len({site.block for site in result.discovery.sites})))
-    whole = [*missing(source), *shared(model), *reloaded(model, source)]
+    whole = [*missing(source), *shared(model), *equal_shards(model), *reloaded(model, source)]
     if source.trained if source.trained is not None else result.facts.trained:
         name = declared.name if declared else None
         return _judgement(name, [*whole, _no_rule(TRAINED)], notes=[TRAINED])
@@ -128,7 +134,7 @@ def judge(
         [*_checked(result, found, marked), *whole],
         resolution=found,
         corrected=correct(result, found) if with_twin else None,
-        notes=[*notes, *_stream_notes(result)],
+        notes=[*notes, *stream_notes(result)],
         hashes=sign_hashes(result.discovery.names.parameters),
         reseeds=same,
     )
@@ -140,7 +146,10 @@ def _checked(result: AuditResult, found: Resolution, marked: nn.Module | None) -
     explained = frozenset(name for f in scale if f.kind == "depth-convention" for name in f.parameters)
     yield from scale
     yield from uninitialized(result.discovery.guard.model, marked, explained)
-    yield from zero_branches(result.discovery, found.first.stats)
+    stream = list(stream_findings(result.discovery))
+    yield from stream
+    lost = any(finding.kind == "stream-lost" for finding in stream)
+    yield from zero_branches(result.discovery, found.first.stats, lost=lost)
 
 
 def _judgement(rule: str | None, findings: Iterable[Finding], *, notes: Sequence[str], **more: Any) -> Judgement:
@@ -170,13 +179,14 @@ def _stats(result: AuditResult, source: Rebuilder, *, deep: bool) -> list[ModelS
         return []
     again = None
     if deep and source.deep:
-        blocks = 2 * first.blocks if first.blocks <= DEEP else first.blocks // 2
-        again = _at_depth(result, source, blocks)
+        again = at_depth(result, source, first.blocks)
     return [first, again] if again is not None and again.blocks != first.blocks else [first]
 
 
-def _at_depth(result: AuditResult, source: Rebuilder, blocks: int) -> ModelStats | None:
-    model = rebuilt(source, result.discovery.guard.model, blocks=blocks)
+def at_depth(result: AuditResult, source: Rebuilder, blocks: int) -> ModelStats | None:
+    """Return the matrices of a model of `blocks` blocks at another depth; None where it cannot be built or run."""
+    again = 2 * blocks if blocks <= DEEP else blocks // 2
+    model = rebuilt(source, result.discovery.guard.model, blocks=again)
     if model is None:
         return None
     try:
@@ -188,7 +198,7 @@ def _at_depth(result: AuditResult, source: Rebuilder, blocks: int) -> ModelStats
     return stats if stats.writers else None
 
 
-def _stream_notes(result: AuditResult) -> Iterator[str]:
+def stream_notes(result: AuditResult) -> Iterator[str]:
     """Yield notes on the stream: that it is not pre-norm, or that a norm's epsilon is not small beside a branch."""
     discovery = result.discovery
     stream = stream_of(discovery)

@@ -62,16 +62,26 @@ class Rule:
 
     def forward(self, block: int, blocks: int) -> float:
         """Return the factor of the forward on the contributions of a block."""
-        branch, shortcut = self.recipe.topology.branch, self.recipe.topology.shortcut
-        factor = 1.0 if branch is None else branch(block, blocks)
-        return factor / (shortcut(block, blocks) if isinstance(shortcut, DepthLaw) else 1.0)
+        branch = self.recipe.topology.branch
+        return (1.0 if branch is None else branch(block, blocks)) / self.shortcut(block, blocks)
 
     def readers(self, matrix: MatrixStats, stats: ModelStats, base: BaseStd) -> tuple[float, ...]:
         """Return the factors that a reader may have.
 
-        Several where the recipe's factors differ by role, because the audit does not know a reader's role.
+        Several where its role is not known, or where it holds several, and the recipe's factors differ by role.
         """
-        return tuple({_coefficient(self.recipe.laws.get(role), matrix, stats, base) for role in READERS})
+        return tuple({_coefficient(self.recipe.laws.get(role), matrix, stats, base) for role in matrix.reads_as})
+
+    @property
+    def in_forward(self) -> bool:
+        """Whether the forward of the recipe multiplies branches or shortcuts."""
+        topology = self.recipe.topology
+        return topology.branch is not None or isinstance(topology.shortcut, DepthLaw)
+
+    def shortcut(self, block: int, blocks: int) -> float:
+        """Return the factor of the forward on the shortcut of a block."""
+        shortcut = self.recipe.topology.shortcut
+        return shortcut(block, blocks) if isinstance(shortcut, DepthLaw) else 1.0
 
 
 def _coefficient(law: Law | None, matrix: MatrixStats, stats: ModelStats, base: BaseStd) -> float:
@@ -80,6 +90,11 @@ def _coefficient(law: Law | None, matrix: MatrixStats, stats: ModelStats, base: 
     return law.coefficient(
         Matrix(matrix.block, stats.blocks, matrix.fan_in, matrix.fan_out, stats.width, base.std(matrix))
     )
+
+
+def counted_additions(rule: Rule, blocks: int, ratio: float) -> float:
+    """Return how many blocks or additions a law of their inverse root counts, at `ratio` times the rule's value."""
+    return blocks * (2 if rule.recipe.counts == "additions" else 1) / ratio**2
 
 
 def declared_rule(name: str, blocks: int) -> Rule | None:

@@ -13,13 +13,11 @@ from dataclasses import dataclass, replace
 import torch
 
 from ...decoder.parameters import Role
-from ..trace.branches import Branch, MatrixUse, linear_in
-from ..trace.discovery import FEED_FORWARD, Discovery, Site
+from ..trace.branches import MatrixUse
+from ..trace.discovery import ATTENTION, FEED_FORWARD, Discovery, Site
 from .slices import slices_of
+from .uses import CAST, before, behind, gates, on_matrix, reading
 from .weight_stats import ORTHOGONAL, WeightStats, standard_deviation, weight_stats
-
-# A factor nearer to 1 than this is a cast to a coarser type.
-CAST = 1e-2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,8 +26,10 @@ class MatrixStats:
 
     `place` is the index of its addition, `branch` that of its branch there, `shape` that of the whole parameter.
     `forward` is the product of the factors that the forward applies before, on and after the matrix, relative to the
-    shortcut. `hidden`: a norm stands between it and the stream. `linear`: the branch is linear in the output of this
-    reader.
+    shortcut's, which is `shortcut`. `gates` are the parameters that multiply a writer's branch, `modulated` where a
+    condition decides their values. `hidden`: a norm stands between it and the stream. `linear`: the branch is linear in
+    the output of this reader, `partly` in a part of it. `joint` and `piece` are the fan_out of the whole parameter and
+    of the equal pieces that its output is cut into, 0 where there are none.
     """
 
     name: str
@@ -45,7 +45,27 @@ class MatrixStats:
     weights: WeightStats
     forward: float = 1.0
     hidden: bool = False
+    shortcut: float = 1.0
+    gates: tuple[str, ...] = ()
+    modulated: bool = False
     linear: bool = False
+    partly: bool = False
+    joint: int = 0
+    piece: int = 0
+
+    def drawn_out(self, *, apart: bool) -> int:
+        """Return the fan_out that a draw counts: of the whole parameter, or of one piece where drawn `apart`."""
+        return (self.piece if apart else self.joint) or self.fan_out
+
+    @property
+    def reads_as(self) -> tuple[Role, ...]:
+        """The roles that a reader may have in a recipe's `laws`, by how its branch depends on it."""
+        if self.kind == FEED_FORWARD:
+            return ("up",) if self.linear else ("gate", "up")
+        if self.kind != ATTENTION:
+            return ("query", "key", "value", "gate", "up")
+        fused: tuple[Role, ...] = ("query", "key", "value")
+        return ("value",) if self.linear else fused if self.partly else ("query", "key")
 
     @property
     def role(self) -> Role:
@@ -69,7 +89,7 @@ class MatrixStats:
     @property
     def group(self) -> str:
         """The name with its numbers replaced by `#`, followed by the slice: the same in every block."""
-        return re.sub(r"(?<![^.])\d+(?![^.])", "#", self.name) + self.part
+        return pattern(self.name) + self.part
 
     @property
     def where(self) -> tuple[int, int]:
@@ -81,7 +101,8 @@ class MatrixStats:
 class ModelStats:
     """Every writer and reader of one build, in forward order, each parameter or slice once.
 
-    `outside` maps the names of tables outside the blocks to their standard deviation and number of values.
+    `outside` maps the names of tables outside the blocks to their standard deviation and number of values. `idle`: some
+    branch adds exactly zero.
     """
 
     blocks: int
@@ -89,6 +110,7 @@ class ModelStats:
     writers: tuple[MatrixStats, ...]
     readers: tuple[MatrixStats, ...]
     outside: Mapping[str, tuple[float, int]]
+    idle: bool = False
 
     @property
     def visible(self) -> list[MatrixStats]:
@@ -99,6 +121,11 @@ class ModelStats:
     def zero(self) -> list[MatrixStats]:
         """The writers that are zero, or that the forward multiplies by zero."""
         return [m for m in self.writers if m.weights.largest == 0 or m.forward == 0]
+
+
+def pattern(name: str) -> str:
+    """Return a parameter's name with its numbers replaced by `#`: the same in every block."""
+    return re.sub(r"(?<![^.])\d+(?![^.])", "#", name)
 
 
 def usable(matrices: Iterable[MatrixStats]) -> list[MatrixStats]:
@@ -139,8 +166,9 @@ def measure(discovery: Discovery) -> ModelStats:
         if p.dim() == 2 and name not in inside and min(p.shape) > 1 and p.is_floating_point()
     }
     blocks = len({site.block for site in discovery.sites})
+    idle = any(not bool(branch.contribution.any()) for site in discovery.sites for branch in site.contributions)
     return ModelStats(
-        blocks=blocks, width=discovery.width, writers=tuple(writers), readers=tuple(readers), outside=outside
+        blocks=blocks, width=discovery.width, writers=tuple(writers), readers=tuple(readers), outside=outside, idle=idle
     )
 
 
@@ -158,7 +186,8 @@ def _seen(discovery: Discovery, which: str) -> Iterator[_Seen]:
     for place, site in enumerate(discovery.sites):
         for number, branch in enumerate(site.branches):
             for use in getattr(branch, which):
-                if use.fan_in is None:
+                if use.fan_in is None or (which == "readers" and use.fan_out == 1):
+                    # A vector that gives one number, as a router's token, is no matrix of the branch.
                     continue
                 for name in discovery.names.of(use.parameters):
                     parameter = discovery.names.parameters[name]
@@ -212,65 +241,24 @@ def _matrix(
     )
     branch = site.branches[seen.branch]
     if not writes:
-        return replace(matrix, linear=_linear(discovery, branch, use))
-    forward = _on_matrix(seen) * _before(discovery, use) * _behind(site, seen.branch)
-    return replace(matrix, forward=forward, hidden=branch.norm_out)
+        read = reading(discovery, branch, use)
+        joint = _joint(seen, use) if not matrix.part else 0
+        return replace(matrix, linear=read.linear, partly=read.partly, joint=joint, piece=read.piece)
+    forward = (
+        on_matrix(seen.operand, seen.parameter) * before(discovery, use) * behind(discovery, site, seen.branch, use)
+    )
+    shortcut = site.measured.shortcut if site.measured is not None else None
+    return replace(
+        matrix,
+        forward=forward,
+        hidden=branch.norm_out,
+        shortcut=1.0 if shortcut is None else abs(shortcut.value),
+        gates=gates(discovery, site, seen.branch),
+        modulated=bool(branch.gates),
+    )
 
 
-def _behind(site: Site, number: int) -> float:
-    """Return the factor on the branch's output, relative to the shortcut; 1 where it depends on the batch."""
-    if site.measured is None:
-        return 1.0
-    behind, shortcut = site.measured.branches[number].coefficient, site.measured.shortcut
-    factor = 1.0 if behind.spread == "varying" else abs(behind.value)
-    return factor / abs(shortcut.value) if shortcut is not None and shortcut.value != 0 else factor
-
-
-def _before(discovery: Discovery, use: MatrixUse) -> float:
-    """Return the product of the constants that multiply what a writer reads."""
-    flow, factor = discovery.chain.flow, 1.0
-    moving = flow.moving(flow.nodes[use.node])
-    while len(moving) == 1:
-        node = flow.node(moving[0])
-        if node.kind not in ("view", "scale") or isinstance(node.factor, torch.Tensor):
-            break
-        factor *= abs(node.factor) if node.kind == "scale" else 1.0
-        moving = flow.moving(node)
-    return factor
-
-
-def _on_matrix(seen: _Seen) -> float:
-    """Return the factor on the parameter itself before the product uses it; 1 where it is used as it is stored."""
-    operand, parameter = seen.operand, seen.parameter
-    if operand is None or operand.numel() != parameter.numel():
-        return 1.0
-    if operand.untyped_storage().data_ptr() == parameter.untyped_storage().data_ptr():
-        return 1.0
-    one, two = operand.to(torch.float64), parameter.to(torch.float64)
-    size, other = float(two.std(correction=0)), float(two.abs().mean())
-    if size == 0 or other == 0 or not math.isfinite(size):
-        return 1.0
-    factor = float(one.std(correction=0)) / size
-    proportional = abs(float(one.abs().mean()) / other - factor) < 1e-3 * factor
-    return factor if proportional and abs(factor - 1) > CAST else 1.0
-
-
-def _linear(discovery: Discovery, branch: Branch, reader: MatrixUse) -> bool:
-    """Return whether the branch is linear in a reader's output: every path from it to a writer is linear."""
-    flow, ways = discovery.chain.flow, set[bool]()
-    stack = [(vertex, True) for use in branch.writers for vertex in flow.moving(flow.nodes[use.node])]
-    seen = set(stack)
-    while stack:
-        vertex, linear = stack.pop()
-        if vertex[0] == reader.node:
-            ways.add(linear)
-            continue
-        node = flow.node(vertex)
-        for place, source in enumerate(node.inputs):
-            if source is None or not flow.dynamic(source) or source[0] < reader.node:
-                continue
-            kept = linear and linear_in(node, place)
-            if (source, kept) not in seen:
-                seen.add((source, kept))
-                stack.append((source, kept))
-    return ways == {True}
+def _joint(seen: _Seen, use: MatrixUse) -> int:
+    """Return the fan_out of the whole parameter where the product uses a slice of it; 0 where it uses all."""
+    rest, left = divmod(seen.parameter.numel(), use.fan_in or 1)
+    return rest if _sliced(seen) and not left else 0

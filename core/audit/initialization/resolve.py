@@ -19,13 +19,14 @@ from .base_std import (
     Origin,
     configured_base,
     declared_base,
+    equal_laws,
     named_bases,
     other_laws,
     pooled_base,
     shrinks,
     transposed,
 )
-from .explain import explain
+from .explain import Cause, explain
 from .factors import FORWARD_MARGIN, Factors, close
 from .laws import READERS, Rule, recognized_rules
 from .measure import MatrixStats, ModelStats, grouped, usable
@@ -35,6 +36,8 @@ from .resolution import Remark, Resolution
 MOST = 0.5 - 1e-9
 # A table whose std is this near to 1 is torch's own embedding, which shows no base.
 UNIT = 0.01
+# From this place on in the order that `auto` tries them, rules are rare.
+RARE = 2
 
 
 def resolve(
@@ -57,6 +60,8 @@ def resolve(
         remark = Remark.UNUSED_RANGE
     every = [depths, *_other_bases(depths, rules)]
     found = [_resolution(one, declared or _recognized(one), remark) for one in every]
+    if sigma is None:
+        found += _disguised(depths, declared)
     if depths[0].base.count:
         found += _by_fan_out(depths, declared)
         # Of many rules and bases one is soon met by chance, so that a guess tries the first alone.
@@ -95,19 +100,43 @@ def scaled_readers(first: Factors, rule: Rule) -> Iterator[MatrixStats]:
 def _recognized(depths: Sequence[Factors]) -> Rule | None:
     """Return the rule that the most writers meet at every depth; None where no rule is met by half of them."""
     least = min(depth.blocks for depth in depths)
+    alone = len(depths) == 1
     shares = [
-        (min(_share(depth, rule) for depth in depths), rule)
+        (min(_share(depth, rule, alone=alone) for depth in depths), rule)
         for rule in recognized_rules(depths[0].blocks)
-        if least >= rule.recipe.minimum_blocks and _readers_meet(depths[0], rule)
+        if least >= rule.recipe.minimum_blocks
+        and (_readers_meet(depths[0], rule) or _shortcuts_meet(depths[0], rule))
+        and not (alone and _by_chance(depths[0], rule))
     ]
     best = max((share for share, _ in shares), default=0.0)
     return next((rule for share, rule in shares if share >= max(MOST, best - 1e-9)), None)
 
 
-def _share(factors: Factors, rule: Rule) -> float:
-    """Return the share of the visible writers that meet a rule, counted group by group as in `_meeting`."""
+def _shortcuts_meet(factors: Factors, rule: Rule) -> bool:
+    """Return whether every shortcut has the rule's coefficient, where that is not 1: no model has it by chance."""
+    pairs = [(m.shortcut, rule.shortcut(m.block, factors.blocks)) for m in factors.visible]
+    return bool(pairs) and all(asked != 1 and close(has, asked, FORWARD_MARGIN) for has, asked in pairs)
+
+
+def _by_chance(factors: Factors, rule: Rule) -> bool:
+    """Return whether a rare rule leaves some writers that are not at the base: of many rules one fits the others."""
+    groups = grouped(factors.visible)
+    left = [group for group in groups if not _meeting(factors, rule, group) and not factors.fits(group, 1.0)]
+    return bool(left) and (rule.recipe.auto_order or 0) >= RARE and not _shortcuts_meet(factors, rule)
+
+
+def _share(factors: Factors, rule: Rule, *, alone: bool = False) -> float:
+    """Return the share of the visible writers that meet a rule, counted group by group as in `_meeting`.
+
+    At one depth `alone`, a constant of the forward on a part of the branches, or a round one, is no depth law.
+    """
     writers = factors.visible
-    met = sum(_meeting(factors, rule, group) for group in grouped(writers))
+    groups = grouped(writers)
+    if alone and not _shortcuts_meet(factors, rule):
+        everywhere = all(m.forward != 1 for m in writers)
+        kept = [everywhere and (rule.in_forward or not _round(group[0].forward)) for group in groups]
+        groups = [group for group, told in zip(groups, kept, strict=True) if told or group[0].forward == 1]
+    met = sum(_meeting(factors, rule, group) for group in groups)
     return met / len(writers) if writers else 0.0
 
 
@@ -129,6 +158,11 @@ def _meeting(factors: Factors, rule: Rule, group: Sequence[MatrixStats]) -> int:
     others = [m for m in group if m not in meeting]
     apart = bool(meeting and others) and factors.fits(meeting, asked) and factors.fits(others, 1.0)
     return len(meeting) if apart else 0
+
+
+def _round(value: float) -> bool:
+    """Return whether a factor has at most two digits, as constants in code have."""
+    return math.isclose(value, float(f"{value:.2g}"), rel_tol=FORWARD_MARGIN / 4)
 
 
 def _readers_meet(factors: Factors, rule: Rule) -> bool:
@@ -153,6 +187,8 @@ def _other_bases(depths: Sequence[Factors], rules: Sequence[Rule]) -> Iterator[l
     for base in other_laws(first.stats.readers, first.base) if first.base.count else ():
         own = [next((o for o in other_laws(d.stats.readers, d.base) if o.law == base.law), base) for d in depths]
         yield [depth.on(one) for depth, one in zip(depths, own, strict=True)]
+    for base in equal_laws(first.stats.readers, first.base):
+        yield [depth.on(base) for depth in depths]
     if first.base.origin is Origin.DECLARED or (first.base.law, first.base.constant) != TORCH:
         return
     # Readers are as torch draws them; writers that are at that base too are unscaled and nothing else.
@@ -164,6 +200,25 @@ def _other_bases(depths: Sequence[Factors], rules: Sequence[Rule]) -> Iterator[l
         if any(min(_share(depth, rule) for depth in moved) >= MOST for rule in rules):
             yield moved
             return
+
+
+def _disguised(depths: Sequence[Factors], declared: Rule | None) -> Iterator[Resolution]:
+    """Yield the resolution on a base of width^(-1/2) in which readers carry the factor that their writers lack.
+
+    Where most readers are scaled, as in CLIP, their pooled standard deviation is no base.
+    """
+    moved = []
+    for depth in depths:
+        constant = depth.stats.width**-0.5 if depth.stats.width else 1.0
+        base = BaseStd(
+            law=CONSTANT, constant=constant, origin=Origin.NAMED, named=True, readers=len(depth.stats.readers)
+        )
+        moved.append(depth.on(base))
+    rule = declared or _recognized(moved)
+    found = _resolution(moved, rule)
+    causes = {one.cause for one in found.explained}
+    if found.scaled_readers and causes == {Cause.AS_ASKED, Cause.UNSCALED} and found.beside_readers(bare=True):
+        yield found
 
 
 def _by_fan_out(depths: Sequence[Factors], declared: Rule | None) -> Iterator[Resolution]:

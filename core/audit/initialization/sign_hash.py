@@ -6,7 +6,7 @@ Arms (models scaled from one base draw) have equal digests; a shifted or repeate
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +14,8 @@ import torch
 
 # Fewer signs than these can agree by accident.
 FEWEST = 64
+# Shards beyond these many are not told apart.
+MOST_SHARDS = 16
 
 
 @dataclass(frozen=True)
@@ -60,8 +62,14 @@ def sign_hash(tensor: torch.Tensor) -> str | None:
     negative = (values < 0).cpu().numpy()
     if negative.all() or not negative.any():
         return None
-    digest = hashlib.sha256(repr(tuple(values.shape)).encode())
-    digest.update(np.packbits(negative).tobytes())
+    return digest_of(tuple(values.shape), [np.packbits(negative).tobytes()])
+
+
+def digest_of(shape: tuple[int, ...], bits: Iterable[bytes]) -> str:
+    """Return the digest of a shape and of packed signs, in the order of the values."""
+    digest = hashlib.sha256(repr(shape).encode())
+    for part in bits:
+        digest.update(part)
     return digest.hexdigest()[:16]
 
 
@@ -94,14 +102,32 @@ def repeated_draws(parameters: Mapping[str, torch.Tensor]) -> list[tuple[str, ..
         if parameter.dim() > 2 and len(parameter) > 1
         for place, matrix in enumerate(parameter)
     }
+    return repeated_digests(sign_hashes(parameters) | sign_hashes(stacked))
+
+
+def repeated_digests(digests: Mapping[str, str]) -> list[tuple[str, ...]]:
+    """Return groups of names with one digest; `name[0]` is a matrix of the stack `name`."""
     groups: dict[str, list[str]] = {}
-    for found in (sign_hashes(parameters), sign_hashes(stacked)):
-        for name, digest in found.items():
-            groups.setdefault(digest, []).append(name)
+    for name, digest in digests.items():
+        groups.setdefault(digest, []).append(name)
     # Copies of a stack hold copies of its matrices, which need no separate mention.
-    whole = {name for names in groups.values() if len(names) > 1 for name in names if name in parameters}
+    whole = {name for names in groups.values() if len(names) > 1 for name in names if unstacked(name) == name}
     kept = ([name for name in names if unstacked(name) not in whole or name in whole] for names in groups.values())
     return [tuple(names) for names in kept if len(names) > 1]
+
+
+def equal_parts(tensor: torch.Tensor) -> tuple[int, int, int] | None:
+    """Return (parts, axis, number of different draws) where equal parts of a matrix hold the same draw.
+
+    The matrix is cut into 2 to `MOST_SHARDS` parts along an axis; the fewest parts that show a repetition are returned,
+    None where none does. Of a stack of matrices the first axis is not cut.
+    """
+    for axis in range(max(0, tensor.dim() - 2), tensor.dim()) if tensor.dim() >= 2 else ():
+        for parts in (count for count in range(2, MOST_SHARDS + 1) if tensor.shape[axis] % count == 0):
+            digests = [sign_hash(part) for part in tensor.detach().chunk(parts, axis)]
+            if None not in digests and len(set(digests)) < parts:
+                return parts, axis, len(set(digests))
+    return None
 
 
 def unstacked(name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -39,16 +40,22 @@ def slices_of(tensor: torch.Tensor) -> list[Slice]:
     values = tensor.detach()
     if values.dim() >= 2 and bool(values.isfinite().all()):
         squares = values.to(torch.float64).square()
-        best: tuple[float, int, list[int]] | None = None
-        for axis in range(values.dim()):
-            others = [other for other in range(values.dim()) if other != axis]
-            power = squares.sum(others).cpu().numpy()
-            bounds, surety = _bounds(power, values.numel() // values.shape[axis])
-            if len(bounds) > 2 and (best is None or surety > best[0]):
-                best = (surety, axis, bounds)
-        if best is not None and len(best[2]) <= MOST_PARTS:
-            return _labelled(best[1], best[2], values.dim())
+        axes = range(values.dim())
+        return slices_by_power([squares.sum([o for o in axes if o != axis]).cpu().numpy() for axis in axes])
     return [Slice(0, 0, values.shape[0] if values.dim() else 1, "")]
+
+
+def slices_by_power(powers: Sequence[npt.NDArray[np.float64]]) -> list[Slice]:
+    """Return what `slices_of` does for a tensor of finite values, given its sums of squares along every axis."""
+    count = math.prod(len(power) for power in powers)
+    best: tuple[float, int, list[int]] | None = None
+    for axis, power in enumerate(powers):
+        bounds, surety = _bounds(power, count // len(power))
+        if len(bounds) > 2 and (best is None or surety > best[0]):
+            best = (surety, axis, bounds)
+    if best is not None and len(best[2]) <= MOST_PARTS:
+        return _labelled(best[1], best[2], len(powers))
+    return [Slice(0, 0, len(powers[0]), "")]
 
 
 def _labelled(axis: int, bounds: list[int], axes: int) -> list[Slice]:

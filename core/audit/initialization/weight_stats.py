@@ -56,8 +56,14 @@ def weight_stats(tensor: torch.Tensor) -> WeightStats:
     found = WeightStats(
         std=float(deviation), mean=float(mean), largest=largest, count=values.numel(), distribution=name
     )
-    if found.finite and _orthogonal(tensor.detach()):
+    return completed(found, orthogonal=found.finite and _orthogonal(tensor.detach()))
+
+
+def completed(found: WeightStats, *, orthogonal: bool) -> WeightStats:
+    """Return statistics with what the largest value and the angles of the rows add to the distribution's name."""
+    if orthogonal:
         return replace(found, distribution=ORTHOGONAL)
+    name = found.distribution
     cut = None if name in ("uniform", "zeros", "constant") or not found.finite else _truncation(found)
     if cut is None:
         return found
@@ -102,9 +108,15 @@ def _orthogonal(tensor: torch.Tensor) -> bool:
     if matrix.dim() != 2 or min(matrix.shape) < ROWS:
         return False
     rows = (matrix if matrix.shape[0] <= matrix.shape[1] else matrix.T)[:ROWS].to(torch.float64)
-    rows = rows / rows.norm(dim=1, keepdim=True)
-    cosines = (rows @ rows.T)[~torch.eye(ROWS, dtype=torch.bool, device=rows.device)]
-    return float(cosines.square().mean().sqrt()) < NEAR / math.sqrt(rows.shape[1])
+    return orthogonal_products(rows @ rows.T, rows.shape[1])
+
+
+def orthogonal_products(products: torch.Tensor, length: int) -> bool:
+    """Return whether `ROWS` vectors of `length` values are orthogonal, given the products of every two."""
+    sizes = products.diagonal().sqrt()
+    apart = ~torch.eye(len(sizes), dtype=torch.bool, device=products.device)
+    cosines = (products / sizes / sizes[:, None])[apart]
+    return float(cosines.square().mean().sqrt()) < NEAR / math.sqrt(length)
 
 
 def _truncation(found: WeightStats) -> float | None:
@@ -140,7 +152,12 @@ def distribution(tensor: torch.Tensor) -> str:
         return "unclear"
     if not bool(values.any()):
         return "zeros"
-    sample = _sample(values).to(torch.float64)
+    return distribution_of(values.flatten()[:: sample_step(values.numel(), values.shape[-1])])
+
+
+def distribution_of(sample: torch.Tensor) -> str:
+    """Return the name of the distribution that a sample of finite values, not all zero, was drawn from."""
+    sample = sample.to(torch.float64)
     squares = (sample - sample.mean()).square_()
     variance = float(squares.mean())
     if variance == 0.0:
@@ -154,9 +171,9 @@ def distribution(tensor: torch.Tensor) -> str:
     return name if distance <= tolerance else "unclear"
 
 
-def _sample(values: torch.Tensor) -> torch.Tensor:
-    """Return at most `LARGEST_SAMPLE` values, with a step that covers all columns equally."""
-    step = -(-values.numel() // LARGEST_SAMPLE)
-    while step > 1 and math.gcd(step, values.shape[-1]) > 1:
+def sample_step(count: int, row: int) -> int:
+    """Return the step that takes at most `LARGEST_SAMPLE` of `count` values and covers all columns of a row equally."""
+    step = -(-count // LARGEST_SAMPLE)
+    while step > 1 and math.gcd(step, row) > 1:
         step += 1
-    return values.flatten()[::step]
+    return step

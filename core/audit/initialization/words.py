@@ -6,10 +6,10 @@ sentences.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from .base_std import CONSTANT, BaseStd, Origin
-from .measure import MatrixStats, grouped
+from .measure import MatrixStats, grouped, pattern
 
 SHOWN = 4
 RELOAD = "make saving write, and loading keep, every parameter as it is"
@@ -46,16 +46,45 @@ def base_source(base: BaseStd) -> str:
     }[base.origin]
 
 
-def zero(matrices: Sequence[MatrixStats], moving: Sequence[str], still: Sequence[str]) -> str:
-    """Return the sentence of a `zero-by-construction` finding.
+def patterned(names: Sequence[str]) -> str:
+    """Return names as text, those that differ by their numbers alone as one, with how many there are."""
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        groups.setdefault(pattern(name), []).append(name)
+    return listed(one[0] if len(one) == 1 else f"{group} ({len(one)})" for group, one in groups.items())
 
-    `moving` names the writers that have a gradient at the start, `still` those that have none.
+
+def zero(matrices: Sequence[MatrixStats], moving: Sequence[str], still: Sequence[str]) -> str:
+    """Return the sentence of a `zero-by-construction` finding on writers.
+
+    `moving` names the parameters that have a gradient at the start, `still` those that have none.
     """
     gated = any(m.weights.std != 0 for m in matrices)
     how = "stand behind a forward coefficient of 0" if gated else "are zeros"
-    told = f" {listed(moving)} {'has' if len(moving) == 1 else 'have'} a gradient." if moving else ""
-    told += f" {listed(still)} {'has' if len(still) == 1 else 'have'} none at the start." if still else ""
+    told = _learn(moving, still)
     return f"{shown(matrices)} {how}, so their branches add nothing at the start; nothing is to change.{told}"
+
+
+def zero_gate(gates: Sequence[str], writers: Sequence[MatrixStats], moving: Sequence[str], still: Sequence[str]) -> str:
+    """Return the sentence of a `zero-by-construction` finding on gates or gains behind the writers."""
+    return (
+        f"{patterned(gates)} gate the branches of {shown(writers)} to exactly 0, so they add nothing at the start; "
+        f"nothing is to change.{_learn(moving, still)}"
+    )
+
+
+def zero_inner(inner: Sequence[str], moving: Sequence[str], still: Sequence[str]) -> str:
+    """Return the sentence of a `zero-by-construction` finding on matrices inside a branch."""
+    are, write = ("is", "its branch writes") if len(inner) == 1 else ("are", "their branches write")
+    return (
+        f"{patterned(inner)} {are} zeros, so {write} nothing at the start, although the writers are not zero; draw "
+        f"them unless that is meant.{_learn(moving, still)}"
+    )
+
+
+def _learn(moving: Sequence[str], still: Sequence[str]) -> str:
+    told = f" {patterned(moving)} {'has' if len(moving) == 1 else 'have'} a gradient." if moving else ""
+    return told + (f" {patterned(still)} {'has' if len(still) == 1 else 'have'} none at the start." if still else "")
 
 
 def blank(names: Sequence[str]) -> str:
@@ -79,6 +108,16 @@ def duplicated(groups: Sequence[Sequence[str]]) -> str:
     return (
         f"{sum(map(len, groups))} matrices hold {len(groups)} draws, up to a factor, as {' = '.join(groups[0][:2])}; "
         "draw each one separately instead of copying or seeding again, or tie them if they are meant to be one."
+    )
+
+
+def equal_shards(found: Mapping[str, tuple[int, int, int]]) -> str:
+    """Return the sentence of an `equal-shards` finding; `found` maps names to (parts, axis, different draws)."""
+    name, (parts, axis, different) = next(iter(found.items()))
+    return (
+        f"{patterned(tuple(found))} {'repeat' if len(found) > 1 else 'repeats'} a draw within one matrix: the {parts} "
+        f"equal parts of {name} along axis {axis} hold {different} {'draw' if different == 1 else 'draws'}; draw the "
+        "whole matrix, or seed every shard apart."
     )
 
 

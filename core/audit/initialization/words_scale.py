@@ -11,12 +11,14 @@ from collections.abc import Sequence
 from .base_std import CONSTANT, BaseStd, Origin
 from .explain import Cause, Constants, Explanation, Fan, FanKind, other_fans
 from .factors import Factors
-from .laws import KnownLaw, Rule
+from .laws import KnownLaw, Rule, counted_additions
 from .measure import MatrixStats, grouped, median
 from .resolution import Resolution
-from .words import SHOWN, base_source, shown
+from .words import SHOWN, base_source, patterned, shown
 
 Matrices = Sequence[MatrixStats]
+# A count this near to a whole number, relative to it, is told.
+NEAR = 0.03
 
 
 def fan_name(fan: Fan) -> str:
@@ -35,15 +37,20 @@ def hidden(matrices: Matrices, factor: float) -> str:
     )
 
 
-def applied(rule: Rule, depths: Sequence[int], *, forward: bool) -> str:
+def applied(rule: Rule, depths: Sequence[int], *, forward: bool, idle: bool) -> str:
     """Return the sentence of an `applied` finding: every writer already meets the depth rule.
 
     `depths` are the numbers of blocks at which this was found. `forward` adds that coefficients of the forward do a
-    part of the scaling.
+    part of the scaling, `idle` that some branch writes nothing all the same.
     """
     how = "; the forward's coefficients carry part or all of it" if forward else ""
     at = " and ".join(map(str, depths))
-    return f"Every writer meets {rule.name}, {rule.formula}, at {at} blocks{how}; nothing is to change."
+    end = (
+        "; but some branches write nothing at the start, as another finding tells."
+        if idle
+        else "; nothing is to change."
+    )
+    return f"Every writer meets {rule.name}, {rule.formula}, at {at} blocks{how}{end}"
 
 
 def everything(readers: Matrices, factor: float) -> str:
@@ -93,7 +100,7 @@ def writers_away(found: Resolution, why: Explanation, writers: Matrices, kind: s
     if isinstance(why.payload, KnownLaw):
         return _depth_law(rule, why.payload, writers, ratio, first.blocks)
     if isinstance(why.payload, Constants):
-        return _constant(rule, why.payload, writers, ratio)
+        return _constant(rule, why.payload, writers, ratio, kind)
     if isinstance(why.payload, Fan):
         size = other_fans(writers[0], first.stats.width)[why.payload][0]
         return _writer_fan(rule, why.payload, size, writers, ratio, own=why.cause is Cause.OWN_FAN)
@@ -110,11 +117,58 @@ def _unscaled(found: Resolution, rule: Rule, writers: Matrices, *, alone: bool) 
     off = f"{found.first.ratio(rule, writers):.2f} times what {rule.name} asks at {found.first.blocks} blocks"
     for depth in found.depths[1:]:
         off += f", {depth.ratio(rule, depth.alike(writers)):.2f} at {depth.blocks} blocks"
+    first = found.first
+    if rule.in_forward and all(rule.stored(m, first.stats, first.base) == 1 for m in writers):
+        value = _here(rule, writers, first.blocks)
+        which = "No branch is" if alone else f"The branches of {shown(writers)} are not"
+        return f"{which} multiplied in the forward, where {rule.name} asks for {value}; multiply their output by it."
     if alone:
         return f"No writer is scaled: all {len(writers)} stand at {off}; multiply them by {rule.formula}."
     return (
         f"{shown(writers)} stand at the base, {off}, while other writers are scaled; multiply them by {rule.formula} "
         "too."
+    )
+
+
+def _here(rule: Rule, writers: Matrices, blocks: int) -> str:
+    """Return the branch coefficient that a rule asks for at this depth: a number, else its formula."""
+    branch = rule.recipe.topology.branch
+    values = {1.0 if branch is None else branch(m.block, blocks) for m in writers}
+    if len(values) == 1:
+        return f"{values.pop():.4g} at {blocks} {'block' if blocks == 1 else 'blocks'}"
+    assert branch is not None
+    return f"{branch.formula} at {blocks} blocks"
+
+
+def coefficient(rule: Rule, gates: Sequence[str], writers: Matrices, blocks: int) -> str:
+    """Return the sentence of a `gate-not-as-declared` finding; `gates` are the parameters to change, if any."""
+    asked, own = _here(rule, writers, blocks), median(m.forward * m.shortcut for m in writers)
+    if writers[0].modulated:
+        return (
+            f"The gates of {patterned(gates)} multiply the branches of {shown(writers)}, where {rule.name} asks for "
+            f"{asked}; set their weights and biases so at the start, to zeros for 0."
+        )
+    if gates:
+        return (
+            f"{patterned(gates)} multiply the branches of {shown(writers)} by {own:.4g} where {rule.name} asks for "
+            f"{asked}; set them to it."
+        )
+    skip = rule.shortcut(writers[0].block, blocks)
+    shortcut = ""
+    if skip != 1:
+        shortcut = f", and the shortcut by {median(m.shortcut for m in writers):.4g} where it asks for {skip:.4g}"
+    return (
+        f"The forward multiplies the branches of {shown(writers)} by {own:.4g} where {rule.name} asks for {asked}"
+        f"{shortcut}; change the forward, not the weights."
+    )
+
+
+def readers_missing(rule: Rule, readers: Matrices, factor: float) -> str:
+    """Return the sentence of a `partial` finding on readers that the rule scales and that are at the base."""
+    part = "the value part of " if any(m.partly for m in readers) else ""
+    return (
+        f"{rule.name} scales {part}{shown(readers)} too, by {factor:.4g}, and they stand at the base, "
+        f"{1 / factor:.2f} times what it asks; multiply {'that part' if part else 'them'} by {factor:.4g}."
     )
 
 
@@ -140,7 +194,7 @@ def _depth_law(rule: Rule, law: KnownLaw, writers: Matrices, ratio: float, block
     return f"{shown(writers)} follow {law.formula}: {law.counted}, {_height(ratio)} at {blocks} blocks; {use}."
 
 
-def _constant(rule: Rule, found: Constants, writers: Matrices, ratio: float) -> str:
+def _constant(rule: Rule, found: Constants, writers: Matrices, ratio: float, kind: str) -> str:
     """Return the sentence of a `depth-convention` or `partial` finding, for a factor that is no known law's."""
     blocks, told = found.blocks[0], f"a factor of {found.values[0]:.2g} in every block"
     if found.same:
@@ -149,8 +203,14 @@ def _constant(rule: Rule, found: Constants, writers: Matrices, ratio: float) -> 
         told += f", and {found.values[1]:.2g} at {found.blocks[1]} blocks"
     additions = ""
     if rule.recipe.counts is not None and ratio > 0:
-        count = blocks * (2 if rule.recipe.counts == "additions" else 1) / ratio**2
-        additions = f", as if {count:.3g} {rule.recipe.counts} were counted"
+        count = counted_additions(rule, blocks, ratio)
+        if count >= 1 and abs(count - round(count)) < NEAR * count and kind != "unexplained":
+            additions = f", as if {count:.3g} {rule.recipe.counts} were counted"
+    if kind == "unexplained":
+        return (
+            f"{shown(writers)} carry {told}, {_height(ratio)} of {rule.name}, and no depth explains that: the base "
+            "may not be theirs; declare the base standard deviation, or the rule that they follow."
+        )
     return (
         f"{shown(writers)} carry {told}, {_height(ratio)}{additions}; {rule.name} asks for {rule.formula} with "
         f"L = {blocks}."

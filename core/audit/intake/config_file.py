@@ -73,6 +73,26 @@ def screen_config(settings: Mapping[str, JsonValue], budget: Budget, *, shrink: 
     return model_type
 
 
+def fresh_settings(settings: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """Return settings without the keys on how weights are stored, for a model whose weights are drawn anew.
+
+    Raises `AuditError` for settings that ask for code or kernels of the model's own.
+    """
+    kept = _without_storage(settings)
+    for place, mapping in _mappings(kept, ""):
+        for key, value in mapping.items():
+            _screen_entry(f"{place}{key}", key, value)
+    return kept
+
+
+def _without_storage(settings: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    return {
+        key: _without_storage(value) if isinstance(value, dict) else value
+        for key, value in settings.items()
+        if key not in (*DTYPE_KEYS, *QUANTIZATION_KEYS)
+    }
+
+
 def _nameless(settings: Mapping[str, JsonValue]) -> AuditError:
     """Return the error for settings without a model type; those of nanoGPT are recognized by their keys."""
     if all(key in settings for key in NANOGPT_KEYS):

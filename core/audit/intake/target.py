@@ -5,6 +5,7 @@ This happens before torch or transformers is imported.
 
 from __future__ import annotations
 
+import inspect
 import os
 import pkgutil
 import re
@@ -22,6 +23,8 @@ from .archive import unpack_model
 from .config_file import read_config, screen_config
 from .weight_files import CONFIG, screen_folder
 
+DEPTH_ARGUMENTS = ("depth", "layers", "n_layer", "n_layers", "num_layers", "num_hidden_layers", "blocks", "n_blocks")
+BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 CALLABLE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
 
@@ -99,15 +102,38 @@ def received(name: str, stream: IO[bytes], folder: Path, *, max_bytes: int) -> P
     return path
 
 
-def called(text: str) -> tuple[Any, Any]:
-    """Call the user's `package.module:callable` without arguments and return (module, example inputs or None).
+def depth_argument(text: str) -> tuple[str | None, bool]:
+    """Return the argument that sets the depth of what `package.module:callable` builds, and whether it has a default.
 
-    Raises `AuditError` where it fails or returns anything else.
+    It is an argument named as depths are, whose default, if it has one, is a whole number; (None, True) for none.
     """
+    try:
+        parameters = inspect.signature(_resolved(text)).parameters
+    except (Exception, SystemExit):
+        # What cannot be imported or has no signature is told when it is called.
+        return None, True
+    for one in (parameters[name] for name in DEPTH_ARGUMENTS if name in parameters):
+        bare = one.default is inspect.Parameter.empty
+        whole = isinstance(one.default, int) and not isinstance(one.default, bool)
+        if one.kind in BY_NAME and (bare or whole):
+            return one.name, not bare
+    return None, True
+
+
+def _resolved(text: str) -> Any:
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
+    return pkgutil.resolve_name(text)
+
+
+def called(text: str, **arguments: int) -> tuple[Any, Any]:
+    """Call the user's `package.module:callable` and return (module, example inputs or None).
+
+    It is called without arguments but the depth, if that is among the `arguments`. Raises `AuditError` where it fails
+    or returns anything else.
+    """
     try:
-        built = pkgutil.resolve_name(text)()
+        built = _resolved(text)(**arguments)
     except DepthscopeError:
         raise
     except (Exception, SystemExit) as error:

@@ -10,6 +10,7 @@ from ...health.verdict import STATES
 from ..initialization.findings import Finding
 from ..initialization.rebuild import Rebuilder
 from ..initialization.resolution import Resolution
+from ..request import SEEDS
 from ..trace.names import ParameterNames
 from .headline import NEARLY, headline_document
 from .repair import Repair, offered, repairs
@@ -31,26 +32,41 @@ def answered(
     *,
     reseeds: bool,
     band: Band,
+    seeds: Sequence[int] = SEEDS,
 ) -> dict[str, Any]:
-    """Return the keys `headline` and `repairs` of the document.
+    """Return the keys `headline`, `repairs` and `over_seeds` of the document.
 
     `found` is None where no scale could be judged. `reseeds`: `source` builds this very model, so it can do so at other
-    seeds.
+    seeds. The first of `seeds` is its own.
     """
     parameters = ParameterNames(result.discovery.guard.model).parameters
     again = source if reseeds else None
     mended = [] if found is None else repairs(found, findings, parameters, source.settings)
-    health = seed_health(result, mended, again, band)
+    health = seed_health(result, mended, again, band, seeds)
     if not mended and found is not None and not document["model"]["trained"]:
-        mended, health = _offered(found, result, again, band, health)
+        mended, health = _offered(found, result, again, band, health, seeds)
     return {
         "headline": headline_document(document, findings, mended, health),
         "repairs": [row for repair in mended for row in _rows(repair, document["model"])],
+        "over_seeds": _over_seeds(health, seeds),
+    }
+
+
+def _over_seeds(health: Health, seeds: Sequence[int]) -> dict[str, Any] | None:
+    """Return the curves of every seed, of the model as it is and repaired; None where it was not measured."""
+    if health is None:
+        return None
+    plain, mended = health
+    return {
+        "seeds": [str(seed) for seed in seeds[: plain.verdict.seeds]],
+        "labels": list(plain.labels),
+        "as_it_is": plain.document(),
+        "mended": None if mended is None else mended.document(),
     }
 
 
 def _offered(
-    found: Resolution, result: AuditResult, source: Rebuilder | None, band: Band, health: Health
+    found: Resolution, result: AuditResult, source: Rebuilder | None, band: Band, health: Health, seeds: Sequence[int]
 ) -> tuple[list[Repair], Health]:
     """Return a rule as a repair for a model without one, and the health with it.
 
@@ -59,7 +75,7 @@ def _offered(
     if health is None or health[0].verdict.cause != "depth":
         return [], health
     repair = offered(found)
-    better = seed_health(result, [repair], source, band) if repair is not None else None
+    better = seed_health(result, [repair], source, band, seeds) if repair is not None else None
     if repair is None or better is None or better[1] is None or not _helps(better[0], better[1]):
         return [], health
     return [repair], better

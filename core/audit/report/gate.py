@@ -1,8 +1,11 @@
-"""The gate of an audit for continuous integration, which decides the exit status, and the findings as text."""
+"""The gate of an audit for continuous integration, which decides the exit status, and the findings as text.
+
+The exit status, the terminal's text, JUnit and SARIF all read `judged_rows`, so that they cannot disagree.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from ..initialization.findings import NOTHING, VERDICTS
@@ -11,16 +14,50 @@ Gate = Literal["error", "warning"]
 Document = Mapping[str, Any]
 # The severities that fail each gate.
 REFUSED: Mapping[str, frozenset[str]] = {"error": frozenset({"error"}), "warning": frozenset({"error", "warning"})}
+UNPROVED, CHANGED = "unproved", "golden-changed"
+# What a gate refuses beside findings.
+BESIDE: Mapping[str, str] = {
+    UNPROVED: "The residual stream is not proved, so the judgement may miss a part of the model",
+    CHANGED: "The audit differs from the golden file",
+}
 
 
-def gate_fails(document: Document, gate: Gate | None, *, changed: bool = False) -> bool:
-    """Return whether the gate fails: on a finding with a severity that it covers, or if the golden file `changed`.
+def gate_fails(
+    document: Document, gate: Gate | None, *, changes: Sequence[str] = (), allow_unproved: bool = False
+) -> bool:
+    """Return whether the gate fails: on a row of `judged_rows` with a severity that it covers; False without a gate."""
+    return gate is not None and bool(refused_rows(document, gate, changes=changes, allow_unproved=allow_unproved))
 
-    False where `gate` is None.
+
+def refused_rows(
+    document: Document, gate: Gate, *, changes: Sequence[str] = (), allow_unproved: bool = False
+) -> list[dict[str, Any]]:
+    """Return the rows that the gate fails on."""
+    rows = judged_rows(document, changes=changes, allow_unproved=allow_unproved)
+    return [row for row in rows if row["severity"] in REFUSED[gate]]
+
+
+def judged_rows(
+    document: Document, *, changes: Sequence[str] = (), allow_unproved: bool = False
+) -> list[dict[str, Any]]:
+    """Return the findings as rows, worst first, after what a gate refuses beside them.
+
+    That is a stream that is not proved (`info` if `allow_unproved`), and each of the `changes` against a golden file.
     """
-    if gate is None:
-        return False
-    return changed or any(finding["severity"] in REFUSED[gate] for finding in findings_of(document))
+    rows = []
+    identity = document["identity"]
+    if identity["verdict"] != "proved":
+        reason = identity["reason"] or "No residual stream was found."
+        severity = "info" if allow_unproved else "error"
+        rows.append(_row(UNPROVED, severity, f"The residual stream is not proved ({identity['verdict']}): {reason}"))
+    rows += [_row(CHANGED, "error", f"Against the golden file: {change}") for change in changes]
+    return [*rows, *findings_of(document)]
+
+
+def _row(kind: str, severity: str, sentence: str) -> dict[str, Any]:
+    return {
+        "kind": kind, "severity": severity, "parameters": [], "measured": None, "expected": None, "sentence": sentence,
+    }  # fmt: skip
 
 
 def findings_of(document: Document) -> list[dict[str, Any]]:

@@ -12,7 +12,15 @@ from .seed_health import SeedHealth
 
 Matters = Literal["always", "much", "some", "little", "unknown"]
 # Faults that no ratio at the start shows.
-ALWAYS = ("changed-by-reload", "never-initialised", "missing-keys", "dead-branch", "duplicated")
+ALWAYS = (
+    "changed-by-reload",
+    "never-initialised",
+    "missing-keys",
+    "dead-branch",
+    "duplicated",
+    "stream-lost",
+    "equal-shards",
+)
 # A ratio that the repair changes by less than this factor is nearly the same.
 NEARLY = 2.0
 

@@ -23,15 +23,23 @@ OFF: Mapping[str, tuple[str, str]] = {
     "changed-by-reload": ("change", "when the model is saved and loaded"),
     "never-initialised": ("were", "never written by an initializer"),
     "missing-keys": ("are", "missing from what is stored"),
+    "stream-lost": ("take", "the place of the stream, with no shortcut around them"),
+    "equal-shards": ("repeat", "one draw in several of their parts"),
+    "gate-not-as-declared": ("have", "another coefficient in the forward than the rule declares"),
     "mixed-depth": ("count", "another depth than the other writers do"),
     "dead-branch": ("belong", "to branches that add nothing and can learn nothing"),
     "duplicated": ("hold", "the same draws"),
     "range-ignored": ("do", "not follow the declared standard deviation"),
     "invisible-after-norm": ("are", "scaled, and a norm behind them hides it from the stream"),
+    "mixed-topology": ("are", "norms on the stream itself, at some additions only"),
+    "embedding-scale": ("start", "the stream far above what the branches add"),
+    "narrow-stream": ("write", "to a stream of a coarser floating type"),
+    "unexplained": ("do", "not meet the rule, and nothing known explains their scale"),
 }
 SINGULAR = {
     "carry": "carries", "are": "is", "change": "changes", "were": "was", "count": "counts", "belong": "belongs",
-    "hold": "holds", "do": "does",
+    "hold": "holds", "do": "does", "take": "takes", "repeat": "repeats", "have": "has", "start": "starts",
+    "write": "writes",
 }  # fmt: skip
 BRANCHES = {"attention": "attention ", "feed_forward": "feed-forward "}
 BELOW = "mend it with the lines below."

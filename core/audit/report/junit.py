@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..initialization.findings import MEANING, NOTHING, VERDICTS, severity
-from .gate import REFUSED, Gate, findings_of, nothing_judged
+from .gate import BESIDE, REFUSED, Gate, judged_rows, nothing_judged
 from .text import legal, relative_uri
 
 
-def junit_report(document: Mapping[str, Any], gate: Gate = "error") -> str:
-    """Return the report as XML text: one suite, one case per kind that can fail and per other kind found."""
-    refused, found = REFUSED[gate], findings_of(document)
-    by_kind: dict[str, list[dict[str, Any]]] = {}
+def junit_report(
+    document: Mapping[str, Any], gate: Gate = "error", rows: Sequence[Mapping[str, Any]] | None = None
+) -> str:
+    """Return the report as XML text: one suite, one case per kind that can fail and per other kind found.
+
+    `rows` are those of `judged_rows`, None for those of the document alone.
+    """
+    refused, found = REFUSED[gate], judged_rows(document) if rows is None else rows
+    by_kind: dict[str, list[Mapping[str, Any]]] = {}
     for finding in found:
         by_kind.setdefault(finding["kind"], []).append(finding)
-    kinds = [kind for kind in MEANING if severity(kind) != "info" or kind in by_kind]
+    kinds = [kind for kind in BESIDE if kind in by_kind]
+    kinds += [kind for kind in MEANING if severity(kind) != "info" or kind in by_kind]
     kinds += [NOTHING] if nothing_judged(document) else []
     # A finding may be milder than its kind: a rule that was guessed yields no error.
     failing = {kind: rows[0]["severity"] for kind, rows in by_kind.items() if rows[0]["severity"] in refused}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...files import write_text
-from .gate import Gate, gate_fails
+from .gate import Gate, gate_fails, judged_rows
 from .golden import check_golden
 from .junit import junit_report
 from .sarif import sarif_report
@@ -34,24 +34,34 @@ def write_outputs(
     junit: str | None = None,
     sarif: str | None = None,
     golden: str | None = None,
+    allow_unproved: bool = False,
 ) -> Outcome:
     """Write JUnit and SARIF reports, compare with the golden file or write it, and return the outcome.
 
-    With a `gate`, a change against the golden file fails it too. Raises `StorageError`.
+    With a `gate`, a change against the golden file fails it too, and so does a stream that is not proved unless
+    `allow_unproved`. Raises `StorageError`.
     """
     changes = None if golden is None else check_golden(golden, document)
     if junit is not None:
-        write_text(junit, junit_report(document, gate or "error"))
+        rows = judged_rows(document, changes=changes or (), allow_unproved=allow_unproved)
+        write_text(junit, junit_report(document, gate or "error", rows))
     if sarif is not None:
-        write_text(sarif, sarif_report(document))
-    return _outcome(document, gate, changes)
+        rows = judged_rows(document, changes=changes or (), allow_unproved=allow_unproved)
+        write_text(sarif, sarif_report(document, rows))
+    return _outcome(document, gate, changes, allow_unproved=allow_unproved)
 
 
-def judge_outputs(document: Mapping[str, Any], *, gate: Gate | None = None, golden: str | None = None) -> Outcome:
+def judge_outputs(
+    document: Mapping[str, Any], *, gate: Gate | None = None, golden: str | None = None, allow_unproved: bool = False
+) -> Outcome:
     """Return the outcome that `write_outputs` returns, without writing anything. Raises `StorageError`."""
-    return _outcome(document, gate, None if golden is None else check_golden(golden, document, write=False))
+    changes = None if golden is None else check_golden(golden, document, write=False)
+    return _outcome(document, gate, changes, allow_unproved=allow_unproved)
 
 
-def _outcome(document: Mapping[str, Any], gate: Gate | None, changes: list[str] | None) -> Outcome:
+def _outcome(
+    document: Mapping[str, Any], gate: Gate | None, changes: list[str] | None, *, allow_unproved: bool
+) -> Outcome:
     kept = None if changes is None else tuple(changes)
-    return Outcome(fails=gate_fails(document, gate, changed=bool(changes)), changes=kept)
+    fails = gate_fails(document, gate, changes=kept or (), allow_unproved=allow_unproved)
+    return Outcome(fails=fails, changes=kept)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
 from typing import Any
 
 import torch
+from torch import nn
 
 from ... import __version__
 from ...decoder.tape import Tape
@@ -41,10 +42,14 @@ class ModelFacts:
 
 @dataclass(frozen=True)
 class ReducedHealth:
-    """A reduced twin (a narrower model with the ratios of the full one): its discovery and its part of a document."""
+    """A reduced twin (a narrower model with the ratios of the full one): its discovery and its part of a document.
+
+    `build(seed)` returns the twin drawn from another seed.
+    """
 
     discovery: Discovery
     document: Mapping[str, Any]
+    build: Callable[[int], nn.Module]
 
 
 @dataclass(frozen=True)

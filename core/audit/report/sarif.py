@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ... import __version__
-from ..initialization.findings import MEANING, NOTHING, ORDER, VERDICTS, severity
-from .gate import findings_of, nothing_judged
+from ..initialization.findings import MEANING, NOTHING, VERDICTS, severity
+from .gate import BESIDE, judged_rows, nothing_judged
 from .text import legal, relative_uri
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 LEVELS = {"error": "error", "warning": "warning", "info": "note"}
 ROOT = "%SRCROOT%"
+RULES = {**MEANING, **BESIDE}
+PLACE = {kind: place for place, kind in enumerate(RULES)}
 
 
-def sarif_log(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the log: one run, one rule per kind, one result per finding with its parameters as logical locations."""
+def sarif_log(document: Mapping[str, Any], rows: Sequence[Mapping[str, Any]] | None = None) -> dict[str, Any]:
+    """Return the log: one run, one rule per kind, one result per row with its parameters as logical locations.
+
+    `rows` are those of `judged_rows`, None for those of the document alone.
+    """
     rules = [
         {
             "id": kind,
             "shortDescription": {"text": meaning},
-            "defaultConfiguration": {"level": LEVELS[severity(kind)]},
+            "defaultConfiguration": {"level": LEVELS["error" if kind in BESIDE else severity(kind)]},
         }
-        for kind, meaning in MEANING.items()
+        for kind, meaning in RULES.items()
     ]
     driver = {"name": "Depthscope", "semanticVersion": __version__, "rules": rules}
     uri = relative_uri(document["model"]["source"])
@@ -36,15 +41,15 @@ def sarif_log(document: Mapping[str, Any]) -> dict[str, Any]:
                 "tool": {"driver": driver},
                 "columnKind": "unicodeCodePoints",
                 "invocations": [{"executionSuccessful": True, "toolExecutionNotifications": _notes(document)}],
-                "results": [_result(finding, uri) for finding in findings_of(document)],
+                "results": [_result(row, uri) for row in (judged_rows(document) if rows is None else rows)],
             }
         ],
     }
 
 
-def sarif_report(document: Mapping[str, Any]) -> str:
+def sarif_report(document: Mapping[str, Any], rows: Sequence[Mapping[str, Any]] | None = None) -> str:
     """Return the log as JSON text."""
-    return json.dumps(sarif_log(document), indent=2, allow_nan=False) + "\n"
+    return json.dumps(sarif_log(document, rows), indent=2, allow_nan=False) + "\n"
 
 
 def _notes(document: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -62,7 +67,7 @@ def _result(finding: Mapping[str, Any], uri: str) -> dict[str, Any]:
         location["logicalLocations"] = [{"fullyQualifiedName": name, "kind": "member"} for name in names]
     return {
         "ruleId": kind,
-        "ruleIndex": ORDER[kind],
+        "ruleIndex": PLACE[kind],
         "level": LEVELS[finding["severity"]],
         "message": {"text": legal(finding["sentence"])},
         "locations": [location],

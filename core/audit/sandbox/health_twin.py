@@ -67,22 +67,30 @@ def _reduced(model_class: Any, settings: Mapping[str, Any], batch: Batch, seed: 
     true_model = bare_model(model_class, built_config(config_class, settings))
     width = _width(model_class, settings, current)
 
-    def built(width: int, blocks: int | None = None) -> nn.Module:
+    def built(width: int, blocks: int | None = None, seed: int = seed) -> nn.Module:
         config = _config(model_class, settings, current, width, blocks)
         return built_model(model_class, config, seed=seed, max_parameters=LARGEST)
+
+    def kept(twin: nn.Module) -> dict[str, float]:
+        return keep_products(twin, true_model, laws, width_ratio=ratio, embedded=multiplied)
+
+    def again(seed: int) -> nn.Module:
+        twin = built(width, seed=seed)
+        kept(twin)
+        return twin
 
     laws, multiplied, ratio = {}, 0.0, true_width(current) / width
     if ratio != 1.0:
         probes = [built(width // 4, PROBE_BLOCKS), built(width // 2, PROBE_BLOCKS)]
         laws, multiplied = exponents(*probes), _embedding_exponent(probes, batch)
     twin = built(width)
-    factors = keep_products(twin, true_model, laws, width_ratio=ratio, embedded=multiplied)
+    factors = kept(twin)
     document = {
         "true": _sizes(true_width(current), current, true_model),
         "twin": _sizes(width, current | twin_settings(current, width), twin),
         "std_over_own_std": factors,
     }
-    return ReducedHealth(_flow(twin, batch), document)
+    return ReducedHealth(_flow(twin, batch), document, again)
 
 
 def _width(model_class: Any, settings: Mapping[str, Any], current: Mapping[str, Any]) -> int:

@@ -18,6 +18,7 @@ from torch.nn.parameter import is_lazy
 
 from ...decoder.batch import Batch
 from ...decoder.config import Budget
+from ...decoder.twin import LEAST_VOCABULARY
 from ...errors import AuditError, BudgetError, cropped
 from ..initialization.judge import judged_document
 from ..initialization.rebuild import Rebuilder, rebuilder_of
@@ -27,16 +28,18 @@ from ..intake.family import family_settings
 from ..intake.fault import Trial
 from ..intake.hub import allowed, bare_model, built_config, built_model, library, loaded_model, model_class_of
 from ..intake.shrink import small_settings
-from ..intake.target import called
+from ..intake.target import called, depth_argument
 from ..intake.weight_files import CONFIG, screen_folder
 from ..report.result import AuditResult, ModelFacts
-from ..request import checked_family
+from ..request import SEEDS, checked_family
 from ..run import audit
 from ..trace.inputs import model_inputs, random_batch
 from .confine import confine
 from .health_twin import with_reduced_health
 
 SMALL = 2**20
+# The blocks of a callable's model whose depth has no default.
+OWN_DEPTH = 4
 # Models up to here are run to find the setting with which they fail, for at most this many seconds or this share of
 # the time that the audit has.
 LARGEST_PROBE, MOST_PROBING, PROBING_SHARE = 2**23, 20.0, 0.25
@@ -78,7 +81,13 @@ def run_task(
     with target.trial.blaming():
         result = run_audit(target, task)
     stage("conformance")
-    return judged_document(result, rule=task.get("rule", AUTO), sigma=task.get("sigma"), source=target.source)
+    return judged_document(
+        result,
+        rule=task.get("rule", AUTO),
+        sigma=task.get("sigma"),
+        source=target.source,
+        seeds=task.get("seeds", SEEDS),
+    )
 
 
 def run_audit(target: Target, task: Task) -> AuditResult:
@@ -89,25 +98,33 @@ def run_audit(target: Target, task: Task) -> AuditResult:
     result = audit(target.model, target.batch, facts=target.facts)
     if target.true is None:
         return result
-    return with_reduced_health(result, *target.true, target.batch, task["seed"])
+    model_class, settings = target.true
+    batch = target.batch
+    if task.get("context") is not None:
+        batch = _batch(task, built_config(model_class.config_class, settings), narrow=False)
+    return with_reduced_health(result, model_class, settings, batch, task["seed"])
 
 
 def own_target(task: Task) -> Target:
     """Call the user's callable and return its model as a target, with the batch and how to build the model again."""
     name = task["source"]
     torch.manual_seed(task["seed"])
-    model, example = called(name)
+    depth, preset = depth_argument(name)
+    model, example = called(name, **({} if depth is None or preset else {depth: OWN_DEPTH}))
     batch = Batch.from_document(task["batch"]) if task["batch"] is not None else example
-    source = rebuilder_of(model)
+    own = rebuilder_of(model)
 
     def build(blocks: int | None) -> nn.Module:
-        if blocks is not None and source.build is not None:
-            return source.build(blocks)
-        again: nn.Module = called(name)[0]
+        if blocks is not None and depth is None and own.build is not None:
+            return own.build(blocks)
+        if blocks is None and not preset:
+            blocks = OWN_DEPTH
+        again: nn.Module = called(name, **({} if depth is None or blocks is None else {depth: blocks}))[0]
         return again
 
     _use_threads(model)
-    return Target(model, ModelFacts(class_name=type(model).__name__, source=name), batch, replace(source, build=build))
+    source = replace(own, build=build, deep=own.deep or depth is not None)
+    return Target(model, ModelFacts(class_name=type(model).__name__, source=name), batch, source)
 
 
 def build_target(task: Task, seconds: float = MOST_PROBING) -> Target:
@@ -125,7 +142,7 @@ def build_target(task: Task, seconds: float = MOST_PROBING) -> Target:
         config = built_config(model_class.config_class, settings)
         model, findings, missing, trained = _model(task, model_class, config)
         model.to(TYPES[task["dtype"]])
-        batch = _batch(task, config)
+        batch = _batch(task, config, narrow=task["shrink"])
     _refuse_empty(model, trial)
     _use_threads(model)
     facts = ModelFacts(
@@ -198,7 +215,7 @@ def _runs(model_class: Any, task: Task, settings: Mapping[str, Any]) -> bool | N
         config = built_config(model_class.config_class, settings)
         model = built_model(model_class, config, seed=task["seed"], max_parameters=LARGEST_PROBE).eval()
         with torch.no_grad():
-            inputs = model_inputs(model, _batch(task, config))
+            inputs = model_inputs(model, _batch(task, config, narrow=task["shrink"]))
             model(*inputs.arguments, **inputs.keywords)
     except BudgetError:
         return None
@@ -233,12 +250,18 @@ def _own_part(config_class: Any, given: Mapping[str, Any]) -> Mapping[str, Any]:
     return part if isinstance(part, Mapping) else given
 
 
-def _batch(task: Task, config: Any) -> Batch:
+def _batch(task: Task, config: Any, *, narrow: bool) -> Batch:
+    """Return the task's batch, else a random one of the task's rows and context, or a small one if `narrow`."""
     if task.get("batch") is not None:
         return Batch.from_document(task["batch"])
     text = config.get_text_config(decoder=True)
     vocabulary = int(getattr(text, "vocab_size", 0) or getattr(config, "vocab_size", 0) or 2)
-    return random_batch(vocabulary, 0, avoid=special_ids(config.to_dict()))
+    avoid = special_ids(config.to_dict())
+    if narrow or task.get("context") is None:
+        return random_batch(vocabulary, 0, avoid=avoid)
+    # A reduced twin has that many entries, the last of them for the ids with a meaning.
+    vocabulary = min(vocabulary, LEAST_VOCABULARY - 8)
+    return random_batch(vocabulary, 0, task["rows"] or 1, task["context"], avoid)
 
 
 def special_ids(settings: Mapping[str, Any]) -> frozenset[int]:

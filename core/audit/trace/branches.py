@@ -46,7 +46,8 @@ class Branch:
     Going back from the sum: `factors` stand between the sum and `leaf`, `inner` between `leaf` and the branch's output
     `raw`; `deep` is `raw` before views of it. `norm_out`: a norm stands between `raw` and `leaf`. `additive` are the
     parameters that the branch adds (biases), `gains` the vectors that scale what it reads. `passes`: a part of the
-    stream reaches the sum through the branch without a matrix.
+    stream reaches the sum through the branch without a matrix. `gates` are matrices whose output multiplies the
+    branch and does not depend on `source`, such as a modulation by a condition.
     """
 
     leaf: Vertex
@@ -63,6 +64,7 @@ class Branch:
     gains: list[Vertex] = field(default_factory=list)
     passes: bool = False
     softmax: bool = False
+    gates: list[MatrixUse] = field(default_factory=list)
 
 
 # Returns a branch's kind; parts of a sum are separate branches where their kinds differ.
@@ -194,12 +196,12 @@ def matrix_use(flow: Flow, index: int) -> MatrixUse | None:
     # A bias is the first argument of addmm; the matrix is the static one among the factors.
     candidates = static[1:] if len(static) > 1 and node.name in FUSED_ADDITIONS else static[:1]
     parameters = flow.parameters_of(candidates[0]) if candidates else []
-    fan_in, fan_out = _fans(node, matrix, place)
+    fan_in, fan_out = fans_of(node, tuple(matrix.shape), place)
     return MatrixUse(index, node.call.index, tuple(parameters), fan_in, fan_out, node.operand, matrix.detach())
 
 
-def _fans(node: FlowNode, matrix: torch.Tensor, place: int) -> tuple[int, int]:
-    shape = tuple(matrix.shape)
+def fans_of(node: FlowNode, shape: tuple[int, ...], place: int) -> tuple[int, int]:
+    """Return (fan_in, fan_out) of a matrix of this shape, which is tensor number `place` among a product's arguments."""
     if node.name == "Convolution":
         return math.prod(shape[1:]), shape[0]
     if len(shape) < 2:
@@ -213,6 +215,7 @@ def _read(flow: Flow, branch: Branch) -> None:
     state = branch.source
     between = takewhile(lambda vertex: vertex[0] > state[0], (vertex for vertex, _ in flow.upstream(branch.leaf)))
     inside = {vertex[0] for vertex in between}
+    _part_gates(flow, branch, inside)
     branch.softmax = any(
         flow.nodes[index].name in SOFTMAX or flow.nodes[index].name.startswith(ATTENTION) for index in inside
     )
@@ -228,6 +231,32 @@ def _read(flow: Flow, branch: Branch) -> None:
         branch.gains += gains_of(flow, node)
         reached.update((index, number) for number in range(len(node.shapes)))
     branch.readers.sort(key=lambda use: use.call)
+
+
+def _part_gates(flow: Flow, branch: Branch, inside: set[int]) -> None:
+    """Move from a branch's writers to its gates those that do not depend on the state, if any other is left.
+
+    `inside` are the nodes between the state and the leaf.
+    """
+    reached = {branch.source[0]}
+    for index in sorted(inside):
+        if any(source[0] in reached for source in flow.moving(flow.nodes[index])):
+            reached.add(index)
+    writers = [use for use in branch.writers if use.node in reached]
+    if writers:
+        branch.gates = [use for use in branch.writers if use.node not in reached]
+        branch.writers = writers
+        theirs = {id(p) for use in branch.gates for p in _biases(flow, use)}
+        calls = {use.call for use in branch.gates}
+        branch.additive = [p for p in branch.additive if id(p) not in theirs]
+        branch.additive_operands = [operand for operand in branch.additive_operands if operand[0] not in calls]
+
+
+def _biases(flow: Flow, use: MatrixUse) -> list[torch.Tensor]:
+    """Return the parameters that are added to a product: by itself, or by the sums that read it."""
+    nodes = [flow.nodes[use.node], *(flow.nodes[index] for index in flow.readers.get((use.node, 0), ()))]
+    added = [vertex for node in nodes for vertex in flow.static(node)]
+    return [p for vertex in added for p in flow.parameters_of(vertex)]
 
 
 def gains_of(flow: Flow, node: FlowNode) -> list[Vertex]:

@@ -1,4 +1,4 @@
-"""An axis of a finished figure: the places of its values, its range, and its ticks with their labels."""
+"""An axis of a finished figure: positions of values, range, and ticks with their labels."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LARGE, SMALL = 1e5, 1e-4
 
 @dataclass(frozen=True)
 class Tick:
-    """A place on the axis, in the axis's numbers, and its label."""
+    """A tick: its value on the axis, and its label as lines of text."""
 
     at: float
     lines: tuple[Line, ...]
@@ -31,7 +31,7 @@ class Tick:
 
 @dataclass(frozen=True)
 class Axis:
-    """A horizontal or vertical axis; the place of a category is its index in `names`."""
+    """A horizontal or vertical axis; a category has its index in `names` as its value."""
 
     settings: dict[str, Any]
     kind: Kind
@@ -41,7 +41,7 @@ class Axis:
 
     @property
     def visible(self) -> bool:
-        """Whether line, ticks and grid are drawn."""
+        """True if line, ticks and grid of the axis are drawn."""
         return bool(self.settings.get("visible", True))
 
     @property
@@ -50,7 +50,7 @@ class Axis:
         return lines_of((self.settings.get("title") or {}).get("text"))
 
     def places(self, values: Iterable[Any]) -> Numbers:
-        """Return values as numbers on the axis; NaN for a value that has no place."""
+        """Return values as an array of numbers on the axis; NaN for a value that the axis cannot show."""
         if self.kind == "category":
             known = {name: float(index) for index, name in enumerate(self.names)}
             return np.array([known.get(str(value), np.nan) if value is not None else np.nan for value in values])
@@ -58,14 +58,14 @@ class Axis:
         return np.where(found > 0, found, np.nan) if self.kind == "log" else found
 
     def part(self, value: float) -> float:
-        """Return how far along the axis a place is, from 0 to 1."""
+        """Return the position of a value along the axis, from 0 to 1."""
         low, high = (math.log10(end) if self.kind == "log" else end for end in self.ends)
         at = math.log10(value) if self.kind == "log" else value
         return (at - low) / (high - low)
 
 
 def read_axis(settings: dict[str, Any], traces: Sequence[dict[str, Any]], letter: Literal["x", "y"]) -> Axis:
-    """Return the axis of a layout for the traces drawn on it."""
+    """Return the axis with the Plotly settings `settings` for the traces drawn on it; `letter` is "x" or "y"."""
     kind: Kind = settings.get("type", "linear")
     assert kind in ("linear", "log", "category"), kind
     names = _names(settings, traces, letter) if kind == "category" else ()
@@ -154,7 +154,7 @@ def _number_lines(found: Sequence[float], settings: dict[str, Any]) -> list[Line
 
 
 def number_text(value: float, form: str) -> str:
-    """Format a number in one of the d3 formats that charts use: percent, a sign, significant digits, or none."""
+    """Return a number as text in one of the d3 formats that the charts use: `+.3~p`, `.0%` or none."""
     if form == "+.3~p":
         return f"{100 * value:+.3g}%"
     if form == ".0%":

@@ -34,7 +34,7 @@ STEPS = 256
 
 
 def colors_of(trace: dict[str, Any], values: Numbers) -> Numbers:
-    """Return values as RGBA on the trace's colour scale, linear between its stops; NaN is transparent."""
+    """Return values as RGBA `[..., 4]` on the colour scale of a trace, linear between its stops; NaN is transparent."""
     low, high = limits(trace)
     places = np.array([place for place, _ in trace["colorscale"]])
     stops = np.array([to_rgba(name) for _, name in trace["colorscale"]])
@@ -45,7 +45,7 @@ def colors_of(trace: dict[str, Any], values: Numbers) -> Numbers:
 
 
 def limits(trace: dict[str, Any]) -> tuple[float, float]:
-    """Return the values at both ends of the colour scale."""
+    """Return the values at both ends of a trace's colour scale."""
     values = numbers(trace)
     seen = values[np.isfinite(values)]
     low, high = (float(seen.min()), float(seen.max())) if seen.size else (0.0, 1.0)
@@ -53,12 +53,12 @@ def limits(trace: dict[str, Any]) -> tuple[float, float]:
 
 
 def numbers(trace: dict[str, Any]) -> Numbers:
-    """Return the cells as an array; NaN where a cell has no number."""
+    """Return the cells of a trace as an array `[rows, columns]`; NaN for a cell without a number."""
     return np.array([[np.nan if cell is None else cell for cell in row] for row in trace["z"]], dtype=float)
 
 
 def draw_cells(axes: Axes, x: Axis, y: Axis, trace: dict[str, Any], paper: str, cell: tuple[float, float]) -> None:
-    """Draw a heat map; `cell` is the size of one cell in pixels, and text that is wider is drawn smaller."""
+    """Draw a heat map; `cell` is the width and height of one cell in pixels, and wider text is drawn smaller."""
     columns, rows = x.places(trace["x"]), y.places(trace["y"])
     shades = colors_of(trace, numbers(trace))
     corners = (np.append(columns - 0.5, columns[-1] + 0.5), np.append(rows - 0.5, rows[-1] + 0.5))
@@ -90,11 +90,11 @@ class Bar:
 
     @property
     def lying(self) -> bool:
-        """Whether the bar is below the axes."""
+        """True if the bar is below the axes."""
         return bool(self.trace["colorbar"].get("orientation") == "h")
 
     def across(self, length: float) -> float:
-        """Pixels that a bar of this length takes across, with its numbers and title."""
+        """Return the pixels that the bar needs across its length, with its numbers and title."""
         lines = self.title_lines(length)
         if self.lying:
             return THICKNESS + TO_NUMBERS + leading((Run(""),), LABEL) + extent(lines, 12)[1] + GAP
@@ -108,7 +108,7 @@ class Bar:
         return read_axis({**settings, "range": list(limits(self.trace))}, [], "x")
 
     def draw(self, figure: Figure, box: tuple[float, float, float, float]) -> None:
-        """Draw the bar into `box`: left, bottom, width and height of the bar alone, as fractions of the figure."""
+        """Draw the bar into `box`: left, bottom, width and height as fractions of the figure."""
         low, high = limits(self.trace)
         span = (high - low) or 1.0
         axes = figure.add_axes(box, gid="bar")
@@ -146,5 +146,5 @@ class Bar:
         return 1.1 * width if self.lying else height
 
     def title_lines(self, width: float) -> list[Line]:
-        """Return the title, wrapped to a width."""
+        """Return the title of the bar as lines, wrapped to a width in pixels."""
         return wrapped(lines_of(self.trace["colorbar"].get("title", {}).get("text")), width, 12)

@@ -1,8 +1,8 @@
-"""A finished figure as PNG, SVG or PDF: everything is measured first, then placed so that nothing overlaps.
+"""A finished Plotly figure as PNG, SVG or PDF: all parts are measured first, then placed so that none overlap.
 
-From top to bottom are title, subject, axes, ticks, the axis title, the colour bar and the legend. The axes are as high
-as in the browser, the width is that of a page, and the height is the sum of all parts. The same figure gives the same
-bytes: no date, no random identifier, no font and no setting of the machine.
+From top to bottom these are title, subject, axes, tick labels, axis title, colour bar and legend. The axes are as high
+as in the browser, the width is that of a page, and the height is the sum of the parts. The same figure gives the same
+bytes: there is no date, random number, font or setting of the machine in them.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _ONE_AT_A_TIME = threading.RLock()
 
 
 def drawing(figure: go.Figure, kind: str) -> bytes:
-    """Return the bytes of a figure as png, svg or pdf; may be called from any thread."""
+    """Return a Plotly figure as bytes of the kind "png", "svg" or "pdf". May be called from any thread."""
     with settings():
         target = io.BytesIO()
         drawn(figure).savefig(target, format=kind, dpi=PNG_DPI, metadata=METADATA[kind])
@@ -72,7 +72,10 @@ def drawing(figure: go.Figure, kind: str) -> bytes:
 
 @contextmanager
 def settings() -> Iterator[None]:
-    """Use Matplotlib's defaults and the settings above inside the block, whatever the machine's file contains."""
+    """Use the Matplotlib settings of this module while the block runs, whatever those of the machine are.
+
+    Only one thread at a time can be inside.
+    """
     chosen: dict[Any, Any] = {**matplotlib.rcParamsDefault, **SETTINGS}
     chosen = {key: value for key, value in chosen.items() if not key.startswith("backend")}
     with _ONE_AT_A_TIME, matplotlib.rc_context(chosen):
@@ -80,7 +83,7 @@ def settings() -> Iterator[None]:
 
 
 def drawn(figure: go.Figure) -> Figure:
-    """Return the figure as a Matplotlib figure, to be saved or measured under `settings`."""
+    """Return a Plotly figure as a Matplotlib figure; call it and save or measure the result inside `settings`."""
     spec = plain_figure(figure)
     page = Figure(figsize=(WIDTH / PIXELS_PER_INCH, 1), dpi=PIXELS_PER_INCH, facecolor=spec["layout"]["paper_bgcolor"])
     FigureCanvasAgg(page)

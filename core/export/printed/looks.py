@@ -1,4 +1,4 @@
-"""Translate Plotly's colours, dashes and markers to Matplotlib's."""
+"""Translate Plotly's colours, dashes and markers into Matplotlib's."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ HATCHES = {"": "", "/": "///", ".": "...", "x": "xxx", "\\": "\\\\\\", "-": "---
 
 
 def color(name: str) -> Color:
-    """Return `#RRGGBB` unchanged and `rgba(...)` as numbers."""
+    """Return a `#RRGGBB` colour unchanged, and an `rgba(...)` colour as four numbers from 0 to 1."""
     found = re.fullmatch(r"rgba\((\d+), (\d+), (\d+), ([\d.]+)\)", name)
     if found is None:
         return name
@@ -39,7 +39,7 @@ def color(name: str) -> Color:
 
 
 def stroke(line: dict[str, Any]) -> dict[str, Any]:
-    """Return the Matplotlib properties of a line; widths are converted from pixels to points."""
+    """Return the Matplotlib properties of a Plotly line; widths are converted from pixels to points."""
     width = line.get("width", 2)
     lengths = DASHES.get(line.get("dash", "solid"), ())
     dashes = [part * max(width, 3) * POINTS for part in lengths]
@@ -48,7 +48,7 @@ def stroke(line: dict[str, Any]) -> dict[str, Any]:
 
 
 def marker(symbol: str, size: float, name: str, line: dict[str, Any]) -> dict[str, Any]:
-    """Return the Matplotlib properties of a marker; `size` is in pixels."""
+    """Return the Matplotlib properties of a Plotly marker; `size` is in pixels, `name` its colour, `line` its edge."""
     shape, times = MARKERS[symbol.removesuffix("-open")]
     hollow = symbol.endswith("-open")
     edge = line.get("color", name) if line and not hollow else name

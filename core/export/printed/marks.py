@@ -1,4 +1,4 @@
-"""Draw the traces of a finished figure on Matplotlib's axes: lines, markers, error bars, areas and bars."""
+"""Draw the traces of a finished figure on Matplotlib axes: lines, markers, error bars, areas and bars."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ LEFT_BETWEEN_BARS = 0.2
 
 @dataclass(frozen=True)
 class Plot:
-    """Matplotlib's axes to draw traces on, with the two axes of the figure."""
+    """Matplotlib axes to draw on, with the two axes of the Plotly figure."""
 
     axes: Axes
     x: Axis
     y: Axis
 
     def draw(self, traces: Sequence[dict[str, Any]]) -> None:
-        """Draw scatter and bar traces in their order; the `gid` of an artist is the index of its trace."""
+        """Draw scatter and bar traces in their order; the `gid` of each artist contains the index of its trace."""
         bars = [index for index, trace in enumerate(traces) if trace["type"] == "bar"]
         thinned = 0
         for index, trace in enumerate(traces):
@@ -126,15 +126,12 @@ class Plot:
 
 
 def bar_text(value: float) -> str:
-    """Return the text of a bar's number."""
+    """Return the number beside a bar as text."""
     return f"{value:,.10g}"
 
 
 def entries(traces: Sequence[dict[str, Any]], shown: bool | None) -> list[tuple[Artist, str]]:
-    """Return the legend's handles and names in their order.
-
-    Empty if the layout, or Plotly's default, shows no legend.
-    """
+    """Return the handles and names of the legend in order; empty if the layout or Plotly's default has no legend."""
     able = [trace for trace in traces if trace["type"] != "heatmap"]
     if shown is False or (shown is None and len(able) < 2):
         return []

@@ -1,4 +1,4 @@
-"""Draw what a finished figure has beside its traces: lines and strips across the axes, and boxes of text."""
+"""Draw the shapes and annotations of a finished figure: lines and strips across the axes, and boxes of text."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SIDES: dict[str, Literal["left", "right"]] = {"left": "left", "right": "right"}
 
 
 def draw_shapes(axes: Axes, shapes: Sequence[dict[str, Any]]) -> None:
-    """Draw lines and strips; they span the axes in a direction whose coordinates are relative to the paper."""
+    """Draw the lines and strips of a Plotly layout; a coordinate relative to the paper is a fraction of the axes."""
     for index, shape in enumerate(shapes):
         x, y = ((shape[f"{side}0"], shape[f"{side}1"]) for side in "xy")
         options: dict[str, Any] = {
@@ -39,7 +39,7 @@ def draw_shapes(axes: Axes, shapes: Sequence[dict[str, Any]]) -> None:
 
 
 def draw_annotations(axes: Axes, x: Axis, y: Axis, notes: Sequence[dict[str, Any]], default: dict[str, Any]) -> None:
-    """Draw boxes of text, each with its background and border; `default` is the figure's font."""
+    """Draw the boxes of text of a Plotly layout, with background and border; `default` is the font of the figure."""
     for note in notes:
         own = {**default, **note.get("font", {})}
         side = ANCHORS[note.get("xanchor", "auto")]

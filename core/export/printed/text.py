@@ -1,4 +1,4 @@
-"""Texts of a figure as lines for Matplotlib: Plotly's markup parsed, wrapped to a width, and measured.
+"""Texts of a figure for Matplotlib: Plotly's markup is parsed, wrapped to a width, and measured.
 
 A text is a list of lines and a line is a tuple of runs. Lengths are in pixels of 1/96 inch.
 """
@@ -27,7 +27,7 @@ SIGNS = {"sub": "_", "sup": "^"}
 
 @dataclass(frozen=True)
 class Run:
-    """Consecutive characters of one kind; `size` is in pixels, None if the markup gives none."""
+    """Consecutive characters of the same look; `size` is in pixels, None for the default."""
 
     text: str
     bold: bool = False
@@ -64,7 +64,7 @@ class _Reader(HTMLParser):
 
 
 def lines_of(markup: object) -> list[Line]:
-    """Return the lines of a text with markup; empty for an empty text."""
+    """Return the lines of a text with markup; an empty list for an empty text."""
     if not markup:
         return []
     reader = _Reader()
@@ -79,13 +79,13 @@ def _known() -> frozenset[int]:
 
 
 def printable(text: str) -> str:
-    """Return the text with a sign for each character that the font does not have, and spaces for control characters."""
+    """Return the text with spaces for control characters, and U+FFFD for characters that the font does not have."""
     spaced = re.sub(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]", " ", text)
     return "".join(sign if ord(sign) in _known() else UNKNOWN for sign in spaced)
 
 
 def written(line: Line) -> str:
-    """Return the line in Matplotlib's syntax: dollar signs are escaped, raised and lowered runs become mathematics."""
+    """Return the line in Matplotlib's syntax: dollar signs are escaped, and raised or lowered runs become math text."""
     parts = []
     for run in line:
         if run.level:
@@ -97,22 +97,22 @@ def written(line: Line) -> str:
 
 
 def is_bold(line: Line) -> bool:
-    """Return whether every character of the line is bold; a line has one weight."""
+    """Return True if all characters of the line are bold; otherwise it is drawn in normal weight."""
     return bool(line) and all(run.bold for run in line)
 
 
 def size_of(line: Line, default: float) -> float:
-    """Return the line's font size in pixels."""
+    """Return the font size of the line in pixels, the largest of its runs; `default` for runs without a size."""
     return max((run.size or default for run in line), default=default)
 
 
 def font(size: float, bold: bool = False) -> FontProperties:
-    """Return the font at a size in pixels."""
+    """Return the font for a size in pixels."""
     return FontProperties(family=[FAMILY], size=size * POINTS, weight="bold" if bold else "normal")
 
 
 def line_extent(line: Line, size: float) -> tuple[float, float]:
-    """Return the width and height of a line in pixels."""
+    """Return the width and height of a line in pixels; `size` is the default font size."""
     text = written(line)
     mathematics = any(run.level for run in line)
     plain = text if mathematics else text.replace(r"\$", "$")
@@ -129,17 +129,17 @@ def _renderer() -> RendererAgg:
 
 
 def extent(lines: Sequence[Line], size: float) -> tuple[float, float]:
-    """Return the width and height of lines under each other, in pixels."""
+    """Return the width and height in pixels of lines below each other; `size` is the default font size."""
     return max((line_extent(line, size)[0] for line in lines), default=0.0), sum(leading(line, size) for line in lines)
 
 
 def leading(line: Line, size: float) -> float:
-    """Return the distance from a line to the next in pixels, with room for lowered runs."""
+    """Return the distance in pixels from a line to the next, which leaves room for lowered runs."""
     return 1.35 * size_of(line, size)
 
 
 def wrapped(lines: Sequence[Line], width: float, size: float) -> list[Line]:
-    """Wrap the lines at spaces, and within a word if it alone is wider than `width`."""
+    """Return the lines wrapped to `width` pixels, at spaces, or inside a word that is too wide itself."""
     return [part for line in lines for part in _broken(line, width, size)]
 
 

@@ -1,4 +1,4 @@
-"""Choose the ticks of an axis whose labels have room, rotated or not, and measure the room they need."""
+"""Choose the ticks of an axis whose labels fit, rotated or not, and measure the room that they need."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ SLANT = 45.0
 
 @dataclass(frozen=True)
 class Labels:
-    """The ticks with a label, the angle of the labels, and the pixels they need across the axis and beyond its ends."""
+    """The ticks that have a label, the angle of the labels in degrees, and the pixels that the labels need.
+
+    `across` is the room beside the axis, `before` and `after` that beyond its two ends.
+    """
 
     ticks: tuple[Tick, ...]
     angle: float = 0.0
@@ -29,7 +32,7 @@ class Labels:
 
 
 def beside(axis: Axis, length: float) -> Labels:
-    """Return the labels at the left of a vertical axis, one above the other."""
+    """Return the labels to the left of a vertical axis of `length` pixels."""
     ticks = [Tick(tick.at, tuple(wrapped(tick.lines, WIDEST, SIZE))) for tick in axis.ticks]
     sizes = {tick: extent(tick.lines, SIZE) for tick in ticks}
     kept = _few(axis, ticks)
@@ -39,7 +42,10 @@ def beside(axis: Axis, length: float) -> Labels:
 
 
 def below(axis: Axis, length: float) -> Labels:
-    """Return the labels under a horizontal axis: side by side; rotated if names would overlap; else fewer."""
+    """Return the labels under a horizontal axis of `length` pixels.
+
+    Names that would overlap are rotated; of numbers, fewer are shown.
+    """
     ticks = _few(axis, axis.ticks)
     if not ticks:
         return Labels(())

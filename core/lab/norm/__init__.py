@@ -1,1 +1,1 @@
-"""Row norms: their arithmetic, invariances, Jacobians, gradients and numerical traps."""
+"""Experiments on norms of a row: their arithmetic, invariances, Jacobians, gradients and rounding errors."""

@@ -1,7 +1,7 @@
-"""Experiment: a row's mean square summed number by number in the row's own dtype, or in float32.
+"""Experiment: the mean square of a row in low precision, its squares added one by one in the row's dtype or in float32.
 
-A sum stops growing when an addend is below half of its last place: in bfloat16, with 8 significant bits, a sum of unit
-squares stalls near 256. Squares above 65504 overflow float16.
+A sum stops growing when the next addend is less than half of the last digit that the dtype can store. In bfloat16, with
+8 significant bits, a sum of ones stops at 256. Squares above 65504 overflow float16.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ COLUMNS = ["row_dtype", "accumulator", "elements", "sum", "exact_sum"]
 
 
 class AccumulationOptions(LongRowOptions):
-    """A row and a factor that multiplies it."""
+    """Options: a row and the factor that multiplies it."""
 
     drawn_width: int = whole(
         2048,
@@ -43,9 +43,10 @@ class AccumulationOptions(LongRowOptions):
 
 
 def accumulation(options: AccumulationOptions) -> Result:
-    """Return the mean square by dtype of row and of accumulator.
+    """Return the mean square of the row for every pair of a row dtype and an accumulator dtype.
 
-    Tables: `partial_sums` at powers of two, `results` at the end.
+    Table `partial_sums` has the sum after 1, 2, 4, ... squares and after all of them, beside the exact sum; `results`
+    has the final mean square and its error.
     """
     import torch  # bfloat16 arithmetic
 

@@ -1,4 +1,4 @@
-"""What the experiments on epsilon share: the *share of full size*, the output relative to that without epsilon."""
+"""What the experiments on epsilon share: the share of full size, which is a norm's output over that for epsilon = 0."""
 
 from __future__ import annotations
 
@@ -18,7 +18,12 @@ ROOT_AXIS = "root of the row's moment, in the row's own unit"
 
 
 def scales(x: FloatArray, laws: Mapping[str, RowNorm]) -> pd.DataFrame:
-    """Return the share of full size, sqrt(moment) / denominator, of the scaled row, one column per law."""
+    """Return the share of full size of a norm's output for the row `x` times factors from 1e-8 to 1e4, as a table.
+
+    The share is the output divided by the output for epsilon = 0, which is sqrt(moment) / denominator; `RowNorm`
+    defines both. Columns: `factor`, `root_of_moment` (of the scaled row) and one column of shares per norm in `laws`,
+    under its name there.
+    """
     factors = np.logspace(LOWEST, HIGHEST, STEPS)
     rows = factors[:, None] * x
     roots = np.sqrt(next(iter(laws.values())).moment(rows)[:, 0])

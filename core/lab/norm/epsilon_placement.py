@@ -1,4 +1,4 @@
-"""Experiment: epsilon inside or outside the root."""
+"""Experiment: epsilon added inside the square root of a norm, or outside of it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .row import ROW, RowOptions, norm_kind, row_subject
 
 
 class EpsilonPlacementOptions(RowOptions):
-    """A row `x`, a norm that divides by the root of a moment (`RowNorm.moment`), and its epsilon."""
+    """Options: a row, the factor on it, a norm that divides by the root of a moment (see `RowNorm`), and epsilon."""
 
     norm: str = choice("layernorm", MOMENT_NORMS, "Norm", "Which norm.", widget="choice")
     epsilon: float = number(
@@ -22,7 +22,10 @@ class EpsilonPlacementOptions(RowOptions):
 
 
 def epsilon_placement(options: EpsilonPlacementOptions) -> Result:
-    """Return outputs with epsilon inside and outside the root. Tables: `scales`, `output`."""
+    """Return the norm's output with epsilon inside and outside the square root.
+
+    Table `scales` has the share of full size for the row at many sizes; `output` has the row and both outputs.
+    """
     x = options.factor * options.row()
     places = {
         name: RowNorm(kind=norm_kind(options.norm), epsilon=options.epsilon, inside=name == "inside")

@@ -1,9 +1,11 @@
-"""Row norms as one law: y = gain * z / r(x) + bias, with exact Jacobian and gradient.
+"""Norms of a row x of d features as one formula, y = gain * z / r(x) + bias, with exact Jacobian and gradient.
 
-z is x, or x minus its mean for LayerNorm. The moment s is z'z over a divisor: d (population) or d - 1 (sample) for
-LayerNorm, d for RMSNorm, m over the first m coordinates for pRMSNorm, 1 for ScaleNorm. The denominator r is sqrt(s +
-epsilon), or sqrt(s) + epsilon if epsilon is outside the root. DyT, gain * tanh(alpha x) + bias, has no moment at all
-and is elementwise.
+- z is x; for LayerNorm it is x minus its mean.
+- The moment s is a sum of squares of z over a divisor. LayerNorm: d (population variance) or d - 1 (sample variance);
+  RMSNorm: d; pRMSNorm: m, over the first m features only; ScaleNorm: 1.
+- The denominator r is sqrt(s + epsilon), or sqrt(s) + epsilon if epsilon is outside the square root.
+
+DyT, y = gain * tanh(alpha * x) + bias, is elementwise and has no moment.
 
 Sources: Ba et al. (2016); Zhang and Sennrich (2019); Nguyen and Salazar (2019); Zhu et al. (2025).
 """
@@ -26,10 +28,12 @@ STEP = 6.055454452393343e-06
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RowNorm:
-    """One norm over the last axis of rows `[..., d]`; `gain` and `bias` are `[d]`, or None for ones and zeros.
+    """A norm over the last axis of rows `[..., d]`: y = gain * z / r(x) + bias.
 
-    pRMSNorm uses the first ceil(share * d) coordinates; `alpha` is DyT's slope. Raises `UndefinedNorm` if a row's
-    denominator is 0.
+    z, the moment s and the denominator r are those of the module. `inside` puts epsilon inside the square root;
+    `sample` takes the divisor d - 1 in LayerNorm. `share` is used by pRMSNorm: only the first ceil(share * d) features
+    enter its moment. `alpha` is the slope inside DyT's tanh. `gain` and `bias` are `[d]`; None means ones and zeros.
+    Every method that divides raises `UndefinedNorm` if r is 0 for a row.
     """
 
     kind: NormKind = "rmsnorm"
@@ -43,19 +47,22 @@ class RowNorm:
 
     @property
     def moves(self) -> bool:
-        """Whether the norm divides by a moment of the row."""
+        """True if the norm divides by a moment of the row, False for DyT."""
         return self.kind != "dyt"
 
     def centered(self, x: FloatArray) -> FloatArray:
-        """Return z: the row, minus its mean for LayerNorm."""
+        """Return z, of the shape of `x`: the rows themselves, minus their mean for LayerNorm."""
         return x - x.mean(axis=-1, keepdims=True) if self.kind == "layernorm" else x
 
     def counted(self, d: int) -> int:
-        """Return how many leading coordinates enter the moment."""
+        """Return the number of leading features, out of `d`, that enter the moment."""
         return math.ceil(self.share * d) if self.kind == "prmsnorm" else d
 
     def divisor(self, d: int) -> int:
-        """Return the divisor of the sum of squares."""
+        """Return the divisor of the sum of squares for rows of `d` features.
+
+        Raises `UndefinedNorm` for the sample variance of a single feature.
+        """
         if self.kind == "scalenorm":
             return 1
         if self.kind == "layernorm" and self.sample:
@@ -65,13 +72,13 @@ class RowNorm:
         return self.counted(d)
 
     def moment(self, x: FloatArray) -> FloatArray:
-        """Return s `[..., 1]`: variance, mean square or squared length."""
+        """Return the moment s `[..., 1]`: variance (LayerNorm), squared length (ScaleNorm) or mean square (others)."""
         d = x.shape[-1]
         z = self.centered(x)[..., : self.counted(d)]
         return np.asarray(np.square(z).sum(axis=-1, keepdims=True) / self.divisor(d))
 
     def denominator(self, x: FloatArray) -> FloatArray:
-        """Return r `[..., 1]`. Raises `UndefinedNorm` if it is 0 for a row."""
+        """Return the denominator r `[..., 1]`. Raises `UndefinedNorm` if it is 0 for a row."""
         s = self.moment(x)
         r = np.sqrt(s + self.epsilon) if self.inside else np.sqrt(s) + self.epsilon
         if not (r > 0).all():
@@ -82,7 +89,7 @@ class RowNorm:
         return r
 
     def normalized(self, x: FloatArray) -> FloatArray:
-        """Return the row before gain and bias."""
+        """Return the normalized rows before gain and bias: z / r, or tanh(alpha * x) for DyT."""
         return self.centered(x) / self.denominator(x) if self.moves else np.tanh(self.alpha * x)
 
     def __call__(self, x: FloatArray) -> FloatArray:
@@ -92,9 +99,10 @@ class RowNorm:
         return y if self.bias is None else y + self.bias
 
     def moment_slope(self, x: FloatArray) -> FloatArray:
-        """Return dr / dx `[..., d]`.
+        """Return the gradient of the denominator r with respect to the row x, `[..., d]`.
 
-        Raises `UndefinedNorm` for a root without epsilon at moment 0, unless z is 0 too.
+        Raises `UndefinedNorm` if r is 0 with epsilon inside the square root, or if epsilon is outside and the moment is
+        0 although z is not.
         """
         counted, whole = self.centered(x).copy(), self.centered(x)
         counted[..., self.counted(x.shape[-1]) :] = 0.0
@@ -106,9 +114,10 @@ class RowNorm:
         return np.asarray(counted / (self.divisor(x.shape[-1]) * np.where(root == 0, 1.0, root)))
 
     def jacobian(self, x: FloatArray) -> FloatArray:
-        """Return dy / dx `[d, d]` of one row `[d]`: gain * (C / r - z (dr/dx)' / r^2).
+        """Return the Jacobian dy / dx `[d, d]` of one row x `[d]`.
 
-        C is the centering projector for LayerNorm, else I.
+        It is diag(gain) (C / r - z (dr/dx)^T / r^2), where C = I - 1/d in every entry (LayerNorm) or C = I (the
+        others), and z, r are those of `RowNorm`. For DyT it is diagonal.
         """
         d = x.shape[-1]
         if not self.moves:
@@ -120,10 +129,18 @@ class RowNorm:
         return matrix if self.gain is None else self.gain[:, None] * matrix
 
     def gradient_terms(self, x: FloatArray, upstream: FloatArray) -> dict[str, FloatArray]:
-        """Return terms `[..., d]` whose sum is the gradient of sum(upstream * y) with respect to rows `x`.
+        """Return the terms of the gradient of sum(upstream * y) by the rows `x`: a dict of arrays `[..., d]`.
 
-        `incoming` is the upstream gradient times gain over r. `mean` removes what moves the row's mean (LayerNorm).
-        `radial` removes what moves the row's scale. DyT has one term, `incoming` times its slope.
+        The gradient is the sum of the terms. With g = gain * upstream, and z and the denominator r as in `RowNorm`,
+        they are:
+
+        - `incoming`: g / r.
+        - `mean`, for LayerNorm only: -mean(g) / r at every feature. With it, the gradient no longer changes the row's
+          mean.
+        - `radial`: -sum(g * z) / r^2 * dr/dx, because r depends on x too. Without epsilon it removes the part of the
+          gradient that would rescale the row.
+
+        DyT has one term, `incoming`: g * alpha * (1 - tanh(alpha * x)^2).
         """
         g = upstream if self.gain is None else upstream * self.gain
         if not self.moves:
@@ -136,16 +153,16 @@ class RowNorm:
         return terms
 
     def input_gradient(self, x: FloatArray, upstream: FloatArray) -> FloatArray:
-        """Return the gradient of sum(upstream * y) with respect to rows `x`."""
+        """Return the gradient of sum(upstream * y) with respect to the rows `x`, of their shape."""
         return np.asarray(sum(self.gradient_terms(x, upstream).values()))
 
     def affine_gradients(self, x: FloatArray, upstream: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the gradients `[d]` with respect to gain and bias, summed over all rows that share them."""
+        """Return the gradients of sum(upstream * y) with respect to gain and bias, each `[d]`, summed over all rows."""
         flat = (-1, x.shape[-1])
         return (upstream * self.normalized(x)).reshape(flat).sum(axis=0), upstream.reshape(flat).sum(axis=0)
 
 
 def central_difference(law: RowNorm, x: FloatArray, step: float) -> FloatArray:
-    """Return dy / dx `[d, d]` of one row by central differences of width 2 `step`."""
+    """Return the Jacobian dy / dx `[d, d]` of one row `x`, with every feature moved by +`step` and -`step`."""
     moved = step * np.eye(len(x))
     return np.asarray((law(x + moved) - law(x - moved)).T / (2 * step))

@@ -1,7 +1,7 @@
 """Experiment: the two purposes of epsilon.
 
-First, it avoids a division of 0 by 0. Second, it is a floor: an output has the share sqrt(s / (s + epsilon)) of its
-full size, so inputs below sqrt(epsilon) are shrunk instead of amplified.
+First, it avoids a division of 0 by 0. Second, it limits how much a small row is amplified: with moment s, the output
+has sqrt(s / (s + epsilon)) of the size that it has for epsilon = 0. Rows whose RMS is below sqrt(epsilon) stay small.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from .row import ROW, NormOptions, norm_subject
 
 
 class NormEpsilonOptions(NormOptions):
-    """A row `x`, a norm that divides by the root of a moment (`RowNorm.moment`), and a factor on the row.
+    """Options: a row, the factor on it, and a norm that divides by the root of a moment (see `RowNorm`).
 
-    `constant` is the value of every entry of a second row, the constant row.
+    `constant` is the value of all features of a second row, the constant row.
     """
 
     norm: str = choice("rmsnorm", MOMENT_NORMS, "Norm", "Which norm.", widget="choice")
@@ -41,9 +41,10 @@ class NormEpsilonOptions(NormOptions):
 
 
 def norm_epsilon(options: NormEpsilonOptions) -> Result:
-    """Return output and share of full size of the scaled row, and the output of a constant row.
+    """Return the output of the scaled row, its share of full size (see the module), and the output of the constant row.
 
-    Tables: `scales`, `output`, `constant_row`.
+    Table `scales` has the share for the row at many sizes, `output` the scaled row and its output, `constant_row` the
+    constant row and its output, NaN if the norm divides by 0.
     """
     x, law = options.row(), options.law()
     scaled = options.factor * x

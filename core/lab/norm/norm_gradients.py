@@ -1,4 +1,4 @@
-"""Experiment: gradients through a norm, term by term, for the input and for gain and bias."""
+"""Experiment: the gradients of a norm with respect to its input, term by term, and to its gain and bias."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .row import MAX_WIDTH, NORM, OVER_FEATURES, ROW, NormOptions, norm_subject
 
 
 class NormGradientsOptions(NormOptions):
-    """Rows, a norm, and the upstream gradient at its output."""
+    """Options: rows, a norm, and the upstream gradient, which is the gradient of the loss at the norm's output."""
 
     upstream: tuple[float, ...] | None = numbers(
         None, 1, MAX_WIDTH, "Gradient at the output", "Gradient at the output; drawn unless given.", more=True
@@ -26,7 +26,7 @@ class NormGradientsOptions(NormOptions):
     )
 
     def check(self) -> None:
-        """Raise `LabError` if the upstream gradient has another width than the rows."""
+        """Raise `LabError` if the upstream gradient and the rows have different numbers of features."""
         super().check()
         if self.upstream is not None and len(self.upstream) != self.length:
             raise LabError(
@@ -35,7 +35,11 @@ class NormGradientsOptions(NormOptions):
 
 
 def norm_gradients(options: NormGradientsOptions) -> Result:
-    """Return the terms of the input gradient, and affine gradients over all rows. Tables: `input_terms`, `affine`."""
+    """Return the terms of the gradient at the examined row, and the gradients of gain and bias summed over all rows.
+
+    Table `input_terms` has one row per term and feature, with the sum and a finite difference; `affine` has one row per
+    feature.
+    """
     rows, law, looked = options.all_rows(), options.law(), options.looked_at
     if options.upstream is None:
         upstream = np.random.default_rng(options.upstream_seed).standard_normal(rows.shape)

@@ -1,4 +1,4 @@
-"""Experiment: which changes of a row leave a norm's output unchanged: scale, shift, sign, order of the entries."""
+"""Experiment: which changes of a row leave a norm's output unchanged: scale, shift, sign, order of the features."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Change = Callable[[FloatArray], FloatArray]
 
 
 class NormInvariancesOptions(RowOptions):
-    """A row and how it is changed before the norm."""
+    """Options: a row, epsilon, and the factor and shift by which the row is changed before the norm."""
 
     epsilon: float = number(
         1e-5, 0.0, 1e6, "Epsilon", "Epsilon inside the root; at 0 the invariances are exact.", step=1e-05
@@ -47,9 +47,9 @@ EXPECTED = {"factor": "unchanged", "shift": "unchanged", "sign": "sign turned", 
 
 
 def norm_invariances(options: NormInvariancesOptions) -> Result:
-    """Return how far each norm's output moves from what invariance predicts.
+    """Return the distance of each norm's output on the changed row from the output that an invariant norm gives.
 
-    Table: `changes`, relative to the output RMS.
+    Table `changes` has one row per norm and change; `relative_distance` is divided by the RMS of the unchanged output.
     """
     x = options.row()
     # What is done to the row, and what an invariant norm would then give from its output on the plain row.

@@ -1,4 +1,4 @@
-"""Experiment: a norm's exact Jacobian, its null directions and singular values, beside a finite difference."""
+"""Experiment: a norm's exact Jacobian, its singular values, and the directions that it maps to 0."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .row import NORM, ROW, NormOptions, norm_subject
 
 
 class NormJacobianOptions(NormOptions):
-    """A row, a norm, and the step of the finite difference."""
+    """Options: a row, a norm, and the step of the finite difference."""
 
     epsilon: float = number(
         0.0,
@@ -47,7 +47,11 @@ class NormJacobianOptions(NormOptions):
 
 
 def norm_jacobian(options: NormJacobianOptions) -> Result:
-    """Return the Jacobian, its rank and singular values. Tables: `jacobian`, `singular_values`, `directions`."""
+    """Return the Jacobian of a norm at one row, its rank and its singular values.
+
+    Table `jacobian` has every entry, exact and by finite differences; `singular_values` the values, largest first;
+    `directions` by how much the Jacobian multiplies the directions that a norm may map to 0.
+    """
     x, law = options.row(), options.law()
     matrix = law.jacobian(x)
     numeric = central_difference(law, x, options.step * (np.abs(x).max() or 1.0))
@@ -80,7 +84,10 @@ def norm_jacobian(options: NormJacobianOptions) -> Result:
 
 
 def matrix_rank(values: FloatArray) -> int:
-    """Return how many of the descending singular values exceed rounding error: d * 2^-52 times the largest."""
+    """Return the rank of a d x d matrix: the number of singular values that exceed d * 2^-52 times the largest.
+
+    `values` are the d singular values, largest first.
+    """
     return int((values > values[0] * len(values) * np.finfo(np.float64).eps).sum())
 
 

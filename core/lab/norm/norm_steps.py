@@ -16,9 +16,9 @@ MOMENT_NAMES = {"layernorm": "variance", "rmsnorm": "mean square", "prmsnorm": "
 
 
 def norm_steps(options: NormOptions) -> Result:
-    """Return moments of the row and of the output.
+    """Return the moments of one row and of its norm's output, and all intermediate results.
 
-    Table: `steps`, one row per step and coordinate (index -1 for a scalar).
+    Table `steps` has one row per step and feature; a step whose result is a scalar has one row, with index -1.
     """
     x, law = options.row(), options.law()
     output = law(x)
@@ -67,7 +67,7 @@ WRITTEN = 16
 
 
 def step_view(steps: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per step, with all numbers of the step in one cell."""
+    """Return the table `steps` for display: one row per step, with up to 16 of its numbers in one cell."""
     rows: list[dict[str, Any]] = []
     for (_, quantity, formula), part in steps.groupby(["step", "quantity", "formula"], sort=False):
         values = [f"{value:.6g}" for value in part["value"].head(WRITTEN)]

@@ -1,8 +1,12 @@
-"""Experiment: the variance of a row in one pass, two passes or online, in four floating types.
+"""Experiment: the variance of a row of d numbers by three algorithms, in four floating types.
 
-One pass: s1 += x, s2 += x^2, variance s2/d - (s1/d)^2, which subtracts two large, nearly equal numbers. Two passes: the
-mean first, then the squared deviations. Online: Welford's update of mean and summed squares. Every operation is rounded
-to the named dtype; the reference is the variance of the row as stored, with exactly rounded binary64 sums.
+- One pass: with s1 = sum of x and s2 = sum of x^2, the variance is s2/d - (s1/d)^2, the difference of two large and
+  nearly equal numbers.
+- Two passes: first the mean, then the mean of the squared deviations.
+- Online: Welford's update of the mean and of the sum of squared deviations.
+
+Every operation is rounded to the floating type. The reference is the variance of the row after rounding to the type,
+computed with exactly rounded binary64 sums.
 """
 
 from __future__ import annotations
@@ -24,19 +28,22 @@ MAX_WIDTH = 4096
 
 
 class OnePassOptions(LongRowOptions):
-    """A row to which offsets 0, 1, 10, 100, ... are added."""
+    """Options: a row, and the largest of the offsets 0, 1, 10, 100, ... that are added to it."""
 
     largest_power: int = whole(8, 0, 12, "Largest offset, power of ten", "Largest offset as a power of ten.")
 
     def check(self) -> None:
-        """Raise `LabError` if the row is too long to be summed number by number."""
+        """Raise `LabError` if the row is longer than 4,096 numbers, which are added one by one."""
         super().check()
         if self.source == "drawn" and self.drawn_width > MAX_WIDTH:
             raise LabError(f"drawn_width is {self.drawn_width}; this experiment takes rows of up to {MAX_WIDTH}.")
 
 
 def one_pass_moments(options: OnePassOptions) -> Result:
-    """Return the variance of rows of growing mean, by algorithm and dtype. Table: `variances`."""
+    """Return the variance of the row with growing offsets, by algorithm and floating type.
+
+    Table `variances` has one row per type, algorithm and offset, with the reference and the relative error.
+    """
     import torch  # bfloat16 arithmetic
 
     row = torch.from_numpy(np.ascontiguousarray(options.row()))

@@ -1,4 +1,4 @@
-"""Experiment: a residual that must be added once, and not on every rank."""
+"""Experiment: with tensor parallelism, the residual must be added once, not on every rank."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .row import OVER_FEATURES
 
 
 class ResidualOnceOptions(Options):
-    """A branch whose output is a sum of one part per rank, and the stream it is added to."""
+    """Options: the number of ranks, the width, and the RMS of the branch output, a sum of one part per rank."""
 
     ranks: int = whole(4, 1, 64, "Ranks P", "Ranks P.")
     width: int = whole(64, 1, 4096, "Width d", "Features d.")
@@ -33,7 +33,11 @@ class ResidualOnceOptions(Options):
 
 
 def residual_once(options: ResidualOnceOptions) -> Result:
-    """Return x + sum u_r beside sum (x + u_r) = P x + sum u_r. Table: `states`, one row per method and feature."""
+    """Compare a residual x that is added once with one that is added on each of P ranks before the sum over ranks.
+
+    With u_r the part of the branch output on rank r, the states are x + sum_r u_r (right) and sum_r (x + u_r) = P x +
+    sum_r u_r (wrong). Table `states` has one row per method and feature.
+    """
     generator = np.random.default_rng(options.seed)
     x = generator.standard_normal(options.width)
     parts = generator.standard_normal((options.ranks, options.width))

@@ -1,4 +1,4 @@
-"""The rows of the norm lab: typed in, or read from a decoder's stream."""
+"""The rows that the norm experiments use: typed in, drawn at random, or taken from the residual stream of a decoder."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ OUTSIDE = "A value outside its type's range is null: float16 ends at 65504."
 
 
 class RowOptions(DecoderOptions):
-    """Rows `x`, or, if `source` is `decoder`, the valid rows of one residual site of the decoder described."""
+    """Options of an experiment on rows: typed rows `x`, or the rows of one state of a decoder's residual stream.
+
+    If `source` is `decoder`, `site` is the index of the state (0 is the input) and `position` the examined position.
+    """
 
     x: tuple[tuple[float, ...], ...] = rows(
         EXAMPLE, 1, MAX_WIDTH, "x, rows with semicolons between", "Rows of up to 64 numbers; the first is looked at.",
@@ -39,7 +42,7 @@ class RowOptions(DecoderOptions):
     position: int = whole(0, 0, 511, "Position", "Valid position that is looked at.", when=READ)
 
     def check(self) -> None:
-        """Raise `LabError` for sites and positions that the decoder does not have, and rows too wide to be shown."""
+        """Raise `LabError` if the decoder does not have the site or position, or is wider than 64 features."""
         if self.source != "decoder":
             return
         super().check()
@@ -62,7 +65,7 @@ class RowOptions(DecoderOptions):
         return 0 if self.source == "typed" else self.position
 
     def all_rows(self) -> FloatArray:
-        """Return every row as `[n, d]`."""
+        """Return all rows `[n, d]`: the typed ones, or those of the decoder's state at its n valid positions."""
         if self.source == "typed":
             return np.array(self.x)
         tape = decoder_tape(self)
@@ -75,7 +78,7 @@ class RowOptions(DecoderOptions):
 
 
 class LongRowOptions(RowOptions):
-    """A row that may also be drawn at random, for effects that show only on long rows."""
+    """Options of an experiment on one row that may also be drawn from N(0, 1), for effects that only long rows show."""
 
     source: str = choice(
         "drawn", ("drawn", "typed", "decoder"), "Row", "A unit-normal row, x, or a site of the decoder."
@@ -85,14 +88,14 @@ class LongRowOptions(RowOptions):
     )
 
     def row(self) -> FloatArray:
-        """Return the examined row `[d]`."""
+        """Return the examined row `[d]`: drawn from `seed`, typed, or from the decoder."""
         if self.source != "drawn":
             return super().row()
         return np.random.default_rng(self.seed).standard_normal(self.drawn_width)
 
 
 class NormOptions(RowOptions):
-    """Rows and one norm."""
+    """Options of an experiment on rows and one norm; gain and bias are per feature."""
 
     norm: str = choice("layernorm", NORMS, "Norm", "Which norm.")
     epsilon: float = number(1e-5, 0.0, 1e6, "Epsilon", "Epsilon.", step=1e-5, when=WITH_MOMENT)
@@ -118,7 +121,7 @@ class NormOptions(RowOptions):
     )
 
     def check(self) -> None:
-        """Raise `LabError` for gains and biases of another width than the row, and for a moment over no coordinate."""
+        """Raise `LabError` if gain or bias has another length than the row, or pRMSNorm's moment has no feature."""
         super().check()
         d = self.length
         for name in ("gain", "bias"):
@@ -129,7 +132,7 @@ class NormOptions(RowOptions):
             raise LabError("share is 0, so pRMSNorm's moment would have no coordinate; give a positive share.")
 
     def law(self) -> RowNorm:
-        """Return the norm that the options describe."""
+        """Return the `RowNorm` that the options describe."""
         return RowNorm(
             kind=norm_kind(self.norm),
             epsilon=self.epsilon,
@@ -143,12 +146,12 @@ class NormOptions(RowOptions):
 
 
 def norm_kind(name: str) -> NormKind:
-    """Return a checked choice, typed as the kind that `RowNorm` takes."""
+    """Return `name` unchanged, typed as the literal that `RowNorm` takes; the caller has checked it."""
     return cast(NormKind, name)
 
 
 def row_subject(options: RowOptions) -> str:
-    """Return which row is examined, for the line under a title."""
+    """Return text that says which row is examined, for the line under a figure's title."""
     if options.source == "decoder":
         return (
             f"site {options.site}, position {options.position}, L = {plural(options.blocks, 'block')}, "
@@ -158,14 +161,14 @@ def row_subject(options: RowOptions) -> str:
 
 
 def norm_subject(options: NormOptions) -> str:
-    """Return which norm is applied to which row, for the line under a title."""
+    """Return text that says which norm is applied to which row, for the line under a figure's title."""
     parts = [options.norm, f"epsilon {options.epsilon:g} {options.placement}" if options.norm != "dyt" else ""]
     parts += ["sample variance"] if (options.norm, options.variance) == ("layernorm", "sample") else []
     return ", ".join([*filter(None, parts), row_subject(options)])
 
 
 def long_row_subject(options: LongRowOptions) -> str:
-    """Return which row is examined, typed or drawn, for the line under a title."""
+    """Return text that says which row is examined, possibly a drawn one, for the line under a figure's title."""
     return (
         f"drawn row of {options.drawn_width}, seed {options.seed}"
         if options.source == "drawn"

@@ -1,4 +1,4 @@
-"""Experiment: a norm whose features are split over several ranks."""
+"""Experiment: a norm of rows whose features are split over several ranks."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from .row import OVER_FEATURES, ROW, RowOptions, norm_kind, row_subject
 
 
 class ShardedMomentsOptions(RowOptions):
-    """A row whose features are split over ranks in order, as evenly as possible."""
+    """Options: a row, a norm, and the number of ranks that hold the features, in order and as evenly as possible."""
 
     norm: str = choice("layernorm", ("layernorm", "rmsnorm"), "Norm", "Which norm.")
     epsilon: float = number(1e-5, 1e-30, 1e6, "Epsilon", "Epsilon inside the root.", step=1e-05)
     ranks: int = whole(2, 1, 64, "Ranks", "Ranks that hold the row.")
 
     def check(self) -> None:
-        """Raise `LabError` if a rank would have no feature."""
+        """Raise `LabError` if there are more ranks than features."""
         super().check()
         if self.ranks > self.length:
             raise LabError(
@@ -43,9 +43,10 @@ class ShardedMomentsOptions(RowOptions):
 
 
 def sharded_moments(options: ShardedMomentsOptions) -> Result:
-    """Return the sharded norm, correct (summed moments) and wrong (local moments).
+    """Return the output of the norm when its features are split over ranks, by one right and two wrong methods.
 
-    Table: `outputs`, per method and feature.
+    Right: the sums of x and x^2 are added over the ranks first. Wrong: every rank uses the moments of its own features,
+    or their average over the ranks is used. Table `outputs` has one row per method and feature.
     """
     x, law = options.row(), RowNorm(kind=norm_kind(options.norm), epsilon=options.epsilon)
     shards = np.array_split(x, options.ranks)

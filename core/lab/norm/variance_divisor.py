@@ -1,4 +1,4 @@
-"""Experiment: LayerNorm with the population and with the sample variance."""
+"""Experiment: LayerNorm with the population variance (divisor d) and with the sample variance (divisor d - 1)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .row import OVER_FEATURES, ROW, RowOptions, row_subject
 
 
 class VarianceDivisorOptions(RowOptions):
-    """A row for LayerNorm with either divisor."""
+    """Options: a row for LayerNorm, and epsilon."""
 
     epsilon: float = number(1e-5, 0.0, 1e6, "Epsilon", "Epsilon inside the root.", step=1e-05)
 
@@ -20,7 +20,10 @@ WIDTHS = (2, 3, 4, 8, 16, 64, 256, 1024, 4096)
 
 
 def variance_divisor(options: VarianceDivisorOptions) -> Result:
-    """Return LayerNorm with the population (d) and the sample (d - 1) variance. Tables: `output`, `widths`."""
+    """Return the output of LayerNorm with either divisor of the variance, d or d - 1, and their ratio.
+
+    Table `output` has the row and both outputs; `widths` has the ratio sqrt(1 - 1/d) of the outputs for several d.
+    """
     x = options.row()
     laws = {
         name: RowNorm(kind="layernorm", epsilon=options.epsilon, sample=name == "sample")

@@ -1,1 +1,1 @@
-"""Residual paths: Jacobian products, exact expansions, update geometry, and the memory and traffic of the state."""
+"""Experiments on the residual stream: products of Jacobians, sums of updates, their directions, memory and traffic."""

@@ -1,7 +1,9 @@
-"""Experiment: what a sequential block has and a parallel one does not: the interaction of its two branches.
+"""Experiment: what a block with attention and then feed-forward has that a block with both in parallel does not.
 
-Sequential: (a2 I + J_M)(a1 I + J_A), with J_M at the state after attention and branch coefficients inside the J.
-Parallel: both branches at the block's input. They differ by J_M J_A and by the change of J_M between the two states.
+J_A and J_M are the Jacobians of the attention and feed-forward branches, with their coefficients; a1 and a2 multiply
+the stream itself at the two additions. The sequential block has the Jacobian (a2 I + J_M)(a1 I + J_A), with J_M at the
+state after attention. The parallel block has both branches at the block's input. The two differ by the interaction J_M
+J_A, and by the change of J_M between the two states.
 """
 
 from __future__ import annotations
@@ -27,10 +29,10 @@ from .options import NORM_AXIS, JacobianOptions, refuse_norm_after, shortcut_of
 
 
 class BranchInteractionOptions(JacobianOptions):
-    """The decoder; its graph must add attention, then feed-forward, with no norm after the addition."""
+    """Options: a decoder whose blocks add attention, then feed-forward, with no norm after an addition."""
 
     def check(self) -> None:
-        """Raise `LabError` if a block of the recipe is parallel, or has a norm after the addition."""
+        """Raise `LabError` if a block of the recipe adds both branches at once, or has a norm after an addition."""
         super().check()
         refuse_norm_after(self)
         if any(len(addition.branches) > 1 for addition in self.additions()):
@@ -38,7 +40,11 @@ class BranchInteractionOptions(JacobianOptions):
 
 
 def branch_interaction(options: BranchInteractionOptions) -> Result:
-    """Return the norms of the terms of every block's Jacobian. Table: `blocks`, spectral norms."""
+    """Return the spectral norms of the terms of every block's Jacobian.
+
+    Table `blocks` has one row per block: both branches, the interaction, the shift, the sequential and the parallel
+    block, their difference, and what of it the interaction and the shift do not explain (`identity_error`).
+    """
     from ...decoder.attention import AttentionGeometry
     from ..decoder_source import decoder_weights
     from .jacobians import addition_jacobian, path_jacobians

@@ -1,4 +1,4 @@
-"""Experiment: the ordered product of block Jacobians, its singular values, and how loose its norm bound is."""
+"""Experiment: the product of all blocks' Jacobians, its singular values, and how far its norm is below its bound."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .options import NORM_AXIS, JacobianOptions
 
 
 def jacobian_product(options: JacobianOptions) -> Result:
-    """Return dx_L / dx_0 as J_{L-1} ... J_0. Tables: `singular_values` per factor, `bound` after every block."""
+    """Return the product J_{L-1} ... J_0 of the Jacobians of L blocks, with its singular values and its norm."""
     import torch  # the adjoints that the product must carry back
 
     from .jacobians import path_jacobians

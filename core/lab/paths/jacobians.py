@@ -1,7 +1,8 @@
-"""Exact Jacobians of a small decoder's additions, blocks and all blocks together, over all present positions.
+"""Exact Jacobians of a small decoder: of every addition to the residual stream, every block, and all blocks together.
 
-A state of T rows and D features is one vector of n = T D entries, row by row. n copies of it run as n members of one
-forward, and one reverse pass with the identity as upstream gradients gives the n rows of a Jacobian.
+They cover all token positions of the row at once: a state of T positions and D features is one vector of n = T D
+entries. To find a Jacobian `[n, n]`, n copies of the state run as one batch, and one reverse pass with the identity as
+upstream gradients gives its n rows.
 """
 
 from __future__ import annotations
@@ -22,7 +23,11 @@ from ..moments import ordered_product
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PathJacobians:
-    """The tape of a decoder and `additions[b][i]` `[n, n]`: the Jacobian of addition i of block b at its input."""
+    """The recorded forward of a decoder, its graph, and the Jacobian `[n, n]` of each addition to the residual stream.
+
+    `additions[b][i]` is the Jacobian of addition i of block b: the derivative of the state after it with respect to the
+    state before it. n is the number of positions times the width.
+    """
 
     tape: Tape
     graph: Graph
@@ -30,17 +35,15 @@ class PathJacobians:
 
     @property
     def blocks(self) -> tuple[FloatArray, ...]:
-        """The derivative of every block's output with respect to its input.
-
-        It is the product of the Jacobians of its additions, the last one leftmost.
-        """
+        """The Jacobian `[n, n]` of every block: the product of the Jacobians of its additions, the last one first."""
         return tuple(map(ordered_product, self.additions))
 
 
 def path_jacobians(options: DecoderOptions) -> PathJacobians:
-    """Return the Jacobians of every addition of a decoder.
+    """Return the Jacobians of every addition of the decoder that `options` describe.
 
-    Callers must exclude decoders that carry scores between blocks.
+    The decoder must not pass attention scores from block to block, since a Jacobian of the stream alone misses that
+    path.
     """
     weights = decoder_weights(options)
     graph = options.graph()
@@ -57,7 +60,7 @@ def path_jacobians(options: DecoderOptions) -> PathJacobians:
 def addition_jacobian(
     addition: Addition, block: int, state: torch.Tensor, weights: WeightProvider, geometry: AttentionGeometry
 ) -> FloatArray:
-    """Return the derivative `[n, n]` of one addition at `state` `[1, 1, T, D]`."""
+    """Return the Jacobian `[n, n]` of one addition of block `block` at `state` `[1, 1, T, D]`, with n = T * D."""
     size = state.numel()
     copies = state.expand(size, *state.shape[1:]).clone().requires_grad_()
     output, *_ = step((addition,), block, copies, weights.block(block), Carry(), geometry, 1)

@@ -1,4 +1,4 @@
-"""Options that the path experiments share: a decoder small enough for dense Jacobians over its whole row."""
+"""Options that the experiments on paths share: a decoder small enough for dense Jacobians over its whole row."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ NORM_AXIS = "spectral norm"
 
 
 class JacobianOptions(DecoderOptions):
-    """A decoder whose row has at most 256 entries (positions times width)."""
+    """Options: a decoder whose state of one row, positions times width, has at most 256 entries."""
 
     def check(self) -> None:
-        """Raise `LabError` for states too large for a dense Jacobian.
+        """Raise `LabError` if the state, or all Jacobians together, are too large.
 
-        Also raises it for decoders that carry attention scores from block to block beside the stream.
+        Also raises it if the recipe passes attention scores from block to block beside the residual stream.
         """
         super().check()
         entries = self.batch().longest * self.width
@@ -40,7 +40,7 @@ class JacobianOptions(DecoderOptions):
 
 
 def refuse_norm_after(options: DecoderOptions) -> None:
-    """Raise `LabError` if a norm rescales the stream after its additions: then it is not a sum of its updates."""
+    """Raise `LabError` if a norm follows the recipe's additions: then a state is not a sum of branch outputs."""
     if any(addition.norm_after is not None for addition in options.additions()):
         raise LabError(
             f"The recipe {options.recipe} normalizes after every addition, so the state is no sum of its updates; "
@@ -49,12 +49,15 @@ def refuse_norm_after(options: DecoderOptions) -> None:
 
 
 def shortcut_of(addition: Addition) -> float:
-    """Return the shortcut's number; measured shortcuts occur only before a norm, which `refuse_norm_after` excludes."""
+    """Return the factor on the stream itself at an addition, as a float.
+
+    It must not be a measured factor; those occur only before a norm, which `refuse_norm_after` excludes.
+    """
     assert not isinstance(addition.shortcut, str)
     return float(addition.shortcut)
 
 
 def kept(state: object, valid: object) -> FloatArray:
-    """Return the valid rows `[n, D]` of the one member."""
+    """Return the rows of `state` `[1, B, T, D]` at the n valid positions as `[n, D]`; `valid` is a `[B, T]` mask."""
     kept: FloatArray = state.detach().numpy()[0][valid]  # type: ignore[attr-defined]
     return kept

@@ -1,6 +1,7 @@
-"""Experiment: the costs of the residual state: elements, bytes moved and state saved, for any B, S, d and dtype.
+"""Experiment: the costs of the residual stream: elements, bytes moved, and bytes saved for the backward pass.
 
-Counts are for full tensors, as if every operand came from and went to main memory; a fused kernel moves less.
+For a batch of B rows, S positions and d features in any dtype. Counts are for whole tensors, as if every operand came
+from main memory and went back to it; a fused kernel moves less.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ Items = dict[str, tuple[int, int]]
 
 
 class ResidualLedgerOptions(Options):
-    """A batch of B rows of S positions, with d features each."""
+    """Options: a batch of B rows of S positions with d features, its dtype, and the blocks of the decoder."""
 
     batch: int = whole(8, 1, 2**40, "Rows B", "Rows B.")
     positions: int = whole(2048, 1, 2**40, "Positions S", "Positions S of a row.")
@@ -32,7 +33,10 @@ class ResidualLedgerOptions(Options):
 
 
 def residual_ledger(options: ResidualLedgerOptions) -> Result:
-    """Return exact integer counts. Table: `ledger`, one row per item, with elements, bytes and MiB."""
+    """Return the exact costs of the residual stream as integers.
+
+    Table `ledger` has one row per item, with its elements, bytes and MiB.
+    """
     state, size = options.batch * options.positions * options.width, DTYPE_BYTES[options.dtype]
     saved = _saved(options, state, size)
     items = {**_moved(options, state, size), **saved, **_held(options, state, size)}
@@ -94,7 +98,7 @@ def _held(options: ResidualLedgerOptions, state: int, size: int) -> Items:
 
 
 def ledger_view(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the ledger for display: integers with separators, exact however large."""
+    """Return the table `ledger` for display: numbered items, with integers written in full."""
     return pd.DataFrame(
         {
             "no.": range(1, len(table) + 1),

@@ -1,7 +1,8 @@
-"""Experiment: the last state as an exact sum of updates.
+"""Experiment: the last state of the residual stream as a sum of the input and all branch outputs.
 
-x_L = (prod a_j) x_0 + sum_i (prod_{j > i} a_j) b_i u_i, exactly, whatever the branches; the updates are evaluated at
-different states, so this is a decomposition and not a linear model.
+With x_0 the input, u_i the branch output at addition i, b_i its coefficient and a_j the factor on the stream at
+addition j, the last state is x_L = (prod_j a_j) x_0 + sum_i (prod_{j > i} a_j) b_i u_i. This is exact for any branches.
+It is not a linear model, since every branch output depends on the state that it is computed from.
 """
 
 from __future__ import annotations
@@ -17,18 +18,20 @@ from .options import kept, refuse_norm_after, shortcut_of
 
 
 class StreamExpansionOptions(DecoderOptions):
-    """The decoder whose last state is decomposed."""
+    """Options: the decoder whose last state is written as a sum."""
 
     def check(self) -> None:
-        """Raise `LabError` if the stream is not a sum of its updates."""
+        """Raise `LabError` if the last state is not such a sum, because a norm follows the additions."""
         super().check()
         refuse_norm_after(self)
 
 
 def stream_expansion(options: StreamExpansionOptions) -> Result:
-    """Return every term of x_L with its shortcut product, RMS and share. Table: `terms`, input first.
+    """Return all terms of the last state: the input and one term per branch output.
 
-    A share is the term's inner product with x_L divided by that of x_L with itself; the shares sum to 1.
+    Table `terms` has one row per term, the input first, with the product of the later factors on the stream, the term's
+    RMS and its share: its inner product with the last state, divided by the squared length of that state. The shares
+    sum to 1.
     """
     tape = decoder_tape(options)
     shortcuts = [shortcut_of(addition) for addition in options.additions()]

@@ -1,4 +1,4 @@
-"""Experiment: size and direction of every update, beside the stream that it is added to."""
+"""Experiment: size and direction of every update (what an addition adds), relative to the stream it is added to."""
 
 from __future__ import annotations
 
@@ -14,9 +14,12 @@ from .options import kept
 
 
 def update_geometry(options: DecoderOptions) -> Result:
-    """Return rho = |u| / |x|, cosine c and growth |x + u|^2 / |x|^2 = 1 + rho^2 + 2 rho c. Tables: `rows`, `pooled`.
+    """Return the size, direction and effect of every update u that is added to the stream x.
 
-    x is the shortcut term, u what the addition adds to it, all branches of an addition together.
+    |.| is the Euclidean length. rho = |u| / |x| is the relative size, c the cosine between u and x, and the growth of
+    the squared length is |x + u|^2 / |x|^2 = 1 + rho^2 + 2 rho c. u is the sum of all branches of an addition, x the
+    stream after its factor. Table `rows` has one row per addition and position; `pooled` takes all positions as one
+    vector.
     """
     tape = decoder_tape(options)
     frames, pooled = [], []

@@ -1,1 +1,1 @@
-"""How variance and gradients move through layers, chains and residual additions."""
+"""Experiments on the variance of signals and gradients in layers, chains of layers and residual additions."""

@@ -1,6 +1,7 @@
-"""Elementwise activations, their slopes, and their Gaussian moments.
+"""Elementwise activation functions f, their derivatives f', and their moments for a normal input.
 
-For z normal with mean 0, E[f(z)] and E[f(z)^2] give the forward signal, E[f'(z)^2] the factor on a gradient.
+For z normal with mean 0, E[f(z)] and E[f(z)^2] describe the forward signal, and E[f'(z)^2] is the factor on the mean
+square of a gradient.
 """
 
 from __future__ import annotations
@@ -23,14 +24,17 @@ NODES, REACH = 1001, 8.0
 
 @dataclass(frozen=True)
 class Activation:
-    """f and f'. `halves` marks ReLU: because of its kink, its moments are exact formulas and not quadrature."""
+    """An activation function (`value`) and its derivative (`slope`), both elementwise on arrays.
+
+    `halves` marks ReLU, whose moments are exact formulas; those of the others are numerical integrals.
+    """
 
     value: Elementwise
     slope: Elementwise
     halves: bool = False
 
     def moments(self, variance: float) -> tuple[float, float, float]:
-        """Return E[f(z)], E[f(z)^2] and E[f'(z)^2] for z ~ N(0, variance)."""
+        """Return E[f(z)], E[f(z)^2] and E[f'(z)^2] for z ~ N(0, variance); f is the activation, f' its derivative."""
         if self.halves:
             return math.sqrt(variance / (2 * math.pi)), variance / 2, 0.5
         nodes, weights = _quadrature()
@@ -40,34 +44,37 @@ class Activation:
 
 
 def sigmoid(z: FloatArray) -> FloatArray:
-    """Return 1 / (1 + exp(-z)) elementwise, computed by tanh, which does not overflow."""
+    """Return 1 / (1 + exp(-z)) elementwise; it is computed with tanh, which cannot overflow."""
     return 0.5 * (1.0 + np.tanh(0.5 * z))
 
 
 def sigmoid_slope(z: FloatArray) -> FloatArray:
-    """Return sigmoid(z) sigmoid(-z) elementwise: at most 1/4, without cancellation for large |z|."""
+    """Return the derivative of the sigmoid, sigmoid(z) * sigmoid(-z), elementwise; accurate for z far from 0 too."""
     tail = np.exp(-np.abs(z))
     return tail / np.square(1.0 + tail)
 
 
 def silu(z: FloatArray) -> FloatArray:
-    """Return z sigmoid(z) elementwise."""
+    """Return z * sigmoid(z) elementwise."""
     return z * sigmoid(z)
 
 
 def silu_slope(z: FloatArray) -> FloatArray:
-    """Return s + z s (1 - s) with s = sigmoid(z) elementwise; 1/2 at zero."""
+    """Return the derivative of SiLU, s + z * s * (1 - s) with s = sigmoid(z), elementwise."""
     gate = sigmoid(z)
     return gate + z * gate * sigmoid(-z)
 
 
 def gelu(z: FloatArray) -> FloatArray:
-    """Return z Phi(z) with the exact normal distribution function, elementwise."""
+    """Return z * Phi(z) elementwise, with Phi the distribution function of N(0, 1); this is the exact GELU."""
     return z * _phi(z)
 
 
 def gelu_slope(z: FloatArray) -> FloatArray:
-    """Return Phi(z) + z phi(z) elementwise."""
+    """Return the derivative of GELU, Phi(z) + z * phi(z), elementwise.
+
+    Phi and phi are the distribution function and the density of N(0, 1).
+    """
     return _phi(z) + z * np.exp(-0.5 * z * z) / math.sqrt(2 * math.pi)
 
 

@@ -1,4 +1,4 @@
-"""Experiment: a chain of layers, forward and backward, measured beside its mean-field prediction."""
+"""Experiment: a chain of layers, forward and backward, measured and predicted for infinite width."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ EPSILON = 1e-6
 
 
 class ChainOptions(Options):
-    """Layers of equal width without bias; weights have mean 0, and `spread` sets their variance."""
+    """Options: L layers of equal width without bias; weights have mean 0 and the variance that `spread` names."""
 
     activation: str = choice("relu", tuple(ACTIVATIONS), "Activation", "What follows each matrix.")
     topology: str = choice(
@@ -81,25 +81,28 @@ class ChainOptions(Options):
     seed: int = seed(0, "Seed of the first chain; the next ones count up.", more=True)
 
     def check(self) -> None:
-        """Raise `LabError` if the draws would take too long."""
+        """Raise `LabError` if there are too many weights to draw."""
         draws = self.seeds * self.layers * self.width**2
         if draws > MAX_DRAWS:
             raise LabError(f"{draws:,} weights exceed the limit of {MAX_DRAWS:,}; choose fewer layers, width or seeds.")
 
     @property
     def gain(self) -> float:
-        """Width times the variance of a weight: the factor of a linear layer on the mean square."""
+        """The width times the variance of a weight, by which a linear layer multiplies the mean square of a signal."""
         fixed = SPREADS[self.spread][0]
         return self.factor**2 if fixed is None else fixed
 
     @property
     def coefficient(self) -> float:
-        """The factor on a branch before it is added."""
+        """The factor on a layer's output before the shortcut is added: 1/sqrt(L) for `scaled-residual`, else 1."""
         return self.layers**-0.5 if self.topology == "scaled-residual" else 1.0
 
 
 def chain(options: ChainOptions, told: Told = silent) -> Result:
-    """Return the RMS of state and gradient after 0..L layers, measured and predicted. Table: `sizes`."""
+    """Return the RMS of the state after 0 to L layers and of the gradient with respect to it, measured and predicted.
+
+    Table `sizes` has one row per kind (measured or predicted), seed, pass (forward or backward) and layer.
+    """
     activation = ACTIVATIONS[options.activation]
     seeds = consecutive(options.seed, options.seeds)
     runs = [_built(options, each).run(*_ends(options, each)) for each in counted(seeds, "chains", told)]
@@ -127,7 +130,7 @@ def chain(options: ChainOptions, told: Told = silent) -> Result:
 
 
 def drawn_weights(options: ChainOptions, of_seed: int) -> Weights:
-    """Return a function that gives the matrix of any layer, determined by seed and layer."""
+    """Return a function from a layer's number to its weights `[d, d]`, which depend on `of_seed` and the layer only."""
     scale, uniform = math.sqrt(options.gain / options.width), SPREADS[options.spread][1]
 
     def draw(layer: int) -> FloatArray:

@@ -1,8 +1,8 @@
-"""A chain of equally wide layers, run forward and backward on one vector, and its mean-field prediction.
+"""A chain of equally wide layers, run forward and backward on one vector, and a prediction of the sizes.
 
-Layer: x <- N(shortcut * x + coefficient * f(W x)), with N a row norm or nothing. The prediction follows mean and mean
-square of the entries in the limit of infinite width, with every matrix fresh and independent of its input; a gradient
-is assumed independent of the forward signal (Glorot and Bengio 2010; He et al. 2015).
+One layer is x <- N(shortcut * x + coefficient * f(W x)), where f is the activation and N a norm or nothing. The
+prediction follows the mean and mean square of the features for infinite width. It assumes that every W is independent
+of its input and every gradient independent of the forward signal (Glorot and Bengio 2010; He et al. 2015).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LAYER_AXIS, RMS_AXIS = "layer (0 is the input)", "RMS, dimensionless"
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Chain:
-    """The computation of every layer; `weights(layer)` returns W `[d, d]`, the same at every call."""
+    """The layers of a chain, all of width d; `weights(layer)` returns W `[d, d]`, the same at every call."""
 
     activation: Activation
     layers: int
@@ -33,7 +33,11 @@ class Chain:
     norm: RowNorm | None = None
 
     def run(self, x: FloatArray, upstream: FloatArray) -> ChainSizes:
-        """Return the RMS of the state after 0..L layers from `x` `[d]`, and of the gradient of upstream'x_L at each."""
+        """Run the chain forward from `x` `[d]` and backward from `upstream` `[d]`, and return the RMS values.
+
+        `upstream` is the gradient at the last state. `forward[l]` is the RMS of the state after l layers, `backward[l]`
+        the RMS of the gradient with respect to that state.
+        """
         inputs, sums, forward = [], [], [rms(x)]
         with np.errstate(all="ignore"):
             for layer in range(self.layers):
@@ -54,7 +58,10 @@ class Chain:
         return ChainSizes(np.array(forward), np.array(backward[::-1]))
 
     def predict(self, gain: float) -> ChainSizes:
-        """Return the RMS expected for a unit-normal input and upstream gradient, with d * Var(W) = `gain`."""
+        """Return the predicted RMS values for an input and an upstream gradient drawn from N(0, 1).
+
+        `gain` is the width times the variance of a weight.
+        """
         mean, square, factors, forward = 0.0, 1.0, [], [1.0]
         with np.errstate(all="ignore"):
             for _ in range(self.layers):
@@ -80,7 +87,7 @@ class Chain:
 
 @dataclass(frozen=True)
 class ChainSizes:
-    """RMS at layers 0..L: `forward` of the state, `backward` of the gradient with respect to it."""
+    """RMS values after 0 to L layers, arrays `[L + 1]`: `forward` of the state, `backward` of its gradient."""
 
     forward: FloatArray
     backward: FloatArray

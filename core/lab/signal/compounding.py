@@ -1,4 +1,4 @@
-"""Experiment: one gain per layer, compounded over depth."""
+"""Experiment: one gain per layer, raised to the power of the depth."""
 
 from __future__ import annotations
 
@@ -15,14 +15,17 @@ PUBLISHED = ((1.1, 56), (1.1, 50), (0.9, 50), (math.sqrt(512), 50), (0.5, 50), (
 
 
 class CompoundingOptions(Options):
-    """A gain and a depth."""
+    """Options: the gain of a layer, which is what it multiplies a size by, and the number of layers."""
 
     gain: float = number(1.1, 1e-6, 1e6, "Gain a layer", "What every layer multiplies a size by.", step=0.05)
     layers: int = whole(50, 1, 1000, "Layers L", "Layers L.", widget="slider")
 
 
 def compounding(options: CompoundingOptions) -> Result:
-    """Return gain^l for l = 0..L, and the published cases. Tables: `sizes`, `published`."""
+    """Return gain^l for l = 0 to L layers, and the same for published gains and depths.
+
+    Table `sizes` has one row per layer; `published` has one row per published case.
+    """
     layers = np.arange(options.layers + 1)
     with np.errstate(all="ignore"):
         sizes = np.float64(options.gain) ** layers

@@ -1,4 +1,7 @@
-"""Experiment: the variance identity at every addition of a decoder, with its measured covariance."""
+"""Experiment: variance and covariance at every addition to the residual stream of a decoder.
+
+At each addition, Var(h + F) = Var(h) + Var(F) + 2 Cov(h, F), with h the stream and F what is added to it.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +22,9 @@ from .variance_identity import (
 
 
 def decoder_variance(options: DecoderOptions) -> Result:
-    """Return the terms of the identity at every addition, pooled over valid positions and features.
+    """Return the terms of the identity at every addition, over all valid positions and features.
 
-    Table: `additions`.
+    Table `additions` has one row per addition, with the columns of `identity_table`.
     """
     table = identity_table(_additions(options))
     last = table.iloc[-1]

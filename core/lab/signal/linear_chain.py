@@ -1,4 +1,7 @@
-"""Experiment: the published linear chain at three standard deviations, drawn by NumPy's default generator."""
+"""Experiment: the published chain of linear layers, for three standard deviations of the weights.
+
+The numbers are drawn by NumPy's default generator, as in the source, so that the printed digits can be compared.
+"""
 
 from __future__ import annotations
 
@@ -21,15 +24,17 @@ NORM_EPSILON = 0.0
 
 
 class LinearChainOptions(PublishedOptions):
-    """The linear chain; with a norm, each layer's output is normalized."""
+    """Options of the linear chain; `norm` optionally follows every layer."""
 
     norm: str = choice("none", ("none", "rmsnorm"), "Norm after every layer", "A row norm after every layer.")
 
 
 def linear_chain(options: LinearChainOptions) -> Result:
-    """Return the sizes for three standard deviations and one input. Table: `sizes`.
+    """Return the RMS of state and gradient after every layer, for three standard deviations of the weights.
 
-    The input is drawn once, then fresh matrices for each standard deviation in turn.
+    They are 1, 1/sqrt(d) and 0.5/sqrt(d) at width d. The input is drawn once, then new matrices for each standard
+    deviation in turn. Table `sizes` has one row per kind (measured or predicted), spread, pass (forward or backward)
+    and layer.
     """
     d, generator = options.width, np.random.default_rng(options.seed)
     start = generator.standard_normal(d)

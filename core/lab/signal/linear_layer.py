@@ -1,8 +1,9 @@
-"""Experiment: the variance of one linear layer's outputs, where the rule holds and where it visibly fails.
+"""Experiment: the variance of the outputs y of one linear layer, where the usual rule holds and where it fails.
 
-The rule Var(y) = d * sigma^2 * E[x^2] needs weights of mean 0, uncorrelated with each other and with the inputs. Here
-weights have mean m and pairwise correlation c within an output, inputs have mean a and standard deviation t, and Var(y)
-= m^2 d t^2 + sigma^2 (c (d t^2 + d^2 a^2) + (1 - c) d (a^2 + t^2)).
+The rule Var(y) = d * sigma^2 * E[x^2], for d inputs and weights of standard deviation sigma, needs weights of mean 0
+that are uncorrelated with each other and with the inputs. Here the weights have mean m and, within one output, pairwise
+correlation c; the inputs have mean a and standard deviation t. Then Var(y) = m^2 d t^2 + sigma^2 (c (d t^2 + d^2 a^2) +
+(1 - c) d (a^2 + t^2)).
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ EDGE = 1e-9
 
 
 class LinearLayerOptions(Options):
-    """One layer y = W x applied to many inputs; the options named spread are standard deviations."""
+    """Options: one layer y = W x applied to many inputs x; a spread is a standard deviation."""
 
     fan_in: int = whole(512, 1, 4096, "Fan-in d", "Inputs d of one output.")
     spread: float = number(
@@ -66,9 +67,9 @@ class LinearLayerOptions(Options):
 
 
 def linear_layer(options: LinearLayerOptions) -> Result:
-    """Return the output variance: measured, by the rule, by a common wrong form of the rule, and exact.
+    """Return the variance of the outputs: measured, by the rule, by a common misreading of the rule, and exact.
 
-    Tables: `variance`, `outputs`.
+    The misreading has Var(x) in place of E[x^2]. Table `variance` has one row per kind; `outputs` is a histogram.
     """
     outputs = _outputs(options)
     measured = covariance(outputs, outputs)
@@ -101,7 +102,7 @@ def linear_layer(options: LinearLayerOptions) -> Result:
 
 
 def exact_variance(options: LinearLayerOptions) -> float:
-    """Return the variance of one output over weights and inputs, from the second moments of both."""
+    """Return the exact variance of one output over random weights and inputs, by the formula of the module."""
     d, a, t = options.fan_in, options.input_mean, options.input_spread
     common = options.weight_correlation * (d * t**2 + d**2 * a**2)
     own = (1.0 - options.weight_correlation) * d * (a**2 + t**2)

@@ -1,9 +1,9 @@
 """Experiment: the gradient of the last layer's weights against depth, with the norm before or after the addition.
 
-The toy model has unit-normal rows, one GELU branch of width 4 d per block, Xavier weights, LayerNorm without gain and
-bias, a final norm in the pre-norm model, and an upstream gradient N(0, 1) / rows. The quantity is the Frobenius norm of
-the last writer's gradient. Theory (Xiong et al. 2020, Theorem 1): no dependence on depth for post-norm, L^(-1/2) for
-pre-norm.
+The toy model has one branch per block, x -> gelu(x U) D with hidden width 4 d, Xavier weights and LayerNorm without
+gain and bias; the pre-norm model has a final norm. Input rows are drawn from N(0, 1), the upstream gradient from N(0,
+1) divided by the number of rows. Measured is the Frobenius norm of the gradient of the last D. In theory (Xiong et al.
+2020, Theorem 1) it does not depend on the depth L for post-norm, and falls like L^(-1/2) for pre-norm.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ THEORY = {"post-norm": 0.0, "pre-norm": -0.5}
 
 
 class NormPlacementOptions(Options):
-    """The depths; with one seed, a shallower model consists of the first blocks of a deeper one."""
+    """Options: depths, width, rows and seeds; for one seed, a shallower model is the first blocks of a deeper one."""
 
     depths: tuple[int, ...] = wholes((6, 12, 24, 48), 1, 128, 12, "Depths, in blocks", "Numbers of blocks.")
     width: int = whole(64, 8, 512, "Width d", "Features d of the stream.")
@@ -56,17 +56,17 @@ class NormPlacementOptions(Options):
     seed: int = seed(0, "Seed of the first draw; the next ones count up.", more=True)
 
     def check(self) -> None:
-        """Raise `LabError` if the draws would take too long."""
+        """Raise `LabError` if there are too many weights to draw."""
         draws = 2 * self.seeds * self.depths[-1] * self.width**2 * FF_RATIO
         if draws > MAX_DRAWS:
             raise LabError(f"{draws:,} weights exceed the limit of {MAX_DRAWS:,}; choose fewer blocks, width or seeds.")
 
 
 def norm_placement(options: NormPlacementOptions, told: Told = silent) -> Result:
-    """Return last-layer gradient norms.
+    """Return the Frobenius norm of the last layer's weight gradient at each depth, for both placements of the norm.
 
-    Tables: `gradients` (one row per placement, depth and seed), `mean` over the seeds. `by_theory` starts at the mean
-    of the shallowest model and has the theorem's slope.
+    Table `gradients` has one row per placement, depth and seed; `mean` is averaged over the seeds. Its column
+    `by_theory` starts at the mean of the shallowest model and follows the power of the depth that the theorem gives.
     """
     draws = counted(consecutive(options.seed, options.seeds), "draws of the stacks", told)
     rows = [row for each in draws for row in _gradients(options, each)]

@@ -1,6 +1,6 @@
-"""What the three published chains share: the generators and draw orders that give the printed digits, and charts.
+"""What the three published chains share: generators, the order of the draws that gives the printed digits, and charts.
 
-Source: the course text on keeping signals stable. The arithmetic after the draws is binary64.
+Source: the course text on keeping signals stable. After the draws, the arithmetic is binary64.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ PASS_TITLES = {
 
 
 class PublishedOptions(Options):
-    """Sizes and seed of a published chain; the defaults are the published ones."""
+    """Options: sizes and seed of a published chain of layers; the defaults are the published ones."""
 
     layers: int = whole(50, 1, 50, "Layers L", "Layers L.")
     width: int = whole(512, 1, 512, "Width d", "Features d of every layer.")
@@ -46,7 +46,11 @@ class PublishedOptions(Options):
 
 
 class TorchNormals:
-    """Draws consecutive float32 normals from a separate torch generator, as binary64 arrays."""
+    """A function that draws float32 normal numbers from a torch generator of its own and returns binary64 arrays.
+
+    Consecutive calls continue one stream. The numbers are multiplied by `factor`, then divided by `divisor`, in
+    float32.
+    """
 
     def __init__(self, of_seed: int) -> None:
         import torch  # only these two chains need torch's stream
@@ -91,7 +95,11 @@ def published_result(case_name: str, found: dict[str, tuple[ChainSizes, ChainSiz
 
 
 def case_pictures(case: str) -> Callable[[Result], Pictures]:
-    """Return the function that draws a published chain: forward and backward, one colour per case, with predictions."""
+    """Return a function that draws the result of a published chain: one chart forward, one backward.
+
+    `case` is the column that tells the cases apart; each case has a colour, with a solid line measured and a dashed one
+    predicted.
+    """
 
     def pictures(result: Result) -> Pictures:
         sizes, found = result.tables["sizes"], {}
@@ -143,7 +151,10 @@ def published_subject(options: PublishedOptions) -> str:
 
 
 def printed_sizes(name: str, case: str, layers: Sequence[int], texts: Sequence[str]) -> list[Printed]:
-    """Return the published RMS after each of `layers`; `name` is the column of the cases."""
+    """Return the published RMS after each of `layers`, with the printed `texts`, for one case.
+
+    `name` is the column of the result's table that tells the cases apart, `case` its value.
+    """
     place = {"kind": "measured", "pass": "forward", name: case}
     return [
         Printed(

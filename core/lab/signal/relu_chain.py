@@ -1,4 +1,7 @@
-"""Experiment: the published ReLU chain at two variances, drawn in float32 by torch's generator."""
+"""Experiment: the published chain of ReLU layers for two variances of the weights.
+
+The numbers are drawn in float32 by torch's generator, as in the source, so that the printed digits can be compared.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +20,10 @@ from .published_chains import (
 
 
 def relu_chain(options: PublishedOptions) -> Result:
-    """Return the sizes for the variances 1/d and 2/d. Table: `sizes`.
+    """Return the RMS of state and gradient after every layer, for weights of variance 1/d and 2/d at width d.
 
-    For each variance an input, the matrices and the upstream gradient are drawn.
+    For each variance the input, the matrices and the upstream gradient are drawn, in this order. Table `sizes` has one
+    row per kind (measured or predicted), variance, pass (forward or backward) and layer.
     """
     draw, d, found = TorchNormals(options.seed), options.width, {}
     for case, variance in {"1/d": 1 / d, "2/d": 2 / d}.items():

@@ -1,8 +1,7 @@
-"""Experiment: L branches of unit variance added with a coefficient, correlated or not.
+"""Experiment: L branch outputs of variance 1, each times a coefficient c, are added to a stream of variance 1.
 
-The branches are constructed exactly: orthonormal directions give every branch variance 1, every two the same
-correlation, and each the same correlation with the input. With correlation 0 the added variance is L c^2, which is 1 at
-c = L^(-1/2).
+The branch outputs are constructed to have exactly variance 1, the same correlation with each other and the same
+correlation with the input. Without correlations they add the variance L c^2, which is 1 for c = L^(-1/2).
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ POWERS = {"1": 0.0, "L^(-1/2)": -0.5, "L^(-1)": -1.0}
 
 
 class ScaledResidualOptions(Options):
-    """x <- x + c F_l, l = 1..L, from an input of variance 1."""
+    """Options: x <- x + c F_l for l = 1 to L, with the input x and every branch output F_l of variance 1."""
 
     branches: int = whole(48, 1, 200, "Branches L", "Branches L.")
     coefficient: str = choice(
@@ -66,7 +65,7 @@ class ScaledResidualOptions(Options):
     seed: int = seed(more=True)
 
     def check(self) -> None:
-        """Raise `LabError` for correlations that no vectors can have together."""
+        """Raise `LabError` for correlations that no vectors can have at the same time."""
         if self.input_correlation**2 > 1.0 - (1.0 - self.branch_correlation) * (self.branches > 1):
             raise LabError(
                 f"branch_correlation {self.branch_correlation:g} is below the square of input_correlation "
@@ -75,12 +74,16 @@ class ScaledResidualOptions(Options):
 
     @property
     def c(self) -> float:
-        """The coefficient as a number."""
+        """The coefficient of every branch as a number."""
         return self.factor if self.coefficient == "custom" else float(self.branches ** POWERS[self.coefficient])
 
 
 def scaled_residual(options: ScaledResidualOptions) -> Result:
-    """Return the variance after every addition beside that under independence. Tables: `additions`, `coefficients`."""
+    """Return the variance of the stream after every addition, beside the sum of the variances without covariances.
+
+    Table `additions` has one row per addition, with the columns of `identity_table`; `coefficients` has the variance
+    that uncorrelated branches add for c = 1, L^(-1/2) and L^(-1).
+    """
     state, branches = _vectors(options)
     found = []
     for index, branch in enumerate(branches):

@@ -1,4 +1,4 @@
-"""Experiment: one sigmoid unit, from its input to its factor on a gradient."""
+"""Experiment: one sigmoid unit, from its input to its gradients."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CURVE = 121
 
 
 class SigmoidUnitOptions(Options):
-    """The unit sigmoid(w x + b)."""
+    """Options: input x, weight w and bias b of the unit sigmoid(w x + b)."""
 
     x: float = number(1.0, -100.0, 100.0, "Input x", "Input.", step=0.5)
     w: float = number(1.0, -100.0, 100.0, "Weight w", "Weight.", step=0.5)
@@ -21,7 +21,10 @@ class SigmoidUnitOptions(Options):
 
 
 def sigmoid_unit(options: SigmoidUnitOptions) -> Result:
-    """Return logit, output and slope. Tables: `steps`, one row per step of the computation in order, and `curve`."""
+    """Return the logit w x + b, the output and the slope of a sigmoid unit.
+
+    Table `steps` has one row per step of the computation, in order; `curve` has the sigmoid and its slope over a range.
+    """
     product = options.w * options.x
     logit = product + options.bias
     output, slope = sigmoid(np.array(logit)).item(), sigmoid_slope(np.array(logit)).item()
@@ -53,7 +56,7 @@ LOGIT, OUTPUT, SLOPE = "logit", "output", "slope"
 
 
 def taken(result: Result, count: int) -> Result:
-    """Return the unit's result with only its first `count` steps."""
+    """Return `result` with only the first `count` rows of its table `steps`; everything else is the same."""
     steps: pd.DataFrame = result.tables["steps"].head(count)
     return Result(summary=result.summary, tables={**result.tables, "steps": steps}, notes=result.notes)
 

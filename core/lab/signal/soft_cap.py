@@ -1,6 +1,6 @@
-"""Experiment: soft-capped logits, cap * tanh(logit / cap), and the slope after capping.
+"""Experiment: soft-capped logits, cap * tanh(logit / cap), and their slope.
 
-Source: Gemma Team, "Gemma 2" (2024): cap 50 on attention scores, 30 on final logits.
+Source: Gemma Team, "Gemma 2" (2024): cap 50 for attention scores, 30 for final logits.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ POINTS = 201
 
 
 class SoftCapOptions(Options):
-    """A cap and one logit to examine."""
+    """Options: a cap and the logit to examine."""
 
     cap: float = number(
         50.0, 1e-3, 1e6, "Cap", "Largest size a logit can reach; Gemma 2 has 50 in attention, 30 at the end.", step=5.0
@@ -23,7 +23,10 @@ class SoftCapOptions(Options):
 
 
 def soft_cap(options: SoftCapOptions) -> Result:
-    """Return the capped logit and its slope 1 - tanh^2. Table: `curve` over four caps to either side."""
+    """Return the capped logit and its derivative, 1 - tanh(logit / cap)^2.
+
+    Table `curve` has both for logits from -4 cap to 4 cap.
+    """
     logits = np.linspace(-4 * options.cap, 4 * options.cap, POINTS)
     squashed = np.tanh(logits / options.cap)
     one = np.tanh(options.logit / options.cap)

@@ -1,8 +1,8 @@
-"""Experiment: a pre-norm stream of GELU blocks grows like the square root of depth, unless its branches are scaled.
+"""Experiment: the RMS of a pre-norm stream of GELU blocks grows like the square root of the depth, unless scaled.
 
-Rows are drawn with the standard deviation s of the weights; LayerNorm has no gain and bias; a branch is x -> gelu(N(x)
-U) D with U and D of standard deviation s. A normalized row has length sqrt(d), so a branch adds the variance s^2 * ff *
-E[gelu(z)^2], z ~ N(0, d s^2), at every depth. Under independence, r_l^2 = s^2 + l * c^2 * that variance.
+Input rows and weights have standard deviation s. LayerNorm N has no gain and bias. A branch is x -> c gelu(N(x) U) D
+with hidden width ff and coefficient c. A normalized row has length sqrt(d), so one branch adds the variance v = c^2 s^2
+ff E[gelu(z)^2] with z ~ N(0, d s^2), at every depth. Without covariances the mean square after l blocks is s^2 + l v.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ NORM_EPSILON = 1e-5
 
 
 class StreamGrowthOptions(Options):
-    """A toy model with one feed-forward branch per block."""
+    """Options: a toy model with one feed-forward branch per block."""
 
     blocks: int = whole(48, 2, 256, "Blocks L", "Blocks, one branch each.")
     width: int = whole(128, 8, 512, "Width d", "Features d of the stream; the published toy has 256.")
@@ -58,16 +58,17 @@ class StreamGrowthOptions(Options):
     seed: int = seed(0, "Seed of the first draw; the next ones count up.", more=True)
 
     def check(self) -> None:
-        """Raise `LabError` if the draws would take too long."""
+        """Raise `LabError` if there are too many weights to draw."""
         draws = 2 * self.seeds * self.blocks * self.width**2 * self.ff_ratio
         if draws > MAX_DRAWS:
             raise LabError(f"{draws:,} weights exceed the limit of {MAX_DRAWS:,}; choose fewer blocks, width or seeds.")
 
 
 def stream_growth(options: StreamGrowthOptions, told: Told = silent) -> Result:
-    """Return the RMS of the stream after every block, measured and by the law.
+    """Return the RMS of the stream after every block, measured and by the formula of the module.
 
-    Tables: `stream`, `mean` over the seeds.
+    Table `stream` has one row per seed and block; `mean` has one row per block, averaged over the seeds, beside the
+    formula.
     """
     coefficient = options.blocks**-0.5 if options.scaled else 1.0
     blocks = np.arange(1, options.blocks + 1)

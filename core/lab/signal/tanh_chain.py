@@ -1,4 +1,7 @@
-"""Experiment: the published tanh chain with and without its shortcut, drawn in float32 by torch's generator."""
+"""Experiment: the published chain of tanh layers with and without a shortcut around every layer.
+
+The numbers are drawn in float32 by torch's generator, as in the source, so that the printed digits can be compared.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from .published_chains import (
 
 
 class TanhChainOptions(PublishedOptions):
-    """The tanh chain; both cases share their matrices."""
+    """Options of the tanh chain; the chains with and without shortcut have the same matrices."""
 
     factor: float = number(
         0.5, 0.001, 100.0, "Spread times sqrt(d)", "Standard deviation of a weight times sqrt(width).", step=0.1
@@ -24,9 +27,11 @@ class TanhChainOptions(PublishedOptions):
 
 
 def tanh_chain(options: TanhChainOptions) -> Result:
-    """Return the sizes with and without the shortcut. Table: `sizes`.
+    """Return the RMS of state and gradient after every layer, with and without the shortcut.
 
-    The matrices are drawn first, then the upstream gradient, then one input per case, plain first.
+    The matrices are drawn first, then the upstream gradient, then the input of the chain without shortcut, then that of
+    the other. Table `sizes` has one row per kind (measured or predicted), topology, pass (forward or backward) and
+    layer.
     """
     draw, d, found = TorchNormals(options.seed), options.width, {}
     matrices = [draw(d, d, factor=options.factor, divisor=d**0.5) for _ in range(options.layers)]

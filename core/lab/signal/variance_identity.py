@@ -1,4 +1,7 @@
-"""The identity Var(h + c F) = Var(h) + c^2 Var(F) + 2 c Cov(h, F), and the term that independence leaves out."""
+"""The identity Var(h + c F) = Var(h) + c^2 Var(F) + 2 c Cov(h, F) for a branch output F added to the stream h.
+
+Without the last term it holds only if h and F are uncorrelated.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,11 @@ ADDITION_AXIS = "residual addition, counted from 0"
 
 @dataclass(frozen=True, kw_only=True)
 class VarianceIdentity:
-    """The terms of one addition, population moments over all entries: `branch` is Var(c F), `twice` 2 Cov(h, c F)."""
+    """The terms of the identity at one addition, where c F is added to the stream h; moments are over all entries.
+
+    `stream` is Var(h), `branch` Var(c F), `twice` 2 Cov(h, c F) and `measured` Var(h + c F). Variances divide by the
+    number of entries.
+    """
 
     stream: float
     branch: float
@@ -35,7 +42,7 @@ class VarianceIdentity:
 
     @classmethod
     def of(cls, stream: FloatArray, contribution: FloatArray) -> VarianceIdentity:
-        """Measure the terms when `contribution` (c F) is added to `stream` (h)."""
+        """Measure the terms when `contribution` (c F) is added to `stream` (h), arrays of equal shape."""
         total = stream + contribution
         return cls(
             stream=covariance(stream, stream),
@@ -46,23 +53,23 @@ class VarianceIdentity:
 
     @property
     def error(self) -> float:
-        """The difference of both sides of the identity, relative to the size of its terms."""
+        """The absolute difference between the two sides of the identity, divided by the sum of its terms' sizes."""
         size = self.stream + self.branch + abs(self.twice)
         return abs(self.measured - (self.stream + self.branch + self.twice)) / size if size else 0.0
 
     @property
     def correlation(self) -> float | None:
-        """The correlation of stream and branch; None if either is constant."""
+        """The correlation of stream and branch output, None if either has variance 0."""
         product = self.stream * self.branch
         return 0.5 * self.twice / product**0.5 if product > 0 else None
 
 
 def identity_table(additions: Iterable[tuple[str, float, VarianceIdentity]]) -> pd.DataFrame:
-    """Return one row per addition, in order: the identity's terms beside the prediction under independence.
+    """Return a table with one row per addition, in order: the terms of the identity, and variances without covariances.
 
-    An addition is given by its label, the factor of its shortcut on the variance before it (NaN behind a norm, where it
-    is not known beforehand), and its identity. `independence` drops this addition's covariance;
-    `independence_from_input` drops every covariance since the input.
+    Each of `additions` is a label, the squared factor on the stream at the addition (NaN if a norm follows it or the
+    factor is measured), and the measured terms. Column `independence` leaves out the covariance of this addition only,
+    `independence_from_input` the covariances of this addition and all earlier ones.
     """
     rows, independent = [], None
     for index, (label, shortcut, found) in enumerate(additions):
@@ -86,7 +93,7 @@ def identity_table(additions: Iterable[tuple[str, float, VarianceIdentity]]) -> 
 
 
 def addition_pictures(result: Result) -> Pictures:
-    """Return charts of the variance after every addition beside independence, and of the correlation."""
+    """Return two charts over the additions: the variance with and without covariances, and the correlation."""
     table = result.tables["additions"]
     return {
         "variance": Chart(

@@ -1,9 +1,10 @@
-"""Experiment: why an update aligned with its input grows with width, and a random layer does not.
+"""Experiment: an update of the weights that is aligned with the input has a larger effect in a wider layer.
 
-An update of size u per weight, with the signs of the input, adds u * sum |x| = u * d * sqrt(2/pi) on average to every
-output of a unit-normal input; the standard deviation of one draw is u * sqrt(d) * sqrt(1 - 2/pi). A random layer of
-variance 1/d keeps size 1. Source: Yang et al., "Tensor Programs V" (2022), whose rule for hidden matrices under Adam is
-a rate in 1 / fan-in.
+If each of the d weights of an output changes by u with the sign of its input x_i, the output changes by u times the sum
+of all absolute values of x_i. For inputs from N(0, 1) this is u * d * sqrt(2/pi) on average, with standard deviation u
+* sqrt(d) * sqrt(1 - 2/pi). The output of a random layer with weights of variance 1/d has size 1 at any width. Source:
+Yang et al., "Tensor Programs V" (2022), where Adam's learning rate for hidden matrices is proportional to 1 / fan_in
+for this reason.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ MAX_DRAWS = 2**26
 
 
 class WidthUpdateOptions(Options):
-    """Widths to compare, and the size of the update."""
+    """Options: the widths to compare, the size of the update of every weight, and the seeds."""
 
     widths: tuple[int, ...] = wholes((256, 1024, 4096), 1, 16384, 12, "Widths d", "Widths d.")
     update: float = number(0.001, 0.0, 1.0, "Update of every weight", "Size of the update of every weight.", step=0.001)
@@ -53,7 +54,7 @@ class WidthUpdateOptions(Options):
     seed: int = seed(0, "Seed of the first draw; the next ones count up.", more=True)
 
     def check(self) -> None:
-        """Raise `LabError` if the draws would take too long."""
+        """Raise `LabError` if there are too many weights to draw."""
         draws = self.seeds * sum(self.widths) * OUTPUTS
         if draws > MAX_DRAWS:
             raise LabError(
@@ -62,7 +63,11 @@ class WidthUpdateOptions(Options):
 
 
 def width_update(options: WidthUpdateOptions, told: Told = silent) -> Result:
-    """Return the effect of the update beside a random layer's output. Tables: `effects` (per width and seed), `law`."""
+    """Return the change of an output by an aligned update (see the module), beside the output of a random layer.
+
+    Table `effects` has one row per width and seed; `law` has one row per width, with the formula, the measured mean,
+    and the effect if the update is made smaller in proportion to 1 / width.
+    """
     cases = [(width, each) for width in options.widths for each in consecutive(options.seed, options.seeds)]
     measured = [_one(options, width, each) for width, each in counted(cases, "draws of a layer", told)]
     effects = pd.DataFrame(measured)

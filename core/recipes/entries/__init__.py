@@ -1,1 +1,1 @@
-"""The entries of the catalogue, with all properties of a recipe in one place."""
+"""The recipes of the catalogue, each with all its properties in one place."""

@@ -1,4 +1,4 @@
-"""Recipes that scale shortcuts, branches or the inputs of branches in the forward."""
+"""Recipes that put a factor on the shortcut, on the branches or on what the branches read, in the forward pass."""
 
 from __future__ import annotations
 

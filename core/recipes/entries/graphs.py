@@ -1,4 +1,4 @@
-"""Recipes with another residual graph: other places of norms, or other computations in the branches."""
+"""Recipes with another graph: norms in other places, or other computations in the branches."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ GRAPHS: tuple[Recipe, ...] = (
             "torchscale finds matrices by name and leaves the gate of a gated feed-forward at gain 1.",
         ),
         growth=NORMALIZED,
+        auto_order=8,
         counted="DeepNet's post-norm gain is used",
         look=4,
         constants=lambda blocks, _: deepnorm_constants(blocks),

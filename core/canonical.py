@@ -1,4 +1,4 @@
-"""Canonical JSON, so that equal values have equal text, and the identity of the code that computes cells."""
+"""Canonical JSON, in which equal values have equal text, and the version of the code that computes cells."""
 
 from __future__ import annotations
 
@@ -15,19 +15,25 @@ LIBRARIES = ("torch", "numpy")
 
 
 def canonical_json(value: Any) -> str:
-    """Return JSON with sorted keys and no spaces. Raises `ValueError` if a number is not finite."""
+    """Return a value as JSON text with sorted keys and no spaces.
+
+    Raises `ValueError` for a number that is not finite.
+    """
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 @lru_cache(maxsize=1)
 def engine_version() -> str:
-    """Return the identity of the engine: its number, and the versions of the libraries that it computes with."""
+    """Return the version of the code that computes cells, with those of its libraries.
+
+    An example is "engine-1/torch-2.9.0/numpy-2.3.0".
+    """
     return "/".join([f"engine-{ENGINE}", *(f"{name}-{found}" for name, found in library_versions().items())])
 
 
 @lru_cache(maxsize=1)
 def library_versions() -> dict[str, str]:
-    """Return the versions of the numeric libraries by name, without importing them."""
+    """Return a dict from the name of each numeric library to its version, "absent" if missing; imports none of them."""
     found = {}
     for name in LIBRARIES:
         try:

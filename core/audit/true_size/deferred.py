@@ -1,0 +1,395 @@
+"""Build a model without memory for its matrices: what its code writes to them is noted, and done later.
+
+The user's or the library's own code runs as it stands, on tensors of the meta device. Every matrix then has a program,
+the list of writes that give it its values. Of a program whose writes are elementwise, any tile can be drawn alone.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_flatten, tree_map
+
+from ...errors import AuditError, shown
+from ..sandbox.guard import storage_of
+from ..trace.recorder import tensors_of
+
+# Values of a tile: it stays in a core's cache while it is drawn, read and forgotten.
+TILE = 2**17
+META = torch.device("meta")
+# Memory is made without values by these, and with values by the next: the write that gives them.
+EMPTY = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted"})
+FILLED: Mapping[str, tuple[Any, tuple[float, ...]]] = {
+    "zeros": (torch.ops.aten.zero_.default, ()),
+    "ones": (torch.ops.aten.fill_.Scalar, (1.0,)),
+    "rand": (torch.ops.aten.uniform_.default, (0.0, 1.0)),
+    "randn": (torch.ops.aten.normal_.default, (0.0, 1.0)),
+}
+FILLED = {**FILLED, **{f"new_{name}": FILLED[name] for name in ("zeros", "ones")}}
+FILLED = {**FILLED, **{f"{name}_like": FILLED[name] for name in ("zeros", "ones", "rand", "randn")}}
+# Writes that leave nothing of what was there before, and those that do one thing to every value by itself.
+DRAWS = frozenset({"normal_", "uniform_", "exponential_", "log_normal_", "cauchy_", "bernoulli_"})
+# Functions of torch.nn.init that do nothing to a tensor of the meta device; each is one write here.
+SILENT = ("_no_grad_trunc_normal_", "orthogonal_", "sparse_", "dirac_")
+OVERWRITES = DRAWS | {"fill_", "zero_", "copy_", *SILENT}
+ELEMENTWISE = DRAWS | {
+    SILENT[0],
+    *("fill_", "zero_", "mul_", "div_", "add_", "sub_", "clamp_", "clamp_min_", "clamp_max_", "erfinv_", "neg_"),
+    *("exp_", "log_", "sqrt_", "abs_", "pow_"),
+}
+Place = tuple[tuple[int, ...], tuple[int, ...], int]
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One write to a part `place` (size, stride, offset) of a memory: `func(part, *args)`.
+
+    With `first`, the part gets output number `output` of `func(*args)` instead. `counter` is the first of the seeds
+    that a draw uses, None where nothing is drawn.
+    """
+
+    func: Any
+    args: tuple[Any, ...]
+    keywords: Mapping[str, Any]
+    place: Place
+    counter: int | None
+    first: bool = False
+    output: int = 0
+
+    @property
+    def name(self) -> str:
+        """The operation's name."""
+        return str(getattr(self.func, "overloadpacket", self.func).__name__)
+
+
+@dataclass(eq=False)
+class Memory:
+    """The memory that one deferred tensor would have: `size` values, rows of `row` values, and the writes so far."""
+
+    size: int
+    row: int
+    dtype: torch.dtype
+    holder: torch.Tensor
+    steps: list[Step] = field(default_factory=list)
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """What a memory holds after `steps`: a function of the seed alone."""
+
+    memory: Memory
+    steps: tuple[Step, ...]
+    seed: int
+
+    @property
+    def size(self) -> int:
+        """The number of values."""
+        return self.memory.size
+
+    @property
+    def tile(self) -> int:
+        """The number of values in a tile: whole rows, a multiple of 8."""
+        row = self.memory.row
+        rows = max(1, TILE // row)
+        return rows * row if rows * row % 8 == 0 else row * max(8, rows - rows % 8)
+
+    @property
+    def tiles(self) -> int:
+        """The number of tiles."""
+        return -(-self.size // self.tile)
+
+    @property
+    def elementwise(self) -> bool:
+        """Whether every write does one thing to every value of a contiguous range, so that a tile can be drawn alone."""
+        return all(
+            not step.first and step.name in ELEMENTWISE and not tensors_in(step) and contiguous(step.place)
+            for step in self.steps
+        )
+
+    @property
+    def written(self) -> bool:
+        """Whether the first write reaches every value."""
+        first = self.steps[0] if self.steps else None
+        return first is not None and (first.first or first.name in OVERWRITES) and covers(first.place, self.size)
+
+    def draw_tile(self, number: int, out: torch.Tensor) -> None:
+        """Write tile `number` into the flat tensor `out`; NaN where no write reaches. Only for elementwise programs."""
+        start = number * self.tile
+        if not self.written:
+            out.fill_(math.nan)
+        for step in self.steps:
+            low = max(step.place[2], start)
+            high = min(step.place[2] + math.prod(step.place[0]), start + len(out))
+            if low < high:
+                self._run(step, out[low - start : high - start], number)
+
+    def value(self) -> torch.Tensor:
+        """Return all values, as a new flat tensor."""
+        made = torch.empty(self.size, dtype=self.memory.dtype)
+        if self.elementwise:
+            for number in range(self.tiles):
+                self.draw_tile(number, made[number * self.tile : (number + 1) * self.tile])
+            return made
+        made.fill_(math.nan)
+        for step in self.steps:
+            self._run(step, made.as_strided(*step.place), 0)
+        return made
+
+    def _run(self, step: Step, out: torch.Tensor, number: int) -> None:
+        args, keywords = tree_map(real, (step.args, dict(step.keywords)))
+        if step.counter is not None:
+            keywords["generator"] = torch.Generator().manual_seed(seed_of(self.seed, step.counter + number))
+        if not step.first:
+            step.func(out, *args, **keywords)
+            return
+        made = step.func.overloadpacket(*args, **keywords)
+        out.copy_(made[step.output] if isinstance(made, tuple | list) else made)
+
+
+@dataclass(frozen=True, eq=False)
+class Past:
+    """A deferred tensor as an operand of a write: the part `place` of a program's values."""
+
+    program: Program
+    place: Place
+
+
+def real(value: Any) -> Any:
+    """Return the values of a `Past`, and anything else as it is."""
+    return value.program.value().as_strided(*value.place) if isinstance(value, Past) else value
+
+
+def seed_of(seed: int, counter: int) -> int:
+    """Return the seed of a generator: different for each counter, in the 32 bits that torch's generator reads."""
+    return (seed * 0x9E3779B1 + counter) % 2**32
+
+
+def contiguous(place: Place) -> bool:
+    """Return whether a part is one contiguous range of its memory."""
+    wanted = 1
+    for size, stride in zip(reversed(place[0]), reversed(place[1]), strict=True):
+        if size != 1 and stride != wanted:
+            return False
+        wanted *= size
+    return True
+
+
+def covers(place: Place, size: int) -> bool:
+    """Return whether a part is a whole memory of `size` values."""
+    return place[2] == 0 and math.prod(place[0]) == size
+
+
+def tensors_in(step: Step) -> bool:
+    """Return whether a write reads tensors beside the part that it writes to."""
+    leaves = tree_flatten((step.args, dict(step.keywords)))[0]
+    return any(isinstance(leaf, torch.Tensor | Past) for leaf in leaves)
+
+
+class Deferral(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """While active, tensors of two axes or more are made on the meta device, and what is written to them is noted.
+
+    `on_meta` tells that the code itself asked for the meta device somewhere. What reads a deferred value where it must
+    be known (a number, a memory that exists) gets it, drawn at that moment.
+    """
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.on_meta = False
+        self._seed, self._counter = seed, 0
+        self._memories: dict[int, Memory] = {}
+
+    def program(self, tensor: torch.Tensor) -> Program | None:
+        """Return what a deferred tensor's memory holds now; None for a tensor that is not deferred."""
+        memory = self._memory(tensor)
+        return None if memory is None else Program(memory, tuple(memory.steps), self._seed)
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Run one operation, on the meta device where it makes or reads deferred tensors, and note what it writes."""
+        keywords, name = kwargs or {}, func.overloadpacket.__name__
+        asked = keywords.get("device")
+        self.on_meta |= asked is not None and torch.device(asked) == META
+        given = list(tensors_of(args, keywords))
+        if not any(tensor.is_meta for tensor in given):
+            if name in EMPTY or name in FILLED:
+                return self._made(func, name, args, keywords)
+            return self._noted(func, args, keywords)
+        targets = _written(func, args, keywords)
+        made_real = [t for t in targets if not t.is_meta]
+        if made_real or not any(isinstance(r.type, torch.TensorType | torch.ListType) for r in func._schema.returns):
+            return func(*tree_map(self._real, args), **tree_map(self._real, keywords))
+        return self._noted(func, args, keywords)
+
+    @contextmanager
+    def noting_functions(self) -> Iterator[None]:
+        """Note calls of the functions `SILENT`, wherever a module has imported one; they are put back on exit."""
+        places: list[tuple[dict[str, Any], str, Any]] = []
+        for name in SILENT:
+            own = getattr(torch.nn.init, name)
+            for module in list(sys.modules.values()):
+                for names in (vars(module), vars(module).get("TORCH_INIT_FUNCTIONS")) if module else ():
+                    if isinstance(names, dict) and names.get(name) is own:
+                        places.append((names, name, own))
+        try:
+            for names, name, own in places:
+                names[name] = partial(self._silent, own)
+            yield
+        finally:
+            for names, name, own in places:
+                names[name] = own
+
+    def _silent(self, own: Any, tensor: torch.Tensor, *args: Any, **keywords: Any) -> torch.Tensor:
+        memory = self._memory(tensor)
+        if memory is None:
+            return own(tensor, *args, **keywords)  # type: ignore[no-any-return]
+        keywords.pop("generator", None)
+        self._write(memory, Step(own, args, keywords, _place(tensor), self._reserved(tensor)))
+        return tensor
+
+    def _made(self, func: Any, name: str, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        """Return new memory, on the meta device where it is a matrix of numbers."""
+        there = func(*args, **{**keywords, "device": META})
+        asked = keywords.get("device")
+        if (there.dim() < 2 or not there.is_floating_point()) and not (asked and torch.device(asked) == META):
+            return func(*args, **keywords)
+        memory = self._register(there)
+        if name in FILLED:
+            write, values = FILLED[name]
+            self._write(memory, Step(write, values, {}, _place(there), self._draws(write, there)))
+        return there
+
+    def _noted(self, func: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        """Run an operation on the meta device and note what it writes, or what it makes."""
+        targets = [t for t in _written(func, args, keywords) if t.is_meta]
+        held = tree_map(self._past, (args, keywords))
+        made = func(*args, **keywords)
+        for target in targets[:1]:
+            memory = self._memory(target)
+            if memory is None or target is not args[0] or len(targets) > 1:
+                raise _unknown(func)
+            self._write(memory, Step(func, held[0][1:], held[1], _place(target), self._draws(func, target)))
+        for number, tensor in enumerate(made if isinstance(made, tuple | list) else [made]):
+            if isinstance(tensor, torch.Tensor) and tensor.is_meta and self._memory(tensor) is None:
+                memory = self._register(tensor)
+                away = {**held[1], **({"device": torch.device("cpu")} if "device" in held[1] else {})}
+                draws = self._draws(func, tensor)
+                memory.steps.append(Step(func, held[0], away, _place(tensor), draws, first=True, output=number))
+        return made
+
+    def _register(self, tensor: torch.Tensor) -> Memory:
+        size = tensor.untyped_storage().nbytes() // tensor.element_size()
+        memory = Memory(size, tensor.shape[-1] if tensor.dim() else 1, tensor.dtype, tensor)
+        key = storage_of(tensor)
+        assert key is not None
+        self._memories[key] = memory
+        return memory
+
+    def _memory(self, tensor: torch.Tensor) -> Memory | None:
+        key = storage_of(tensor) if tensor.is_meta else None
+        return None if key is None else self._memories.get(key)
+
+    def _write(self, memory: Memory, step: Step) -> None:
+        if step.name in OVERWRITES and covers(step.place, memory.size):
+            memory.steps.clear()
+        memory.steps.append(step)
+
+    def _draws(self, func: Any, tensor: torch.Tensor) -> int | None:
+        """Reserve seeds for an operation that draws, one for each tile and one more; None for any other."""
+        return self._reserved(tensor) if torch.Tag.nondeterministic_seeded in func.tags else None
+
+    def _reserved(self, tensor: torch.Tensor) -> int:
+        found = self._counter
+        self._counter += 2 + tensor.numel() // (TILE // 2)
+        self._counter += tensor.numel() // max(1, tensor.shape[-1]) if tensor.dim() and tensor.shape[-1] > TILE else 0
+        return found
+
+    def _past(self, value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        program = self.program(value)
+        return value if program is None else Past(program, _place(value))
+
+    def _real(self, value: Any) -> Any:
+        return real(self._past(value))
+
+
+def settled(model: nn.Module, deferral: Deferral) -> dict[str, Program]:
+    """Give buffers and vectors their values, and return the programs of the other parameters by name.
+
+    Tied parameters stay one object. Raises `AuditError` for a parameter whose values no noted write gives.
+    """
+    vectors: dict[int, nn.Parameter] = {}
+    for module in model.modules():
+        for name, buffer in list(module._buffers.items()):
+            if buffer is not None and buffer.is_meta:
+                module._buffers[name] = _drawn(deferral, buffer, name)
+        for name, parameter in list(module._parameters.items()):
+            if parameter is not None and parameter.is_meta and parameter.dim() < 2:
+                kept = vectors.get(id(parameter)) or nn.Parameter(_drawn(deferral, parameter, name))
+                vectors[id(parameter)] = module._parameters[name] = kept
+    programs: dict[str, Program] = {}
+    for name, parameter in model.named_parameters():
+        if parameter.is_meta:
+            program = deferral.program(parameter)
+            if program is None or not covers(_place(parameter), program.size) or not parameter.is_contiguous():
+                raise AuditError(f"What the parameter {shown(name)} holds is not written by its model's own code.")
+            programs[name] = program
+    return programs
+
+
+def _drawn(deferral: Deferral, tensor: torch.Tensor, name: str) -> torch.Tensor:
+    program = deferral.program(tensor)
+    if program is None:
+        raise AuditError(f"What the tensor {shown(name)} holds is not written by its model's own code.")
+    return program.value().as_strided(*_place(tensor))
+
+
+def _place(tensor: torch.Tensor) -> Place:
+    return tuple(tensor.shape), tuple(tensor.stride()), int(tensor.storage_offset())
+
+
+def _written(func: Any, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> list[torch.Tensor]:
+    """Return the tensors that an operation writes to."""
+    found = []
+    for place, argument in enumerate(func._schema.arguments):
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            value = args[place] if place < len(args) else keywords.get(argument.name)
+            found += list(value) if isinstance(value, tuple | list) else [value]
+    return [value for value in found if isinstance(value, torch.Tensor)]
+
+
+def _unknown(func: Any) -> AuditError:
+    return AuditError(
+        f"The model's code initializes a matrix by {func.overloadpacket.__name__}, which cannot be done one block at a "
+        "time"
+    )
+
+
+Build = Callable[[], nn.Module]
+
+
+def deferred(build: Build, seed: int) -> tuple[nn.Module, dict[str, Program]]:
+    """Call `build` without memory for matrices; return its model, on the meta device, and every matrix's program.
+
+    A model of transformers that was made on the meta device, where the library initializes nothing, is initialized by
+    its own `initialize_weights`. Draws from torch's generator, for vectors; `seed` is that of the matrices.
+    """
+    torch.manual_seed(seed)
+    with Deferral(seed) as deferral, deferral.noting_functions():
+        model = build()
+        initialize = getattr(model, "initialize_weights", None)
+        if deferral.on_meta and initialize is not None:
+            for module in model.modules():
+                module.__dict__.pop("_is_hf_initialized", None)
+            initialize()
+    return model, settled(model, deferral)

@@ -1,0 +1,68 @@
+"""The weights of `DrawnWeights`, drawn tile by tile where a product needs them, for models that never fit in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+
+from ..decoder.base_draw import BaseDraw
+from ..decoder.drawn_matrix import DrawnMatrix, Scaling
+from ..decoder.matrix_draws import MatrixDraws
+from ..decoder.parameters import ParameterSpec
+from ..decoder.weights import Weights
+from ..errors import ConfigError, Remedy
+from ..recipes.recipe import Recipe
+from .drawn_weights import Transform
+
+
+class TiledWeights:
+    """The weights of every seed of a base draw under every recipe of `arms`, as matrices that only products draw.
+
+    They are those of `DrawnWeights` up to rounding: a recipe's coefficient multiplies products in place of weights.
+    Raises `ConfigError` for a device other than the CPU, where tiles are drawn.
+    """
+
+    def __init__(
+        self,
+        draw: BaseDraw,
+        arms: Sequence[Recipe],
+        dtype: torch.dtype = torch.float64,
+        device: str = "cpu",
+        scalars: Sequence[Mapping[str, torch.Tensor]] | None = None,
+    ) -> None:
+        if device != "cpu":
+            raise ConfigError(f"Weights are drawn tile by tile on the CPU, not on {device}", Remedy.CPU)
+        self.config = draw.config
+        self.members = len(draw.seeds) * len(arms)
+        self._draw, self._arms, self._dtype, self._scalars = draw, tuple(arms), dtype, scalars
+
+    def stem(self) -> Weights:
+        """Return the embeddings of every member."""
+        return self._part(self._draw.layout.stem, 0, 0)
+
+    def block(self, block: int) -> Weights:
+        """Return one block of every member."""
+        layout = self._draw.layout
+        weights = self._part(layout.block_template, layout.block_start(block), block)
+        if self._scalars is not None:
+            weights.update(self._scalars[block])
+        return weights
+
+    def tail(self) -> Weights:
+        """Return the final norm and head of every member."""
+        return self._part(self._draw.layout.tail, 0, 0)
+
+    def _part(
+        self, specs: Sequence[ParameterSpec], start: int, block: int
+    ) -> dict[str, torch.Tensor | DrawnMatrix | None]:
+        return {spec.key: self._matrix(spec, start, block) if spec.draws else None for spec in specs}
+
+    def _matrix(self, spec: ParameterSpec, start: int, block: int) -> DrawnMatrix:
+        seeds, distribution = self._draw.seeds, self._draw.distribution
+        transforms = [Transform.of(arm, spec, block, self.config, distribution) for arm in self._arms]
+        return DrawnMatrix(
+            MatrixDraws(seeds, spec, start + spec.offset, distribution),
+            [Scaling(transform.coefficient, transform.normalize) for transform in transforms],
+            self._dtype,
+        )

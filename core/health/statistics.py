@@ -1,0 +1,93 @@
+"""Statistics of sites and of contributions: all that an observation keeps of a state."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from ..decoder.splitmix64 import FloatArray
+from ..decoder.tape import Contribution
+from ..decoder.valid import select_valid
+from .rms import cosine_of_rows, rms_of_rows
+from .token_rms import token_statistics
+
+# Values stacked for one statistics call; more are taken site by site, so that memory stays flat.
+STACKED_VALUES = 2**22
+
+
+@dataclass(frozen=True)
+class ContributionStatistics:
+    """Statistics `[E]` of one branch, pooled over valid positions.
+
+    `cosine` is between contribution and stream, NaN where undefined.
+    """
+
+    site: int
+    block: int
+    branch: str
+    raw_rms: FloatArray
+    contribution_rms: FloatArray
+    stream_rms: FloatArray
+    cosine: FloatArray
+    owns_gain: bool
+    gain: FloatArray | None
+
+
+def site_statistics(
+    sites: Sequence[torch.Tensor], valid: npt.NDArray[np.bool_], tokens: bool
+) -> tuple[FloatArray, FloatArray | None]:
+    """Return the RMS `[E, S]` of every site, and its token statistics or None.
+
+    Small sites are stacked to save calls.
+    """
+    members, width = sites[0].shape[0], sites[0].shape[-1]
+    group = max(1, STACKED_VALUES // sites[0].numel())
+    columns, quantiles = [], []
+    for start in range(0, len(sites), group):
+        part = sites[start : start + group]
+        values = select_valid(torch.cat([site.detach() for site in part]), valid)
+        columns.append(rms_of_rows(values).view(len(part), members))
+        if tokens:
+            quantiles.append(token_statistics(values, width).reshape(len(part), members, -1))
+    rms = torch.cat(columns).T.contiguous().cpu().numpy()
+    return rms, np.concatenate(quantiles).transpose(1, 0, 2) if tokens else None
+
+
+def contribution_statistics(
+    parts: Sequence[Contribution], valid: npt.NDArray[np.bool_]
+) -> list[ContributionStatistics]:
+    """Return the statistics of every branch of every addition, in their order."""
+    statistics: list[ContributionStatistics] = []
+    group = max(1, STACKED_VALUES // parts[0].raw.numel()) if parts else 1
+    for start in range(0, len(parts), group):
+        part = parts[start : start + group]
+        pooled = [
+            select_valid(torch.cat([getattr(c, name).detach() for c in part]), valid)
+            for name in ("raw", "contribution", "stream")
+        ]
+        raw, gained, stream = (rms_of_rows(values).view(len(part), -1).cpu().numpy() for values in pooled)
+        cosine = cosine_of_rows(pooled[1], pooled[2]).view(len(part), -1).cpu().numpy()
+        statistics += [
+            ContributionStatistics(
+                site=one.site,
+                block=one.block,
+                branch=one.branch,
+                raw_rms=raw[index],
+                contribution_rms=gained[index],
+                stream_rms=stream[index],
+                cosine=cosine[index],
+                owns_gain=one.owns_gain,
+                gain=gain_array(one.gain),
+            )
+            for index, one in enumerate(part)
+        ]
+    return statistics
+
+
+def gain_array(gain: torch.Tensor | None) -> FloatArray | None:
+    """Return a gain as float64 on the processor; None stands for ones."""
+    return None if gain is None else gain.detach().to("cpu", torch.float64).numpy()
