@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from ..decoder.config import Budget
+from ..decoder.config import DRIVERS, Budget
 from ..errors import AuditError, ConfigError, Remedy, shown
 from ..numerals import SPACES, checked_seed, finite_number
 from .initialization.request import AUTO, checked_rule, checked_sigma
@@ -45,9 +45,12 @@ STAGES: Mapping[str, tuple[str, float]] = {
 class AuditRequest:
     """The rule and base standard deviation to judge by, how fresh weights are drawn, and the child's limits.
 
-    `max_memory` is in bytes. None means `DEFAULT_MEMORY`, and no limit where the user's own code is run. `seeds` is how
-    many fresh models, from `seed` on, the ratios are counted over where the model can be built again. `rows` and
-    `context` are the size of the random batch that a configuration is observed on; None takes the audit's own.
+    `max_memory` is in bytes. None means `DEFAULT_MEMORY`, and no limit where the user's own code is run; where blocks
+    may be drawn one at a time, half of what is free if that is more. `driver` is `graph`, which builds the whole model,
+    `block`, which draws one block at a time, or `auto`: blocks where the whole exceeds the memory or `max_parameters`.
+    `seeds` is how many fresh models, from `seed` on, the ratios are counted over where the model can be built again.
+    `rows` and `context` are the size of the random batch that a configuration is observed on; None takes the audit's
+    own small one.
     """
 
     rule: str = AUTO
@@ -57,6 +60,7 @@ class AuditRequest:
     max_parameters: int = Budget().max_parameters
     max_memory: int | None = None
     max_seconds: int = DEFAULT_SECONDS
+    driver: str = "graph"
     seeds: int = len(SEEDS)
     rows: int | None = None
     context: int | None = None
@@ -70,6 +74,8 @@ class AuditRequest:
             )
         if self.dtype not in DTYPES:
             raise ConfigError(f"The dtype {shown(self.dtype)} is not offered; choose one of {', '.join(DTYPES)}.")
+        if self.driver not in DRIVERS:
+            raise AuditError(f"The driver {shown(self.driver)} is not offered; choose one of {', '.join(DRIVERS)}.")
         checked_seed(self.seed)
         checked_sigma(self.sigma)
         checked_rule(self.rule)
@@ -77,12 +83,21 @@ class AuditRequest:
     @property
     def memory(self) -> int:
         """The memory limit in bytes of a child process that does not run the user's own code."""
-        return DEFAULT_MEMORY if self.max_memory is None else self.max_memory
+        if self.max_memory is not None:
+            return self.max_memory
+        return DEFAULT_MEMORY if self.driver == "graph" else max(DEFAULT_MEMORY, self.whole_memory)
+
+    @property
+    def whole_memory(self) -> int:
+        """The bytes that a model built as a whole may take, if its blocks may be drawn one at a time instead."""
+        from ..health.estimate import GRAPH_SHARE, available_memory  # needs numpy, which help does not wait for
+
+        return int(GRAPH_SHARE * available_memory()) if self.max_memory is None else self.max_memory
 
     @property
     def budget(self) -> Budget:
-        """The largest number of parameters that a model may have, as a `Budget`."""
-        return Budget(max_parameters=self.max_parameters)
+        """The largest number of parameters that a model may have, as a `Budget`; none if it need not be held whole."""
+        return Budget(max_parameters=self.max_parameters if self.driver == "graph" else MOST_PARAMETERS)
 
     def task(self, model: Mapping[str, Any], batch: Any = None) -> dict[str, Any]:
         """Return the task that `sandbox.tasks` runs: the keys of `model`, screened already, and those of this request.
@@ -97,6 +112,8 @@ class AuditRequest:
             "max_parameters": self.max_parameters,
             "rule": self.rule,
             "sigma": self.sigma,
+            "driver": self.driver,
+            "whole_memory": None if self.driver == "graph" else self.whole_memory,
             "seeds": [(self.seed + place) % 2**64 for place in range(self.seeds)],
             "rows": self.rows,
             "context": self.context,

@@ -33,6 +33,7 @@ def on_all_cores(work: Callable[[Task], None], tasks: Iterable[Task]) -> None:
         for task in waiting:
             work(task)
         return
-    with ThreadPoolExecutor(workers) as pool:
+    # In a new thread torch takes its setting over when it is first asked for it; products before that use all cores.
+    with ThreadPoolExecutor(workers, initializer=torch.get_num_threads) as pool:
         for _ in pool.map(work, waiting):
             pass

@@ -24,7 +24,7 @@ from ..errors import ConfigError, Remedy
 from ..recipes.recipe import Recipe
 from .block_driver import COUNTED, BlockRun
 from .block_records import Journal, Records
-from .estimate import Estimate, allowed_memory
+from .estimate import Estimate, usable_memory
 from .observation import Observation, measure
 from .passes import passes
 from .request import checked_names
@@ -79,7 +79,7 @@ def by_block_of(cost: Estimate) -> ByBlock | None:
     """
     if cost.request.driver == "graph":
         return None
-    return ByBlock(graph_room=max(0, allowed_memory(cost.request) - cost.total_bytes))
+    return ByBlock(graph_room=max(0, usable_memory(cost.request) - cost.total_bytes))
 
 
 def torch_dtype(name: str) -> torch.dtype:

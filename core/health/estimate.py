@@ -59,7 +59,7 @@ class Estimate:
 
     @property
     def total_bytes(self) -> int:
-        """Peak bytes in addition to the size of the process before the run."""
+        """Peak bytes in addition to the size of the process before the run, and to graphs kept where there is room."""
         return self.weight_bytes + self.activation_bytes + self.logit_bytes
 
     @property
@@ -134,7 +134,7 @@ def decided(request: ObserveRequest) -> ObserveRequest:
     if request.driver != "auto":
         return request
     whole = replace(request, driver="graph")
-    allowed = int(GRAPH_SHARE * available_memory()) if request.max_memory is None else request.max_memory
+    allowed = usable_memory(request)
     fits = layout(request.config).parameters <= request.budget.max_parameters
     return whole if fits and estimate(whole).total_bytes <= allowed else replace(request, driver="block")
 
@@ -204,6 +204,11 @@ def check_memory(request: ObserveRequest) -> Estimate:
     raise BudgetError(
         f"This run needs about {cost.total_bytes / 2**30:.1f} GiB and {allowed / 2**30:.1f} GiB may be used", *ways
     )
+
+
+def usable_memory(request: ObserveRequest) -> int:
+    """Return how many bytes a graph may use by choice: `max_memory`, half of what is free unless given."""
+    return int(GRAPH_SHARE * available_memory()) if request.max_memory is None else request.max_memory
 
 
 def allowed_memory(request: ObserveRequest) -> int:

@@ -26,11 +26,10 @@ from core.decoder.base_draw import BaseDraw
 from core.decoder.compiled_draws import kernel
 from core.decoder.config import DecoderConfig
 from core.decoder.drawn_matrix import TILE
-from core.decoder.forward_pass import forward
 from core.decoder.splitmix64 import affine
-from core.decoder.tape import recording
 from core.decoder.threads import cores
-from core.health.observation import Observation, measure
+from core.health.block_driver import BlockRun
+from core.health.observation import Observation
 from core.plan.presets import PRESETS
 from core.recipes.catalogue import recipe
 from core.sweep.process import use_one_thread
@@ -38,6 +37,8 @@ from core.sweep.request import uniform_batch
 
 ARMS = ("unscaled", "depth-scaled")
 PROBES = 60
+# Bytes of blocks' graphs kept from the forward for the reverse; a block beyond them is computed, and drawn, once more.
+GRAPHS = 2**29
 
 
 @dataclass(frozen=True)
@@ -79,13 +80,14 @@ def limit(config: DecoderConfig, rows: int, found: Rates) -> float:
 
 
 def observed(config: DecoderConfig, rows: int, positions: int, statistics: bool) -> Observation:
-    """Both arms of one seed, every site."""
-    batch = uniform_batch(rows, positions, config.vocabulary, 1)
+    """Both arms of one seed, every site, block by block."""
     arms = [recipe(name) for name in ARMS]
-    with recording():
-        weights = TiledWeights(BaseDraw(config, [0]), arms, torch.float32)
-        tape = forward(arms[0].graph(config), weights, batch, contributions=statistics)
-        return measure(tape, tokens=statistics)
+    weights = TiledWeights(BaseDraw(config, [0]), arms, torch.float32)
+    batch = uniform_batch(rows, positions, config.vocabulary, 1)
+    run = BlockRun(
+        arms[0].graph(config), weights, batch, contributions=statistics, tokens=statistics, graph_room=GRAPHS
+    )
+    return run.finish()
 
 
 def main() -> None:

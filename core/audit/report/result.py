@@ -30,13 +30,17 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class ModelFacts:
-    """Facts about a model that its forward does not show. `trained` is None where it is not known."""
+    """Facts about a model that its forward does not show. `trained` is None where it is not known.
+
+    `driver` is how it was run: `graph` as a whole, `block` with one block's matrices at a time.
+    """
 
     class_name: str
     family: str | None = None
     source: str = "object"
     trained: bool | None = None
     shrunk: bool = False
+    driver: str = "graph"
     notes: tuple[str, ...] = ()
 
 
@@ -102,6 +106,7 @@ class AuditResult:
         return {
             "schema": SCHEMA,
             "version": __version__,
+            "driver": self.facts.driver,
             "model": self._model(),
             "identity": _identity(self.identity),
             "additions": [_addition(measured, place, site) for place, site in enumerate(measured.sites)],

@@ -201,7 +201,7 @@ def matrix_use(flow: Flow, index: int) -> MatrixUse | None:
 
 
 def fans_of(node: FlowNode, shape: tuple[int, ...], place: int) -> tuple[int, int]:
-    """Return (fan_in, fan_out) of a matrix of this shape, which is tensor number `place` among a product's arguments."""
+    """Return (fan_in, fan_out) of a matrix of this shape, tensor number `place` among a product's arguments."""
     if node.name == "Convolution":
         return math.prod(shape[1:]), shape[0]
     if len(shape) < 2:
