@@ -24,6 +24,8 @@ from pages.common.widgets import assign, declined, defaults_of, linked, reset, v
 CHAPTER, WELL_KNOWN, FILE, OWN = "chapter decoder", "well-known model", "config.json", "sizes by hand"
 # Session entry: the page whose link was read last.
 READ = "link was read on"
+# Session entry: a model was taken and the page has not been drawn for it yet.
+TAKEN = "model was taken"
 # Parameter names of earlier links, and the present names.
 FORMER = {
     "compare_seeds": "seeds",
@@ -169,6 +171,7 @@ def take(values: Mapping[str, Any]) -> None:
     reset(controls.MODEL)
     assign(values)
     uploads.keep_only(str(values.get("file", "")))
+    st.session_state[TAKEN] = True
 
 
 def take_family(family: str) -> None:

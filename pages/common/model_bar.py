@@ -34,6 +34,7 @@ def draw(entry: Entry) -> None:
             draw_beside(on_page, (3, 1.2, 1.8)[-len(on_page) :])
         if controls.RECIPE in on_page and (words := _recipe_caption()):
             st.caption(words)
+    st.session_state.pop(model.TAKEN, None)
     if pressed or model_ways.asked():
         model_ways.change(on_page)
 

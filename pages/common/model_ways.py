@@ -21,10 +21,13 @@ WAY, ASKED = "way-in", "change was asked for"
 
 @st.dialog("Change the model", width="large", on_dismiss="rerun")
 def change(on_page: Collection[Control]) -> None:
-    """Draw the dialog of the model bar; changes take effect at once.
+    """Draw the dialog of the model bar; it closes when a model is taken.
 
     `on_page` are the controls that the page draws already, so the dialog leaves them out.
     """
+    if st.session_state.pop(model.TAKEN, False):
+        # The page's own controls still hold the model before, and would send it back with the next change.
+        st.rerun()
     way = st.segmented_control(
         "Way in", list(WAYS), default=next(iter(WAYS)), required=True, key=WAY, label_visibility="collapsed", wrap=True
     )
@@ -34,7 +37,7 @@ def change(on_page: Collection[Control]) -> None:
             draw_beside(controls.depth() if control is controls.BLOCKS else control for control in left)
     WAYS[str(way)]()
     refusal()
-    if st.button("Done", key="change-done", type="primary"):
+    if st.button("Done", key="change-done"):
         st.rerun()
 
 
@@ -70,7 +73,7 @@ def paste() -> None:
     st.text_area(
         "nanoGPT settings, or the text of a config.json", key="model-text", height=160,
         placeholder="n_layer = 12\nn_head = 12\nn_embd = 768\nblock_size = 1024\nvocab_size = 50304\nbias = False",
-        help="Lines name = value, as in a nanoGPT training file; other lines are left alone.",
+        help="One name = value per line, as in a nanoGPT training file; other lines are left alone.",
     )  # fmt: skip
     st.button("Read it", key="read-text", type="primary", on_click=_pasted)
 
