@@ -1,4 +1,4 @@
-"""The inclusive band that unrounded ratios are judged by."""
+"""The band: the inclusive range that ratios must lie in, judged on unrounded values."""
 
 from __future__ import annotations
 
@@ -71,7 +71,10 @@ def classify(ratio: float, band: Band = DEFAULT_BAND) -> Place:
 
 
 def parse_band(text: str) -> Band:
-    """Parse a band from `lower,upper`, such as `0.01,100`."""
+    """Return the `Band` written as `lower,upper`, such as `0.01,100`.
+
+    Raises `ConfigError` unless the text is two numbers that make a valid band.
+    """
     limits = [finite_number(part) for part in text.split(",")]
     if len(limits) != 2 or limits[0] is None or limits[1] is None:
         raise ConfigError(f"The band {text[:40]!r} is not two numbers; write it as 0.01,100.")

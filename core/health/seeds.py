@@ -1,7 +1,7 @@
-"""Observe recipes over many seeds, in passes of fixed size, and judge each arm.
+"""Observes recipes over many seeds, in passes of limited size, and gives a verdict on each recipe.
 
-Only scalars are kept, and only the members of one pass are in memory, so memory does not grow with the number of seeds.
-A seed without finite ratios is *refused* in its arm: the arm keeps the reason in place of numbers.
+An arm is one recipe over all seeds. Only scalars are kept, so memory does not grow much with the number of seeds. A
+seed without finite ratios is *refused*: the arm has the reason instead of numbers.
 """
 
 from __future__ import annotations
@@ -32,10 +32,11 @@ from .verdict import Growth, Subject, Verdict, seed_margins, verdict_of
 
 @dataclass(frozen=True, eq=False)
 class SeedArm:
-    """One recipe over seeds: curves and verdict. Rows are seeds in the order given, columns are sites (`labels`).
+    """One recipe observed over seeds. Rows are seeds in the order given, columns are sites, named by `labels`.
 
     `activation_rms` and `adjoint_rms` are `[seeds, sites]`, absolute values and not ratios; `loss_nats` is `[seeds]`.
-    `reasons` maps the row of each refused seed to the sentence that says why; the numbers in that row mean nothing.
+    `reasons` maps the row of each refused seed (without finite ratios) to a sentence; the numbers in that row mean
+    nothing.
     """
 
     recipe: Recipe
@@ -51,7 +52,10 @@ class SeedArm:
 
     @cached_property
     def ratios(self) -> tuple[FloatArray, FloatArray]:
-        """A_s / A_0 and G_s / G_last, `[seeds, sites]` each, dimensionless; NaN in the rows of refused seeds."""
+        """(`activation_ratio`, `adjoint_ratio`), `[seeds, sites]` each, dimensionless.
+
+        NaN in the rows of refused seeds.
+        """
         found = site_ratios(self.activation_rms, self.adjoint_rms)
         for values in found:
             values[self.refused] = np.nan
@@ -59,17 +63,17 @@ class SeedArm:
 
     @property
     def activation_ratio(self) -> FloatArray:
-        """A_s / A_0, `[seeds, sites]`, dimensionless; NaN in the rows of refused seeds."""
+        """Activation RMS at each site over that at the input, `[seeds, sites]`; NaN in the rows of refused seeds."""
         return self.ratios[0]
 
     @property
     def adjoint_ratio(self) -> FloatArray:
-        """G_s / G_last, `[seeds, sites]`, dimensionless; NaN in the rows of refused seeds."""
+        """RMS of the loss gradient at each site over that at the last site, `[seeds, sites]`; NaN for refused seeds."""
         return self.ratios[1]
 
     @cached_property
     def refused(self) -> npt.NDArray[np.bool_]:
-        """Which seeds have no finite ratios, `[seeds]`."""
+        """True for each seed that has no finite ratios, boolean `[seeds]`."""
         out = np.zeros(len(self.seeds), dtype=np.bool_)
         out[list(self.reasons)] = True
         return out
@@ -81,7 +85,10 @@ class SeedArm:
 
     @cached_property
     def margins(self) -> FloatArray:
-        """The margin of each seed in doublings, `[seeds]`; minus infinity for refused seeds."""
+        """The smallest margin of each seed over all sites, in doublings, `[seeds]`; -inf for refused seeds.
+
+        A margin of 1 means that the ratio could double or halve and stay inside the band; it is negative outside.
+        """
         return np.where(self.refused, -np.inf, seed_margins(self.ratios, self.band))
 
     @property
@@ -102,7 +109,7 @@ class SeedArm:
         )
 
     def followed_by(self, other: SeedArm) -> SeedArm:
-        """Return the arm over these seeds and then those of `other`, an arm of the same request and recipe."""
+        """Return an arm with these seeds and then those of `other`, which must be of the same request and recipe."""
         return replace(
             self,
             seeds=self.seeds + other.seeds,
@@ -125,7 +132,9 @@ class SeedArm:
 
 @dataclass(frozen=True)
 class SeedRows:
-    """One arm of one pass: activation and adjoint RMS `[seeds, sites]`, loss `[seeds]`, and reasons by row."""
+    """The scalars of one recipe in one pass: RMS `[seeds, sites]`, loss `[seeds]` in nats, and reasons by row if
+    refused.
+    """
 
     activation: FloatArray
     adjoint: FloatArray
@@ -134,7 +143,7 @@ class SeedRows:
 
 
 def rows_of(arm: Arm, seeds: int) -> SeedRows:
-    """Return the scalars of an arm's `seeds` seeds in their order; the numbers of a refused seed mean nothing."""
+    """Return the scalars of the first `seeds` seeds of an arm; the numbers of a refused seed mean nothing."""
     observation, members = arm.observation, [arm.member(seed) for seed in range(seeds)]
     reasons = {
         row: str(observation.refusal(members[row])) for row in np.flatnonzero(~observation.sound[members]).tolist()

@@ -38,7 +38,7 @@ class Change:
     embedding_std: float | None = None
 
     def applied(self, request: ObserveRequest) -> ObserveRequest:
-        """Return the request with this change and everything else kept."""
+        """Return the request with this change."""
         if self.kind == "recipe":
             return replace(request, recipe=self.recipe)
         return replace(request, distribution=replace(request.distribution, embedding_std=self.embedding_std))
@@ -50,7 +50,11 @@ Observed = Callable[[Sequence[Change], Sequence[int], Told], list[SeedArm]]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Candidate:
-    """A change and its effect: its arm over the seeds, and its margins minus those before, paired by seed."""
+    """A change that was tried.
+
+    `arm` is the result over the seeds; `difference` is its margins (distance from the band's limits, in doublings)
+    minus those before, paired by seed.
+    """
 
     change: Change
     arm: SeedArm
@@ -58,7 +62,7 @@ class Candidate:
 
     @property
     def rank(self) -> tuple[float, float]:
-        """The sort key of candidates: the share of seeds within the band, then the median margin."""
+        """(share of seeds within the band, median margin in doublings): candidates are sorted by it, the largest first."""
         return _rank(self.arm)
 
 
@@ -109,10 +113,10 @@ class Suggestion:
 def suggest(
     request: ObserveRequest, seeds: Sequence[int], *, before: SeedArm | None = None, told: Told = silent
 ) -> Suggestion:
-    """Try changes to `request` over `seeds`.
+    """Try changes to `request` over `seeds` and return the `Suggestion`.
 
-    `before` is the arm of the request's recipe on these seeds, observed here if None. `told` is as in
-    `observe_seeds`. Raises the errors of the request itself.
+    `before` is the result without a change, of the request's recipe on these seeds; it is observed here if None.
+    `told(what, done, total)` is the progress callback. Raises the errors of the request itself.
     """
     if before is None:
         (before,) = observe_seeds(request, seeds, [request.recipe], told=told)

@@ -11,7 +11,7 @@ SHOWN_TIES = 4
 
 
 def suggestion_sentences(suggestion: Suggestion) -> list[str]:
-    """Return sentences on what to change and its effect; if nothing helps, on what was tried."""
+    """Return a list of sentences on what to change and its effect; if nothing helps, on what was tried."""
     verdict, best = suggestion.before.verdict, suggestion.best
     if verdict.state == "inside":
         return ["Nothing needs to change: the verdict is inside the band."]

@@ -34,9 +34,9 @@ LEVELS = {"q05": 0.05, "median": 0.5, "q95": 0.95}
 
 @dataclass(frozen=True, kw_only=True)
 class Spread:
-    """Linear quantiles over the seeds that were not refused.
+    """The 5 %, 50 % and 95 % quantiles, linearly interpolated, over the seeds with finite ratios.
 
-    None where there is no such seed or the value is not finite.
+    None if there is no such seed or the value is not finite.
     """
 
     q05: float | None = None
@@ -54,7 +54,11 @@ class Pair:
 
 @dataclass(frozen=True, kw_only=True)
 class Growth:
-    """Exponents of A_last / A_0 and G_0 / G_last as powers of the depth, fitted over `blocks`; None where undefined."""
+    """The exponents of the end-to-end ratios as powers of the number of blocks, fitted over the depths `blocks`.
+
+    `activation` is for A_last / A_0, the activation RMS at the last site over the input; `adjoint` for G_0 / G_last,
+    the gradient RMS at the input over the last site. None if undefined.
+    """
 
     activation: float | None
     adjoint: float | None
@@ -63,10 +67,11 @@ class Growth:
 
 @dataclass(frozen=True, kw_only=True)
 class Thresholds:
-    """The limits that decide a state. `band` is inclusive.
+    """The limits that decide a state. `band` is (lower, upper), both included.
 
-    A state is inside only if most seeds have a margin of at least one doubling (*by 2*). The input's own ratio is 1, so
-    this needs lower <= 1/2 and upper >= 2; `by_2_possible` is False if the band is narrower.
+    A verdict is `inside` if at least the share `inside_share_within_by_2` of seeds has a margin of one doubling or
+    more, and `outside` if less than the share `outside_share_within` is within the band. The ratio of the input is
+    always 1, so such a margin needs lower <= 1/2 and upper >= 2; otherwise `by_2_possible` is False.
     """
 
     band: tuple[float, float]

@@ -56,7 +56,7 @@ def verdict_sentences(verdict: Verdict) -> list[str]:
 
 
 def verdict_text(verdict: Verdict) -> str:
-    """Return the sentences as lines for a terminal."""
+    """Return the sentences as lines of text for a terminal, wrapped at 100 characters."""
     lines = [textwrap.wrap(one, LINE_WIDTH, subsequent_indent="  ") for one in verdict_sentences(verdict)]
     return "\n".join(line for each in lines for line in each)
 
