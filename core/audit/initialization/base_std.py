@@ -1,7 +1,7 @@
-"""The base: the standard deviation that matrices have before any depth rule, a constant or a law of the fans.
+"""The base: the standard deviation that matrices have before any depth rule, a constant or a function of the fans.
 
-A reader is a matrix that reads the residual stream, a writer one that writes to it. A reader agrees with a base if its
-standard deviation is the base's within sampling error.
+A reader is a matrix that reads the residual stream (begins a branch), a writer one that ends a branch. A reader agrees
+with a base if its standard deviation is the base's within sampling error.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .weight_stats import ORTHOGONAL, combined_tolerance, tolerance
 
 @dataclass(frozen=True)
 class FanLaw:
-    """A function of (fan_in, fan_out) that a base standard deviation is proportional to."""
+    """A function of (fan_in, fan_out), with its formula as text, that a standard deviation is proportional to."""
 
     formula: str
     of: Callable[[int, int], float]
@@ -59,12 +59,14 @@ class Origin(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class BaseStd:
-    """A base: std = `constant` * `shrink` * law(fan_in, fan_out), where `shrink` is std over sigma after truncation.
+    """A base standard deviation: constant * shrink * law(fan_in, fan_out).
 
-    The constant was measured on `count` values, 0 where it is exact; `agreeing` of `readers` agree with it. `named`:
-    the constant is one in common use. `key` is the configuration's key or the table's name; `beside` is the readers'
-    base where the writers have another. `apart`: the pieces of a fused matrix were drawn one by one, so that their own
-    fan_out counts and not that of the whole.
+    - `shrink` is the standard deviation over that before truncation, 1 without truncation.
+    - `count` is the number of values that the constant was measured on, 0 if it is exact.
+    - `agreeing` of `readers` matrices that read the stream agree with the base.
+    - `named`: the constant is one in common use. `key`: the configuration's key or the table's name it was read from.
+    - `beside` is the readers' base if the writers have another.
+    - `apart`: the pieces of a fused matrix were drawn one by one, so that each has its own fan_out.
     """
 
     law: FanLaw
@@ -90,9 +92,9 @@ class BaseStd:
 
 
 def declared_base(std: float, origin: Origin, readers: Sequence[MatrixStats], key: str = "") -> BaseStd:
-    """Return the constant base with standard deviation `std`.
+    """Return the constant base with standard deviation `std`, declared by the user or found in the configuration.
 
-    Where the readers agree with it only after truncation, it includes their `shrink`.
+    If the readers agree with it only after truncation, it includes their `shrink`.
     """
     base = BaseStd(law=CONSTANT, constant=std, origin=origin, key=key, readers=len(readers))
     bases = [replace(base, shrink=shrink) for shrink in shrinks(readers)]
@@ -101,7 +103,7 @@ def declared_base(std: float, origin: Origin, readers: Sequence[MatrixStats], ke
 
 
 def configured_base(settings: Mapping[str, Any] | None, readers: Sequence[MatrixStats]) -> BaseStd | None:
-    """Return the base that a configuration declares; None where it declares none."""
+    """Return the base that a configuration's keys declare, such as `initializer_range`; None if it declares none."""
     for key in RANGE_KEYS:
         value = (settings or {}).get(key)
         if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf:
@@ -111,16 +113,16 @@ def configured_base(settings: Mapping[str, Any] | None, readers: Sequence[Matrix
 
 
 def shrinks(readers: Sequence[MatrixStats]) -> tuple[float, ...]:
-    """Return the possible ratios of std to the sigma before truncation.
+    """Return the possible ratios of the standard deviation to that before truncation, as a tuple.
 
-    These are 1 and, where readers show truncation, the mean ratio of those readers.
+    They are 1 and, if some readers show truncation, the mean ratio of those.
     """
     cut = [m.weights.shrink for m in usable(readers) if m.weights.truncation is not None]
     return (1.0, sum(cut) / len(cut)) if cut else (1.0,)
 
 
 def named_bases(readers: Sequence[MatrixStats]) -> Iterator[BaseStd]:
-    """Yield every base in common use, without truncation and with that of the readers."""
+    """Yield a `BaseStd` for every law in common use, without truncation and with that of the readers."""
     for law, constant in NAMED:
         for shrink in shrinks(readers):
             yield BaseStd(
@@ -129,11 +131,11 @@ def named_bases(readers: Sequence[MatrixStats]) -> Iterator[BaseStd]:
 
 
 def pooled_base(readers: Sequence[MatrixStats]) -> BaseStd | None:
-    """The base standard deviation that the most readers (matrices that read the stream) agree with.
+    """Return the base that the most readers (matrices that read the stream) agree with, within sampling error.
 
-    A reader agrees within its sampling error. If several laws have equally many readers, one with a constant in common
-    use wins, because such agreement is rarely chance, unless a plain constant fits its readers much better; otherwise a
-    plain constant wins. None where no reader has a positive, finite standard deviation.
+    Among laws with equally many readers, one with a constant in common use wins, because such agreement is rarely
+    chance, unless a plain constant fits its readers much better; otherwise a plain constant wins. None if no reader has
+    a positive, finite standard deviation.
     """
     known = usable(readers)
     if not known:

@@ -53,9 +53,10 @@ def unwritten(blank: list[str], odd: list[str], largest: float) -> Iterator[Find
 
 
 def alike(model: nn.Module, again: nn.Module) -> bool:
-    """Return whether a second build has the names, shapes and, within sampling error, standard deviations of a model.
+    """Return True if a second build `again` has the same names and shapes, and the same standard deviations within
+    error.
 
-    If not, the model was changed after it was built, so its source builds another model.
+    If not, the model was changed after it was built, and its source builds another model.
     """
     one, two = dict(model.named_parameters()), dict(again.named_parameters())
     if {name: p.shape for name, p in one.items()} != {name: p.shape for name, p in two.items()}:
@@ -69,7 +70,7 @@ def alike(model: nn.Module, again: nn.Module) -> bool:
 
 
 def shared(model: nn.Module) -> Iterator[Finding]:
-    """Yield a warning on matrices with the same draw, and an info on names that share one tensor (as intended)."""
+    """Yield a warning on matrices that hold the same random draw, and an info on names that share one tensor."""
     names = ParameterNames(model)
     memory: dict[tuple[int, int, int], list[str]] = {}
     for name, p in names.parameters.items():
@@ -103,7 +104,7 @@ def sharing(groups: Sequence[tuple[str, ...]], tied: Mapping[str, Sequence[str]]
 
 
 def equal_shards(model: nn.Module) -> Iterator[Finding]:
-    """Yield a finding on matrices whose parts hold one draw, as when every rank of a group draws by one seed."""
+    """Yield a finding on matrices of which several parts hold the same draw, as if parallel ranks had one seed."""
     found = {name: cut for name, p in ParameterNames(model).parameters.items() if (cut := equal_parts(p)) is not None}
     if found:
         parts, _, different = next(iter(found.values()))

@@ -1,7 +1,7 @@
-"""The factors of a build's matrices: their standard deviations relative to the base.
+"""The factors of the matrices of one model: their standard deviations divided by the base.
 
-The base is the standard deviation before any depth rule. A writer is a matrix that writes to the residual stream, a
-reader one that reads it.
+The base is the standard deviation before any depth rule. A writer is a matrix that ends a branch, a reader one that
+begins a branch. The forward may multiply a branch by a factor too.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ FORWARD_MARGIN = 4e-3
 
 @dataclass(frozen=True)
 class Factors:
-    """The matrices of one build, and a base.
+    """The measured matrices of one model, and the base that they are compared with.
 
-    `pooled` is the base that the build's readers show, None where they show none.
+    `pooled` is the base that the readers show, None if they show none.
     """
 
     stats: ModelStats
@@ -39,7 +39,7 @@ class Factors:
 
     @property
     def visible(self) -> list[MatrixStats]:
-        """The writers whose scale reaches the stream."""
+        """The writers whose scale reaches the stream: not zero, and not followed by a norm."""
         return self.stats.visible
 
     def on(self, base: BaseStd) -> Factors:
@@ -47,16 +47,16 @@ class Factors:
         return replace(self, base=base)
 
     def stored(self, matrix: MatrixStats) -> float:
-        """Return the matrix's standard deviation over that of the base."""
+        """Return the stored standard deviation of a matrix divided by the base's."""
         return matrix.weights.std / self.base.std(matrix)
 
     def effective(self, matrix: MatrixStats) -> float:
-        """Return the stored factor times that of the forward; infinite where it is not finite."""
+        """Return a matrix's stored factor times the forward's factor on its branch; infinite if it is not finite."""
         factor = self.stored(matrix) * matrix.forward
         return factor if math.isfinite(factor) else math.inf
 
     def asked(self, rule: Rule, matrix: MatrixStats) -> float:
-        """Return the factor that a rule asks of a writer, with that of the forward."""
+        """Return the effective factor that a rule requires of a writer: on its weights times in the forward."""
         return rule.stored(matrix, self.stats, self.base) * rule.forward(matrix.block, self.blocks)
 
     def margin(self, *matrices: MatrixStats) -> float:
@@ -64,16 +64,18 @@ class Factors:
         return combined_tolerance(tolerance(sum(m.weights.count for m in matrices)), self.base.tolerance)
 
     def meets(self, matrix: MatrixStats, factor: float) -> bool:
-        """Return whether a writer's effective factor is `factor`, within its sampling tolerance.
+        """Return True if the effective factor of a writer equals `factor` within its sampling tolerance.
 
-        If `factor` is infinite: whether the effective factor is at least `NOT_SMALL`.
+        If `factor` is infinite, return True if the effective factor is at least `NOT_SMALL`.
         """
         if factor == math.inf:
             return self.effective(matrix) >= NOT_SMALL
         return close(self.effective(matrix), factor, self.margin(matrix))
 
     def at_base(self, reader: MatrixStats, rule: Rule | None) -> bool:
-        """Return whether a reader is stored at the base, or at a factor that the rule asks of readers."""
+        """Return True if a reader has the base standard deviation, or that times a factor which the rule allows
+        readers.
+        """
         return self.near(reader, (1.0,) if rule is None else (1.0, *self.allowed(rule, reader)))
 
     def near(self, matrix: MatrixStats, factors: Sequence[float]) -> bool:
@@ -81,7 +83,7 @@ class Factors:
         return any(close(self.stored(matrix), factor, self.margin(matrix)) for factor in factors)
 
     def allowed(self, rule: Rule, reader: MatrixStats) -> tuple[float, ...]:
-        """Return the factors that a rule allows for a reader."""
+        """Return the factors, as a tuple, that a rule allows for a reader."""
         return rule.readers(reader, self.stats, self.base)
 
     def deviation(self, matrices: Sequence[MatrixStats], wanted: Sequence[float]) -> float:
@@ -106,7 +108,9 @@ class Factors:
         return close(self.deviation(matrices, wanted), 1.0, self.margin(*matrices))
 
     def carried(self, matrices: Sequence[MatrixStats]) -> bool:
-        """Return whether the matrices are stored at the base and their whole factor is in the forward, so exact."""
+        """Return True if the matrices are at the base and their whole factor is in the forward, so that it is known
+        exactly.
+        """
         forward = [m.forward for m in matrices]
         if 0 in forward or all(factor == 1 for factor in forward):
             return False
@@ -123,15 +127,17 @@ class Factors:
         return math.inf if infinite or any(f <= 0 for f in wanted) else self.deviation(matrices, wanted)
 
     def alike(self, group: Sequence[MatrixStats]) -> list[MatrixStats]:
-        """Return the visible writers of this build in the same groups."""
+        """Return the visible writers of this model that have the group name (name without numbers) of a writer in
+        `group`.
+        """
         names = {m.group for m in group}
         return [m for m in self.visible if m.group in names]
 
 
 def close(one: float, two: float, margin: float) -> bool:
-    """Return whether two factors agree within `margin`, a difference of logarithms.
+    """Return True if two factors differ by at most `margin` in their logarithms.
 
-    Where one is not positive and finite they must be equal.
+    Factors that are not positive and finite must be equal.
     """
     if one <= 0 or two <= 0 or not (math.isfinite(one) and math.isfinite(two)):
         return one == two

@@ -1,7 +1,7 @@
-"""What recipes ask of matrices, and the depth laws that writers may follow instead.
+"""What recipes (depth rules) require of matrices, and the depth laws that writers may follow instead.
 
-The latter are the laws of other recipes and known mistakes. A factor is a standard deviation over the base, which is
-the standard deviation before any depth rule. A stage is a group of blocks that code may count separately.
+The latter are the laws of other recipes and known mistakes. A factor is a standard deviation over the base, the
+standard deviation before any depth rule. A stage is a group of blocks that code may count separately.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ READERS = tuple(role for role in BLOCK_MATRICES if role not in WRITERS)
 
 @dataclass(frozen=True)
 class Rule:
-    """A recipe as factors: `stored` on a standard deviation, `forward` on a contribution relative to the shortcut.
+    """A recipe as factors that a model can be checked for.
 
-    `guessed`: the rule was not declared.
+    `stored` is the factor on a standard deviation, `forward` that on a contribution relative to the shortcut. `guessed`
+    is True if the rule was recognized and not declared.
     """
 
     recipe: Recipe
@@ -41,7 +42,7 @@ class Rule:
 
     @property
     def scales(self) -> bool:
-        """Whether the recipe is any but the control, which scales nothing."""
+        """True for every recipe except the control, which scales nothing."""
         return self.recipe.name != CONTROL
 
     @property
@@ -52,34 +53,36 @@ class Rule:
 
     @property
     def absolute(self) -> bool:
-        """Whether it sets the writers' standard deviation itself, independent of the base."""
+        """True if the recipe sets the writers' standard deviation itself, independent of the base."""
         law = self.recipe.laws.get("down")
         return law is not None and len({law.coefficient(Matrix(0, 2, 1, 1, 1, std)) for std in (1.0, 2.0)}) > 1
 
     def stored(self, matrix: MatrixStats, stats: ModelStats, base: BaseStd) -> float:
-        """Return the factor on a writer's standard deviation."""
+        """Return the factor on the base standard deviation that the recipe requires of a writer's weights."""
         return _coefficient(self.recipe.laws.get(matrix.role), matrix, stats, base)
 
     def forward(self, block: int, blocks: int) -> float:
-        """Return the factor of the forward on the contributions of a block."""
+        """Return the forward's factor on the contributions of block `block` of `blocks`, divided by that on the
+        shortcut.
+        """
         branch = self.recipe.topology.branch
         return (1.0 if branch is None else branch(block, blocks)) / self.shortcut(block, blocks)
 
     def readers(self, matrix: MatrixStats, stats: ModelStats, base: BaseStd) -> tuple[float, ...]:
-        """Return the factors that a reader may have.
+        """Return the factors that the recipe allows for a reader's weights, as a tuple.
 
-        Several where its role is not known, or where it holds several, and the recipe's factors differ by role.
+        There are several if the role of the reader is not known, or if it holds several roles with different factors.
         """
         return tuple({_coefficient(self.recipe.laws.get(role), matrix, stats, base) for role in matrix.reads_as})
 
     @property
     def in_forward(self) -> bool:
-        """Whether the forward of the recipe multiplies branches or shortcuts."""
+        """True if the recipe multiplies branches or shortcuts in the forward."""
         topology = self.recipe.topology
         return topology.branch is not None or isinstance(topology.shortcut, DepthLaw)
 
     def shortcut(self, block: int, blocks: int) -> float:
-        """Return the factor of the forward on the shortcut of a block."""
+        """Return the forward's factor on the shortcut of block `block` of `blocks`."""
         shortcut = self.recipe.topology.shortcut
         return shortcut(block, blocks) if isinstance(shortcut, DepthLaw) else 1.0
 
@@ -93,7 +96,7 @@ def _coefficient(law: Law | None, matrix: MatrixStats, stats: ModelStats, base: 
 
 
 def counted_additions(rule: Rule, blocks: int, ratio: float) -> float:
-    """Return how many blocks or additions a law of their inverse root counts, at `ratio` times the rule's value."""
+    """Return the count n (of blocks or additions) in a law n^(-1/2) whose factor is `ratio` times the rule's."""
     return blocks * (2 if rule.recipe.counts == "additions" else 1) / ratio**2
 
 
@@ -120,7 +123,10 @@ def recognized_rules(blocks: int) -> list[Rule]:
 
 @dataclass(frozen=True)
 class LayerIndex:
-    """The position of a writer: block `block` of `blocks`, and within its stage block `inner` of `stage`."""
+    """The position of a writer.
+
+    It is in block `block`, counted from 0, of `blocks`, and in block `inner` of the `stage` blocks of its stage.
+    """
 
     block: int
     blocks: int
@@ -130,7 +136,10 @@ class LayerIndex:
 
 @dataclass(frozen=True)
 class KnownLaw:
-    """A depth law: the factor by layer index, and a clause on what it counts; `by_stage`: it counts within stages."""
+    """A depth law: its formula, a clause on what it counts, and its factor as a function of the `LayerIndex`.
+
+    `by_stage` is True if it counts within stages (groups of blocks).
+    """
 
     formula: str
     counted: str

@@ -1,7 +1,7 @@
-"""What a model is judged against: the rule, the base, an explanation per group of writers, and the description length.
+"""What a model is judged against: the rule, the base and an explanation per group of writers.
 
-Writers are matrices that write to the residual stream, readers those that read it. The base is the standard deviation
-before any depth rule. The description length is the cost of a resolution; the cheapest one is taken.
+Writers are the matrices that end a branch, readers those that begin one. The base is the standard deviation before any
+depth rule. The description length measures how many assumptions a resolution needs; the shortest one is taken.
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ class Remark(Enum):
 
 @dataclass(frozen=True)
 class Resolution:
-    """What a model is judged against; `depths` are its builds with their bases, the audited one first.
+    """What a model is judged against.
 
-    `rule` is None where none is declared or met. `explained` holds an explanation for every visible writer;
-    `scaled_readers` have the factor of their branch's writer although the rule does not scale readers.
+    `depths` are the measured models with their bases, the audited one first. `rule` is None if none is declared or met.
+    `explained` holds an explanation for every writer whose scale reaches the stream. `scaled_readers` have the factor
+    of the writer of their branch although the rule does not scale readers.
     """
 
     depths: tuple[Factors, ...]
@@ -44,23 +45,23 @@ class Resolution:
 
     @property
     def first(self) -> Factors:
-        """The audited build."""
+        """The factors of the audited model."""
         return self.depths[0]
 
     @property
     def guessed(self) -> bool:
-        """Whether there is a rule that was not declared."""
+        """True if there is a rule that was not declared."""
         return self.rule is not None and self.rule.guessed
 
     @property
     def everything(self) -> bool:
-        """Whether all writers meet the rule and all readers have its factor too."""
+        """True if all writers meet the rule and all readers have its factor too."""
         readers = usable(self.first.stats.readers)
         met = all(found.cause is Cause.AS_ASKED for found in self.explained)
         return met and len(self.scaled_readers) == len(readers) > 1
 
     def beside_readers(self, *, bare: bool) -> list[MatrixStats]:
-        """Return the writers of branches with a scaled reader: those left at the base if `bare`, else the others."""
+        """Return the writers of branches with a scaled reader: those at the base if `bare`, else those scaled too."""
         places = set() if self.everything else {m.where for m in self.scaled_readers}
         return [
             m

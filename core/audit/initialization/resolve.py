@@ -47,10 +47,11 @@ def resolve(
     sigma: float | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> Resolution:
-    """Return the resolution with the smallest description length, over every depth that the model was built at.
+    """Return the `Resolution` with the smallest description length, over all depths that the model was built at.
 
-    The base is `sigma`, else the configuration's, else one that readers or writers show; a configured one that no
-    matrix follows is replaced by the readers'. Of equally short ones the first is taken.
+    `declared` is the rule, None to recognize one. The base is `sigma`, else that of the configuration `settings`, else
+    one that readers or writers show; a configured one that no matrix follows is replaced by the readers'. Among equally
+    short ones the first is taken.
     """
     rules = [declared] if declared is not None else recognized_rules(stats[0].blocks)
     depths = [_read(one, sigma, settings) for one in stats]

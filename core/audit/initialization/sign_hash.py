@@ -1,6 +1,6 @@
-"""Identify the draw that a tensor holds, independent of any positive factor: hash the signs of its values.
+"""Identifies the random draw in a tensor by the signs of its values, which no positive factor changes.
 
-Arms (models scaled from one base draw) have equal digests; a shifted or repeated draw shows.
+Models scaled from one base draw have equal digests; a shifted or repeated draw shows as a difference or an equality.
 """
 
 from __future__ import annotations
@@ -20,7 +20,11 @@ MOST_SHARDS = 16
 
 @dataclass(frozen=True)
 class SharedDraws:
-    """The comparison of two models' draws: how many are equal, the first that differs, names in one model only."""
+    """The comparison of the draws of two models.
+
+    `shared` is the number of equal ones, `first_shifted` the first name whose draws differ, or None; the others are
+    names in one model only.
+    """
 
     shared: int
     first_shifted: str | None
@@ -80,7 +84,10 @@ def sign_hashes(parameters: Mapping[str, torch.Tensor]) -> dict[str, str]:
 
 
 def compare_digests(first: Mapping[str, str], second: Mapping[str, str]) -> SharedDraws:
-    """Compare the digests of two models: they are equal where both are scaled from one base draw."""
+    """Compare the digests of two models by name; return the `SharedDraws`.
+
+    All are equal if both models are scaled from one base draw.
+    """
     common = [name for name in first if name in second]
     shifted = [name for name in common if first[name] != second[name]]
     return SharedDraws(

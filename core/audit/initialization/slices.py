@@ -33,9 +33,9 @@ class Slice:
 
 
 def slices_of(tensor: torch.Tensor) -> list[Slice]:
-    """Return the largest ranges along one axis with different standard deviations.
+    """Return the largest ranges along one axis that have different standard deviations, as `Slice` objects.
 
-    One slice where there is no difference.
+    If there is no difference, the only one covers the whole tensor.
     """
     values = tensor.detach()
     if values.dim() >= 2 and bool(values.isfinite().all()):

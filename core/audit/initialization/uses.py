@@ -24,10 +24,10 @@ CUTS = frozenset({"Split", "SplitWithSizes", "Unbind"})
 
 @dataclass(frozen=True)
 class Reading:
-    """How a branch depends on a reader's output: `linear` on all of it, or `partly` (a fused value projection).
+    """How a branch depends on a reader's output.
 
-    `piece` is the number of output features of the smallest equal piece that the output is cut into; 0 where it is
-    used whole, or cut unequally.
+    `linear`: linearly on all of it. `partly`: linearly on a part, as in a fused projection with values. `piece` is the
+    number of output features in the equal pieces that the output is cut into; 0 if it is not cut, or unequally.
     """
 
     linear: bool
@@ -79,7 +79,7 @@ def on_matrix(operand: torch.Tensor | None, parameter: torch.Tensor) -> float:
 
 
 def gates(discovery: Discovery, site: Site, number: int) -> tuple[str, ...]:
-    """Return the names of the parameters that multiply a branch behind its writers: gains, scalars, modulations."""
+    """Return the names of the parameters that multiply a branch after its writers: gains, scalars and modulations."""
     flow, branch = discovery.chain.flow, site.branches[number]
     found = {id(p): p for use in branch.gates for p in use.parameters}
     for node in path_to_sum(discovery, site, [(use.node, 0) for use in branch.writers]):

@@ -23,9 +23,10 @@ _CHANCE = math.log(1e-9)
 
 @dataclass(frozen=True, kw_only=True)
 class WeightStats:
-    """Standard deviation, mean and number of a tensor's values; `largest` is the largest magnitude.
+    """Statistics of the values of a tensor.
 
-    `truncation` is where a truncated normal is cut, in sigmas before truncation; None where it is not cut.
+    `largest` is the largest magnitude, `count` the number of values, `distribution` its name. `truncation` is where a
+    truncated normal is cut, in standard deviations before truncation; None if it is not cut.
     """
 
     std: float
@@ -37,7 +38,9 @@ class WeightStats:
 
     @property
     def shrink(self) -> float:
-        """Standard deviation over the sigma before truncation: 0.88 for a cut at two sigmas, 1 without truncation."""
+        """Standard deviation over that before truncation: 0.88 for a cut at two standard deviations, 1 without
+        truncation.
+        """
         return 1.0 if self.truncation is None else shrink(self.truncation)
 
     @property
@@ -60,7 +63,7 @@ def weight_stats(tensor: torch.Tensor) -> WeightStats:
 
 
 def completed(found: WeightStats, *, orthogonal: bool) -> WeightStats:
-    """Return statistics with what the largest value and the angles of the rows add to the distribution's name."""
+    """Return the statistics with the distribution refined to `orthogonal` or `truncated normal` where that is seen."""
     if orthogonal:
         return replace(found, distribution=ORTHOGONAL)
     name = found.distribution

@@ -1,7 +1,6 @@
 """The sentences of all findings that are not about scale, and phrases on bases and names.
 
-There is one function per kind of finding. What to report is decided elsewhere, from values; no code parses these
-sentences.
+There is one function per kind of finding. What to report is decided elsewhere; no code parses these sentences.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ def base_source(base: BaseStd) -> str:
 
 
 def patterned(names: Sequence[str]) -> str:
-    """Return names as text, those that differ by their numbers alone as one, with how many there are."""
+    """Return names as text; names that differ only in numbers are shown once, with their count."""
     groups: dict[str, list[str]] = {}
     for name in names:
         groups.setdefault(pattern(name), []).append(name)
@@ -88,7 +87,10 @@ def _learn(moving: Sequence[str], still: Sequence[str]) -> str:
 
 
 def blank(names: Sequence[str]) -> str:
-    """Return the sentence of a `never-initialised` finding: built in memory filled with NaN, they still hold NaN."""
+    """Return the sentence of a `never-initialised` finding on parameters that still hold NaN.
+
+    The model was built in memory filled with NaN, so nothing has written them.
+    """
     return (
         f"{listed(names)} {'are' if len(names) > 1 else 'is'} never written: built in memory filled with NaN, the NaN "
         "is still there; draw it in the initializer."

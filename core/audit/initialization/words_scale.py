@@ -1,6 +1,6 @@
 """The sentences about scale, one function per kind of finding.
 
-Writers are matrices that write to the residual stream, readers those that read it.
+Writers are the matrices that end a branch, readers those that begin one.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def applied(rule: Rule, depths: Sequence[int], *, forward: bool, idle: bool) -> 
 
 
 def everything(readers: Matrices, factor: float) -> str:
-    """Return the sentence of an `on-everything` finding."""
+    """Return the sentence of an `on-everything` finding: all readers have the depth factor of the writers too."""
     return (
         f"All {len(readers)} readers ({len(grouped(readers))} a block) carry the writers' factor {factor:.4g} too, and "
         f"attention logits shrink to its square, {factor * factor:.2g} of their size; scale the writers alone and draw "
@@ -63,7 +63,10 @@ def everything(readers: Matrices, factor: float) -> str:
 
 
 def on_reader(rule: Rule, readers: Matrices, writers: Matrices, factor: float, *, bare: bool) -> str:
-    """Return the sentence of an `on-reader` finding: readers are scaled, and their writers are not (`bare`) or are."""
+    """Return the sentence of an `on-reader` finding: readers have a depth factor.
+
+    `bare` is True if their writers have none, False if they have it too.
+    """
     if not bare:
         return (
             f"{shown(readers)} read the stream and carry the factor {factor:.4g} beside their writers "
@@ -247,7 +250,7 @@ def _writer_range(writers: Matrices, other: BaseStd, base: BaseStd) -> str:
 
 
 def reader_fan(fan: Fan, size: int, matrices: Matrices, factor: float) -> str:
-    """Return the sentence of a `wrong-fan-in` finding on matrices without a depth rule."""
+    """Return the sentence of a `wrong-fan-in` finding: matrices are drawn by `fan`, of this `size`, not by fan_in."""
     return (
         f"{shown(matrices)} are drawn by {fan_name(fan)} ({size} for {matrices[0].shown}) where the fan_in is "
         f"{matrices[0].fan_in}: {factor:.2f} times their standard deviation; draw them by their own fan_in."
