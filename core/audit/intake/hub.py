@@ -1,4 +1,4 @@
-"""The installed transformers library as the audit uses it: configuration keys, and models built or loaded offline.
+"""How the audit uses the installed transformers library: configuration keys, and models built or loaded offline.
 
 The functions that build or load models run in child processes only. Nothing here opens a connection.
 """
@@ -78,7 +78,7 @@ def config_class_of(family: str) -> Any:
 
 
 def allowed(config_class: Any, settings: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Return the settings that a configuration class declares, nested ones included, and the names of the others."""
+    """Return (settings that the configuration class declares, names of the others); nested settings are included."""
     names = {field.name for field in dataclasses.fields(config_class)} | set(config_class.attribute_map) | LEGACY_KEYS
     nested = getattr(config_class, "sub_configs", None) or {}
     kept: dict[str, Any] = {}
@@ -188,7 +188,7 @@ def loaded_model(
 
 
 def looks_trained(model: nn.Module) -> bool:
-    """Return whether any vector (gain or bias) has several values: initializations set it to a constant."""
+    """Return True if any vector parameter (gain or bias) has several values: initializers set it to a constant."""
     return any(
         parameter.dim() == 1 and parameter.is_floating_point() and bool((parameter != parameter[0]).any())
         for parameter in model.parameters()

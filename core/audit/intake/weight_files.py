@@ -1,7 +1,7 @@
-"""Screen the weights of a model folder from an untrusted source: safetensors headers and index files.
+"""Checks the weights of a model folder from an untrusted source: safetensors headers and index files.
 
-Only headers are read. Raises `AuditError`; missing, extra and duplicate tensors are not errors here, but are listed for
-the code that loads the files.
+Only headers are read. Errors are `AuditError`; missing, extra and duplicate tensors are not errors here, but are listed
+for the code that loads the files.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ SHARD_NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}\.safetensors")
 
 @dataclass(frozen=True)
 class WeightFiles:
-    """The checked weight files of a folder: for every tensor its file, its shape and its type.
+    """The checked weight files of a folder.
 
-    `twice` are the names of tensors that more than one file holds. `absent` are the names of those that the index lists
-    and no file holds.
+    `tensors` maps the name of every tensor to (file, shape, type). `twice` has the names of tensors that several files
+    hold, `absent` those that the index lists and no file holds.
     """
 
     folder: Path
