@@ -1,4 +1,4 @@
-"""A golden file stores what an audit found, beside the code, to show what changes with another version of a library."""
+"""Golden files: what an audit found, stored beside the code, so that a change with a new library version shows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,11 @@ MAX_BYTES = 2**26
 
 
 def golden_document(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a golden file stores: the verdict, findings by kind and name, the scale of writers and readers."""
+    """Return what a golden file stores, as a dict.
+
+    It is the verdict, the findings by kind and name, the additions, and the scale of writers and readers (the matrices
+    that end and begin branches).
+    """
     conformance = document["conformance"] or {}
     rows = [*document["writers"], *document.get("readers", ())]
     return {
@@ -50,9 +54,9 @@ def golden_document(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def compare_golden(kept: Mapping[str, Any], found: Mapping[str, Any]) -> list[str]:
-    """Return one sentence per change, ordered by importance: verdict, findings, structure, matrices.
+    """Return one sentence per change from `kept` to `found`: verdict first, then findings, structure and matrices.
 
-    Empty without changes.
+    Empty if nothing changed.
     """
     changes = [
         f"{key} was {kept.get(key)!r} and is {found[key]!r}"

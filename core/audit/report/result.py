@@ -30,9 +30,10 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class ModelFacts:
-    """Facts about a model that its forward does not show. `trained` is None where it is not known.
+    """Facts about a model that its forward does not show.
 
-    `driver` is how it was run: `graph` as a whole, `block` with one block's matrices at a time.
+    `trained` is None if it is not known. `shrunk`: it was built with small widths. `driver` is how it was run: `graph`
+    as a whole, `block` with one block's matrices at a time.
     """
 
     class_name: str
@@ -46,9 +47,10 @@ class ModelFacts:
 
 @dataclass(frozen=True)
 class ReducedHealth:
-    """A reduced twin (a narrower model with the ratios of the full one): its discovery and its part of a document.
+    """The reduced twin of an audited model: a narrower model with the ratios of the full one.
 
-    `build(seed)` returns the twin drawn from another seed.
+    `discovery` is its stream, `document` its part of the audit document. `build(seed)` returns the twin drawn from
+    another seed.
     """
 
     discovery: Discovery
@@ -58,10 +60,10 @@ class ReducedHealth:
 
 @dataclass(frozen=True)
 class AuditResult:
-    """A discovered, proved and measured model.
+    """The result of an audit of one model: its stream (`discovery`), the proof (`identity`) and the measurements.
 
-    `tape` is None where no chain could be read; `observation` is None where it could not be measured, and
-    `health_refusal` says why. `reduced` is the reduced twin that health was measured on, for a model that was made
+    `tape` is None if no chain of additions could be read. `observation` is None if it could not be measured, and
+    `health_refusal` says why. `reduced` is the reduced twin that health was measured on, for a model that was built
     narrow and so has other ratios than at its true width; else None.
     """
 
@@ -86,10 +88,10 @@ class AuditResult:
         conformance: Document | None = None,
         twin: Mapping[str, Any] = MappingProxyType({"twin": None}),
     ) -> Document:
-        """Return the audit document.
+        """Return the audit document as a dict.
 
-        The arguments are the judged parts: (writers, readers), conformance, the corrected twin. None leaves the
-        conformance out, and writers and readers are then rows without a judgement.
+        `matrices` are the judged rows (writers, readers), `conformance` the judgement, `twin` the part on the corrected
+        model. Without them, writers and readers are rows without a judgement and the conformance is left out.
         """
         health, refusal = None, self.health_refusal
         if self.observation is not None:

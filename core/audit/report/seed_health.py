@@ -34,10 +34,11 @@ MOST_REDUCED = 8
 
 @dataclass(frozen=True)
 class SeedHealth:
-    """The verdict over seeds, and as `extreme` the median over seeds of the ratio furthest from 1.
+    """The ratios of a model over seeds.
 
-    `extreme` is (activation, gradient), dimensionless, and None where no seed has finite ratios. `rms` are the
-    activations' and adjoints' absolute RMS, `[seeds, sites]` each, NaN in the rows of seeds without finite ratios.
+    `extreme` is (activation, gradient): the median over seeds of the ratio furthest from 1; None if no seed has finite
+    ratios. `rms` are the absolute RMS of activations and adjoints, `[seeds, sites]` each, NaN for seeds without finite
+    ratios.
     """
 
     verdict: Verdict
