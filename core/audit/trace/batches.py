@@ -1,4 +1,4 @@
-"""Convert what a user passes as a batch: tensors, NumPy arrays, nested lists and the arguments of a forward."""
+"""Converts what a user passes as a batch: tensors, NumPy arrays, nested lists and the arguments of a forward."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def tensor_of(value: Any, device: torch.device) -> Any:
 
 
 def ids_of(batch: object, device: torch.device) -> torch.Tensor | None:
-    """Return a tensor, an array or nested lists of ids as a tensor, `[T]` as one row; None for anything else.
+    """Return a batch of token ids as a tensor `[rows, positions]`; `[T]` becomes one row. None for anything else.
 
-    Raises `BatchError` for rows of different lengths.
+    Accepts a tensor, an array or nested lists. Raises `BatchError` for rows of different lengths.
     """
     value = _from_lists(batch, device) if isinstance(batch, list | tuple | range) else tensor_of(batch, device)
     return _as_row(value) if isinstance(value, torch.Tensor) else None

@@ -1,8 +1,8 @@
 """The branches of an addition: the output of each, its writers and its readers.
 
 Writers are the matrices on whose output the contribution depends linearly. Readers are the first matrices that the
-state before the addition is multiplied by. Both are found by walking the flow; fans are those of the product as
-computed. A leaf is the vertex at which a contribution enters the addition.
+state before the addition is multiplied by. Both are found in the recorded dataflow, without names. A leaf is the vertex
+(output of an operation) at which a contribution enters the addition.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from .spine import Addition, Term
 
 @dataclass(frozen=True)
 class MatrixUse:
-    """One product with a `matrix` that is made of `parameters`, at index `node` of `Flow.nodes`.
+    """One product with a `matrix` that is computed from `parameters`, at index `node` of `Flow.nodes`.
 
-    `call` is the number of the recorded operation, -1 if there is none; `operand` is that number and the place of the
-    matrix among its tensor arguments. For a table of rows, such as an embedding, `matrix`, `operand` and `fan_in` are
+    `call` is the number of the recorded operation, -1 if there is none. `operand` is (that number, place of the matrix
+    among its tensor arguments). For a lookup in a table, such as an embedding, `matrix`, `operand` and `fan_in` are
     None.
     """
 
@@ -43,11 +43,13 @@ class MatrixUse:
 class Branch:
     """One contribution to an addition, computed from the state `source`.
 
-    Going back from the sum: `factors` stand between the sum and `leaf`, `inner` between `leaf` and the branch's output
-    `raw`; `deep` is `raw` before views of it. `norm_out`: a norm stands between `raw` and `leaf`. `additive` are the
-    parameters that the branch adds (biases), `gains` the vectors that scale what it reads. `passes`: a part of the
-    stream reaches the sum through the branch without a matrix. `gates` are matrices whose output multiplies the
-    branch and does not depend on `source`, such as a modulation by a condition.
+    Going back from the sum, `factors` stand between the sum and `leaf`, and `inner` between `leaf` and the branch's
+    output `raw`; `deep` is `raw` before views of it.
+
+    - `norm_out`: a norm stands between `raw` and `leaf`.
+    - `additive` are the parameters that the branch adds (biases), `gains` the vectors that scale what it reads.
+    - `passes`: a part of the stream reaches the sum through the branch without a matrix.
+    - `gates` are matrices whose output multiplies the branch and does not depend on `source`.
     """
 
     leaf: Vertex
@@ -180,7 +182,10 @@ def linear_in(node: FlowNode, place: int) -> bool:
 
 
 def matrix_use(flow: Flow, index: int) -> MatrixUse | None:
-    """Return the use of parameters as a matrix or as a table of rows at one node; None where the node is neither."""
+    """Return how the operation at index `index` uses parameters, as a matrix or as a table of rows.
+
+    None if it does not.
+    """
     node = flow.nodes[index]
     if node.kind == "source" and node.parameter is None:
         number = -1 if node.call is None else node.call.index
@@ -260,6 +265,6 @@ def _biases(flow: Flow, use: MatrixUse) -> list[torch.Tensor]:
 
 
 def gains_of(flow: Flow, node: FlowNode) -> list[Vertex]:
-    """Return the static vectors that a norm or a scaling multiplies by."""
+    """Return the vertices of the vectors that a norm or a scaling multiplies by and that do not depend on the batch."""
     candidates = node.inputs[1:2] if node.kind == "norm" else node.inputs if node.kind == "scale" else ()
     return [vertex for vertex in candidates if vertex is not None and not flow.dynamic(vertex)]

@@ -20,7 +20,11 @@ ALLOWED_IN_NORM = frozenset({"view", "scale", "norm", "pointwise", "product", "r
 
 
 class Chain:
-    """All additions of a flow. `additions` is the residual stream in forward order, empty where none was found."""
+    """The residual additions of a recorded dataflow.
+
+    `additions` is the residual stream in forward order, empty if none was found. `found` has all sums that were read as
+    additions, by node index, and `states` the vertices of all states of the stream.
+    """
 
     def __init__(self, flow: Flow) -> None:
         self.flow = flow
@@ -38,13 +42,13 @@ class Chain:
 
     @property
     def base(self) -> Vertex:
-        """The vertex of the first state of the stream."""
+        """The vertex (node index, output number) of the first state of the stream."""
         return self.additions[0].state
 
     def step(self, vertex: Vertex) -> Step | None:
         """Return one step back from `vertex` through an operation that neither mixes positions nor has a matrix.
 
-        None where the operation is another one, or where nothing before it depends on the batch.
+        None if the operation is another one, or if nothing before it depends on the batch.
         """
         if vertex not in self._steps:
             self._steps[vertex] = self._one_step(vertex)

@@ -1,8 +1,8 @@
-"""Discover the residual stream of a model from one recorded forward.
+"""Discovers the residual stream of a model from one recorded forward.
 
-The stream is a chain of additions. A state is the stream before or after one; a branch adds a contribution to it;
-writers are the matrices that produce a contribution, readers those that multiply the state first. A vertex is one
-output of a node of the recorded graph.
+The stream is a chain of additions. A state is the stream before or after one. A branch adds a contribution; writers are
+the matrices that produce it, readers those that multiply the state first. A vertex is an output of a recorded
+operation.
 """
 
 from __future__ import annotations
@@ -36,9 +36,10 @@ ATTENTION, MIXER, FEED_FORWARD, PARALLEL, SKIP = "attention", "mixer", "feed_for
 
 @dataclass
 class Site:
-    """One addition, with its place in the model and the kinds of its branches.
+    """One addition to the stream, with its block number, its label and the kinds of its branches.
 
-    `pattern` holds the names of its writers with their numbers replaced by `#`.
+    `pattern` holds the names of its writers with their numbers replaced by `#`. `measured` is None if it could not be
+    measured.
     """
 
     addition: Addition
@@ -51,7 +52,10 @@ class Site:
 
     @property
     def kind(self) -> str:
-        """The common kind of the branches, `parallel` for several kinds, `skip` where only earlier states are added."""
+        """The kind of the branches if they have one in common, else `parallel`.
+
+        `skip` if only earlier states are added.
+        """
         if not self.kinds:
             return SKIP
         return self.kinds[0] if len(set(self.kinds)) == 1 else PARALLEL
@@ -69,7 +73,11 @@ class Site:
 
 @dataclass
 class Discovery:
-    """A chain with its states, adjoints and loss; `problems` names the places that could not be read."""
+    """The residual stream that was found in a model: its additions (`sites`), states, adjoints and loss.
+
+    An adjoint is the gradient of the loss with respect to a state, None if there is no path. `problems` are clauses on
+    places that could not be read.
+    """
 
     guard: Guard
     inputs: ModelInputs
@@ -95,9 +103,9 @@ class Discovery:
 
 
 def discover(guard: Guard, inputs: ModelInputs, *, max_bytes: int = DEFAULT_BYTES) -> Discovery:
-    """Record one forward of the guarded model and read the chain of additions from it.
+    """Record one forward of the guarded model on `inputs`, and return the `Discovery` of its residual stream.
 
-    Raises `AuditError` where it fails or returns nothing to differentiate, `BudgetError` beyond `max_bytes`.
+    Raises `AuditError` if it fails or returns nothing to differentiate, `BudgetError` if it records over `max_bytes`.
     """
     recorder = Recorder(features=inputs.floats, ids=inputs.first, names=guard.names, max_bytes=max_bytes)
     with guard.run(recorder, inputs):
@@ -134,9 +142,9 @@ def _read(guard: Guard, inputs: ModelInputs, recording: Recording, loss: Loss) -
 
 
 def replayed(discovery: Discovery, replay: Replay, inputs: ModelInputs | None = None) -> dict[Address, torch.Tensor]:
-    """Run the model again and return the tensors that `replay` kept, by address.
+    """Run the model again and return the tensors that `replay` keeps: a dict from (call, place) to tensor.
 
-    Some are missing where the forward fails with what was changed (a silenced writer, another token).
+    Some are missing if the forward fails because of what was changed, such as a silenced writer or another token.
     """
     given = inputs or discovery.inputs
     with contextlib.suppress(Stop, AuditError), discovery.guard.run(replay, given), replay:

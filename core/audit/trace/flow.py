@@ -40,8 +40,9 @@ class SumTerm:
 class FlowNode:
     """One operation; `inputs` are vertices in argument order, None for constants.
 
-    `terms` are those of a sum, `factor` multiplies the input of a scale, `operand` is the address of the static matrix
-    of a product. `value` is set only where the node is a part of a fused operation.
+    `terms` are those of a sum, `factor` multiplies the input of a scale, and `operand` is the (call, place) of the
+    matrix of a product. `dynamic` is True if the value depends on the batch. `value` is set only if the node is a part
+    of a fused operation.
     """
 
     name: str
@@ -60,7 +61,10 @@ class FlowNode:
 
 
 class Flow:
-    """The graph that computes one tensor, in topological order: a node's inputs come before it."""
+    """The graph of operations that computes the tensor `root`; a node comes after its inputs in `nodes`.
+
+    `readers` maps a vertex to the indices of the nodes that read it.
+    """
 
     def __init__(self, root: torch.Tensor, recording: Recording, inputs: Sequence[torch.Tensor] = ()) -> None:
         from .classify import Classifier
@@ -102,7 +106,7 @@ class Flow:
         return [vertex for vertex in node.inputs if vertex is not None and not self.nodes[vertex[0]].dynamic]
 
     def value(self, vertex: Vertex) -> torch.Tensor | None:
-        """Return the value of the vertex, detached; None where no recorded operation read it."""
+        """Return the detached value of a vertex; None if no recorded operation read it."""
         node = self.nodes[vertex[0]]
         if node.value is not None:
             return node.value
@@ -112,10 +116,7 @@ class Flow:
         return None if sight is None else sight.value.detach()
 
     def address(self, vertex: Vertex) -> Address | None:
-        """Return the address (call, place) at which a second run reads the vertex.
-
-        None where no recorded call read it.
-        """
+        """Return the (call, place) at which a second run reads the same vertex; None if no recorded call read it."""
         sight = self._sight(vertex)
         return None if sight is None else sight.address
 
@@ -141,7 +142,8 @@ class Flow:
             stack += fresh
 
     def upstream(self, vertex: Vertex) -> Iterator[tuple[Vertex, set[Vertex]]]:
-        """Yield a vertex and every dynamic vertex that it is computed from, the latest first, each with a frontier.
+        """Yield a vertex and all vertices it is computed from that depend on the batch, the latest first, with a
+        frontier.
 
         The frontier is the set of vertices that those yielded so far read and that are not yielded yet.
         """
@@ -161,7 +163,7 @@ class Flow:
         return list({id(parameter): parameter for parameter in found if parameter is not None}.values())
 
     def insert(self, node: FlowNode) -> Vertex:
-        """Add a node for a part of a fused operation, before the node that is being read, and return its vertex."""
+        """Append a node for a part of a fused operation, and return its vertex."""
         self.nodes.append(node)
         return (len(self.nodes) - 1, 0)
 

@@ -1,4 +1,4 @@
-"""Bring a model's tensors to `[B, T, features]`, whatever the order of rows, positions and features in them."""
+"""Brings a model's tensors to `[B, T, features]`, whatever the order of rows, positions and features in them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from .flow import Flow, Vertex
 
 @dataclass(frozen=True)
 class Layout:
-    """B rows of T positions. `positions_first` is the choice where a shape allows both orders.
+    """The number of rows B and positions T of a stream, and the order of these axes.
 
-    Where a stream is longer than the batch (a prompt before it), `positions` is its length and `picked` holds the
-    indices of the batch's own positions.
+    `positions_first` decides where a shape allows both orders. If the stream is longer than the batch (a prompt comes
+    before it), `positions` is its length and `picked` holds the indices of the batch's own positions.
     """
 
     rows: int
@@ -23,13 +23,13 @@ class Layout:
     picked: tuple[int, ...] | None = None
 
     def ambiguous(self, shape: tuple[int, ...]) -> bool:
-        """Return whether a tensor of this shape could have rows first as well as positions first."""
+        """Return True if a tensor of this shape could have rows first as well as positions first."""
         if self.rows == 1 or self.positions == 1:
             return False
         return self.flat(shape) or (self.rows == self.positions and len(shape) > 2)
 
     def flat(self, shape: tuple[int, ...]) -> bool:
-        """Return whether rows and positions are flattened into the first axis."""
+        """Return True if rows and positions are flattened into the first axis of this shape."""
         return len(shape) >= 2 and shape[0] == self.rows * self.positions
 
     def normalized(self, tensor: torch.Tensor) -> torch.Tensor | None:
@@ -63,9 +63,9 @@ class Layout:
 
 
 def layout_at(flow: Flow, layout: Layout, vertex: Vertex) -> Layout:
-    """Return the layout at one vertex (an output of a node of the flow).
+    """Return the `Layout` of the tensor at one vertex (output of an operation).
 
-    Where rows and positions are flattened, their order is taken from the tensor before flattening.
+    If rows and positions are flattened there, their order is taken from the tensor before flattening.
     """
     shape = flow.shape(vertex)
     if layout.rows == 1 or layout.positions == 1 or not layout.flat(shape):

@@ -1,4 +1,4 @@
-"""Compute the mean loss over valid targets from what a model returns."""
+"""Computes the mean loss over valid targets from what a model returns."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from .inputs import ModelInputs
 
 @dataclass(frozen=True)
 class Loss:
-    """The loss to differentiate. `root` is the tensor whose graph is read; `mean` is the loss, `[1]`, in nats.
+    """The loss to differentiate.
 
-    `reduction` describes the mean for the document, `valid` `[B, T]` holds the positions that count.
+    `root` is the tensor whose graph is read, such as the logits; `mean` `[1]` is the mean loss in nats. `reduction`
+    describes the mean in words, and `valid` `[B, T]` says which positions count.
     """
 
     root: torch.Tensor
@@ -30,10 +31,10 @@ class Loss:
 
 
 def loss_of(output: Any, inputs: ModelInputs) -> Loss:
-    """Return the mean loss over valid targets, computed from the output of a model.
+    """Return the `Loss`, a mean over valid targets, computed from the output of a model.
 
-    Raises `AuditError` where the output holds neither logits `[B, T, V]` nor a scalar loss, `BatchError` where a target
-    is outside the logits' vocabulary.
+    Raises `AuditError` if the output holds neither logits `[B, T, V]` nor a scalar loss, `BatchError` if a target is
+    outside the logits' vocabulary.
     """
     # Without a graph there is nothing to differentiate.
     found = [tensor for tensor in _tensors(output) if tensor.is_floating_point() and tensor.grad_fn is not None]

@@ -25,7 +25,10 @@ Spread = Literal["constant", "per channel", "per position", "varying"]
 
 @dataclass(frozen=True)
 class Coefficient:
-    """A coefficient of the forward: its value (RMS where it varies), how it varies, its minimum and maximum."""
+    """A coefficient of the forward.
+
+    `value` is the number, or the RMS if it varies; `spread` says how it varies, `lowest` and `highest` its range.
+    """
 
     value: float
     spread: Spread = "constant"
@@ -45,11 +48,12 @@ class MeasuredBranch:
 
 @dataclass(frozen=True)
 class MeasuredAddition:
-    """One addition in numbers.
+    """One addition in numbers; tensors are `[B, T, D]`.
 
-    `error` is the largest difference from the recorded sum, relative to the sum's largest value. `stream` is the
-    shortcut plus the carried terms. `shortcut` is the coefficient of the state before, None where more than views and
-    scales lie between that state and the sum. `norm_after`: a norm, or a function of each feature, follows the sum.
+    `error` is the largest difference between the recorded sum and the sum of its parts, relative to the sum's largest
+    value. `stream` is the shortcut plus the terms that earlier states add without a matrix. `shortcut` is the
+    coefficient of the state before, None if more than views and scales lie between that state and the sum.
+    `norm_after`: a norm, or a function of each feature, follows the sum.
     """
 
     stream: torch.Tensor
@@ -66,9 +70,9 @@ class Missing(Exception):
 
 @dataclass
 class Reader:
-    """Reads vertices of a chain as `[B, T, D]`.
+    """Reads values of a recorded stream as tensors `[B, T, D]`.
 
-    `replaced` holds values of another run, used instead of the recorded ones.
+    `kept` marks the valid positions. `replaced` holds values of another run, used instead of the recorded ones.
     """
 
     chain: Chain
@@ -77,7 +81,10 @@ class Reader:
     replaced: Mapping[Vertex, torch.Tensor] = field(default_factory=dict)
 
     def value(self, vertex: Vertex, what: str) -> torch.Tensor:
-        """Return the value of a vertex. Raises `Missing`, with `what` as the name of the value."""
+        """Return the value of a vertex (output of an operation), `[B, T, D]`.
+
+        Raises `Missing` if it cannot be read; `what` names the value in the message.
+        """
         return self._normalized(self._raw(vertex), vertex, None, what)
 
     def _raw(self, vertex: Vertex) -> torch.Tensor | None:
@@ -147,7 +154,10 @@ def summarized(values: torch.Tensor) -> Coefficient:
 
 
 def measured_addition(reader: Reader, addition: Addition, branches: Sequence[Branch], label: str) -> MeasuredAddition:
-    """Read one addition and compare it with its recorded sum. Raises `Missing` where a part cannot be read."""
+    """Read one addition, compare it with its recorded sum, and return it as a `MeasuredAddition`.
+
+    Raises `Missing` if a part cannot be read.
+    """
     like = addition.sum
     state = reader.value(addition.state, f"the state before {label}")
     total = reader.value(addition.sum, f"the sum of {label}")

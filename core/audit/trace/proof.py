@@ -31,10 +31,10 @@ INTERVENTION_TOLERANCE = 1e-6
 
 @dataclass(frozen=True)
 class Intervention:
-    """One run with the writers of an addition silenced, that is, read as zeros.
+    """The result of one run in which the writers of an addition were read as zeros.
 
-    `difference` is the largest difference of the sum from shortcut plus carried terms, relative to their largest value.
-    `problem` is a clause that says what failed, None where nothing did.
+    `difference` is the largest difference of the sum from the shortcut plus the carried terms, relative to their
+    largest value. `problem` is a clause that says what failed, None if nothing did.
     """
 
     label: str
@@ -44,15 +44,16 @@ class Intervention:
 
     @property
     def passed(self) -> bool:
-        """Whether every earlier state kept its bits and the sum equals the shortcut plus the carried terms."""
+        """True if every earlier state kept its bits and the sum equals the shortcut plus the carried terms."""
         return self.problem is None
 
 
 @dataclass(frozen=True)
 class Identity:
-    """The verdict on a chain. `reason` is a sentence wherever the verdict is not `proved`, else None.
+    """The verdict on a chain of additions: `proved`, `partial` or `failed`.
 
-    `worst_relative_error` is the largest error of all additions, None where no addition was measured.
+    `reason` is a sentence if the verdict is not `proved`, else None. `worst_relative_error` is the largest error of all
+    additions, None if no addition was measured.
     """
 
     verdict: Verdict
@@ -62,9 +63,10 @@ class Identity:
 
 
 def prove(discovery: Discovery) -> Identity:
-    """Prove a discovery: compare every addition with its parts, run the interventions, and look for unused blocks.
+    """Prove a discovered stream and return the `Identity`, which holds the verdict.
 
-    `failed`: no chain, or an addition that is not the sum of its parts. `partial`: any other problem.
+    Every addition is compared with its parts, writers are silenced at chosen additions, and unused blocks are searched.
+    `failed`: there is no chain, or an addition is not the sum of its parts. `partial`: any other problem.
     """
     if not discovery.sites:
         return Identity("failed", None, [], _sentence(discovery.problems))

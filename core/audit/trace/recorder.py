@@ -32,9 +32,10 @@ DEFAULT_BYTES = 4 * 2**30
 
 @dataclass(slots=True)
 class Call:
-    """One operation: its index in the run, its arguments, and autograd's sequence number just after its node was made.
+    """One recorded operation: its index in the run and its arguments.
 
-    `edges` are the vertices that it read. Where it wrote to a view, `view_base` is the vertex of the view's base.
+    `sequence` is autograd's sequence number just after its node was made, `edges` are the vertices that it read. If it
+    wrote to a view, `view_base` is the vertex of the view's base.
     """
 
     index: int
@@ -48,7 +49,10 @@ class Call:
 
 @dataclass(slots=True)
 class Sight:
-    """A tensor's value when an operation read it, and its `address`, None for a tensor that autograd saved."""
+    """The value of a tensor when an operation read it, and its address (call, place).
+
+    The address is None for a tensor that autograd saved.
+    """
 
     value: torch.Tensor
     address: Address | None = None
@@ -169,10 +173,10 @@ class Stop(BaseException):
 
 
 class Replay(Watch):  # type: ignore[no-untyped-call]
-    """A second run that keeps the tensors at the `wanted` addresses, in `found`, and reads zeros for silenced tensors.
+    """A second run that keeps the tensors at the `wanted` addresses (call, place) in `found`.
 
-    `parameters` read as zeros in every operation, `operands` (addresses) at that one call. The model itself is never
-    written to. Raises `Stop` as soon as the last wanted value is there.
+    It can also silence tensors, that is, read zeros instead: `parameters` in every operation, `operands` (addresses) at
+    that one call. The model itself is never written to. Raises `Stop` as soon as the last wanted value is there.
     """
 
     def __init__(

@@ -22,10 +22,10 @@ LINEAR = VIEWLIKE | {"scale"}
 
 @dataclass(frozen=True)
 class Step:
-    """One step back along a stream, from a vertex to the vertex that it was computed from.
+    """One step back along a stream, from a vertex to the vertex `source` that it was computed from.
 
-    `kind` is view, cast (to a coarser type), scale, norm, pointwise, or mix: a product with something that depends on
-    the batch.
+    `kind` is view, cast (to a coarser type), scale (by `factor`), norm, pointwise, or mix: a product with something
+    that depends on the batch.
     """
 
     source: Vertex
@@ -47,10 +47,13 @@ class Term:
 
 @dataclass
 class Addition:
-    """sum = shortcut + carried + terms. `state` is the state before it, and the steps `after` lead to the `next_state`.
+    """One residual addition: sum = shortcut + carried + terms.
 
-    `shortcut` is the term that comes from the state, `state_factors` are all factors between state and sum, and `kinds`
-    are those of the steps between. `carried` are terms that earlier states add without a matrix.
+    `state` is the state before it, and the steps `after` lead from the sum to `next_state`. `shortcut` is the term that
+    comes from the state, `state_factors` are all factors between state and sum, and `kinds` are those of the steps
+    between. `carried` are terms that earlier states add without a matrix; `terms` are the contributions of branches.
+    `previous` is the node index of the addition before, None for the first, and `length` the number of additions up to
+    this one.
     """
 
     sum: Vertex
@@ -72,7 +75,10 @@ class Addition:
 
 
 class Spine:
-    """The walk back from one sum; `found` are the additions before it by node index, `step` takes one step back."""
+    """The walk back from one sum along its term number `place`, until a state of the stream is found.
+
+    `found` are the additions before it by node index; `step` takes one step back.
+    """
 
     def __init__(
         self,
@@ -183,7 +189,7 @@ def walk_back(step_of: StepOf, vertex: Vertex, kinds: Collection[str] | None = N
 
 
 def without_ones(factors: list[Factor]) -> list[Factor]:
-    """Return the factors without those that are the number 1."""
+    """Return the list of factors without those that are the number 1."""
     return [factor for factor in factors if isinstance(factor, torch.Tensor) or factor != 1.0]
 
 

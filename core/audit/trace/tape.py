@@ -1,7 +1,4 @@
-"""Convert a discovered chain to a `Tape`, the class that the decoder's own forward returns; it has one arm (E = 1).
-
-A vertex is an output of a node of the flow.
-"""
+"""Converts a discovered stream to a `Tape`, the record that the decoder's own forward returns; E is 1."""
 
 from __future__ import annotations
 
