@@ -1,7 +1,8 @@
-"""Build a model without memory for its matrices: what its code writes to them is noted, and done later.
+"""Builds a model without memory for its matrices: what its code writes to them is recorded, and done later.
 
-The user's or the library's own code runs as it stands, on tensors of the meta device. Every matrix then has a program,
-the list of writes that give it its values. Of a program whose writes are elementwise, any tile can be drawn alone.
+The user's or the library's own code runs as it is, on tensors of the meta device. Every matrix then has a program: the
+list of writes that give it its values. If all writes of a program are elementwise, any tile of the matrix can be drawn
+alone.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ class Step:
 
 @dataclass(eq=False)
 class Memory:
-    """The memory that one deferred tensor would have: `size` values, rows of `row` values, and the writes so far."""
+    """The memory that one deferred tensor would have: `size` values in rows of `row` values, and the writes so far."""
 
     size: int
     row: int
@@ -84,7 +85,7 @@ class Memory:
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """What a memory holds after `steps`: a function of the seed alone."""
+    """The values of a memory after the writes `steps`, as a function of the seed alone."""
 
     memory: Memory
     steps: tuple[Step, ...]
@@ -97,7 +98,7 @@ class Program:
 
     @property
     def tile(self) -> int:
-        """The number of values in a tile: whole rows, a multiple of 8."""
+        """The number of values in a tile: whole rows, and a multiple of 8."""
         row = self.memory.row
         rows = max(1, TILE // row)
         return rows * row if rows * row % 8 == 0 else row * max(8, rows - rows % 8)
@@ -109,7 +110,7 @@ class Program:
 
     @property
     def elementwise(self) -> bool:
-        """Whether every write does one thing to every value of a contiguous range: any tile can be drawn alone."""
+        """True if every write changes each value of a contiguous range by itself; any tile can then be drawn alone."""
         return all(
             not step.first and step.name in ELEMENTWISE and not tensors_in(step) and contiguous(step.place)
             for step in self.steps
@@ -117,12 +118,12 @@ class Program:
 
     @property
     def written(self) -> bool:
-        """Whether the first write reaches every value."""
+        """True if the first write reaches every value."""
         first = self.steps[0] if self.steps else None
         return first is not None and (first.first or first.name in OVERWRITES) and covers(first.place, self.size)
 
     def draw_tile(self, number: int, out: torch.Tensor) -> None:
-        """Write tile `number` into the flat tensor `out`; NaN where no write reaches. Only for elementwise programs."""
+        """Write tile `number` of an elementwise program into the flat tensor `out`; NaN where no write reaches."""
         start = number * self.tile
         if not self.written:
             out.fill_(math.nan)
@@ -325,9 +326,9 @@ class Deferral(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def settled(model: nn.Module, deferral: Deferral) -> dict[str, Program]:
-    """Give buffers and vectors their values, and return the programs of the other parameters by name.
+    """Give buffers and vectors their values; return the `Program` of every other parameter by name.
 
-    Tied parameters stay one object. Raises `AuditError` for a parameter whose values no noted write gives.
+    Tied parameters stay one object. Raises `AuditError` for a parameter whose values no recorded write gives.
     """
     vectors: dict[int, nn.Parameter] = {}
     for module in model.modules():
@@ -380,10 +381,10 @@ Build = Callable[[], nn.Module]
 
 
 def deferred(build: Build, seed: int) -> tuple[nn.Module, dict[str, Program]]:
-    """Call `build` without memory for matrices; return its model, on the meta device, and every matrix's program.
+    """Call `build` without memory for matrices; return (its model on the meta device, the `Program` of each matrix).
 
     A model of transformers that was made on the meta device, where the library initializes nothing, is initialized by
-    its own `initialize_weights`. Draws from torch's generator, for vectors; `seed` is that of the matrices.
+    its own `initialize_weights`. Vectors are drawn from torch's generator; `seed` is that of the matrices.
     """
     torch.manual_seed(seed)
     with Deferral(seed) as deferral, deferral.noting_functions():

@@ -68,10 +68,10 @@ class TrueReader(Reader):
 
 
 def discovery_at_true_size(small: Discovery, model: nn.Module, drawing: Drawing, batch: object) -> Discovery:
-    """Run `model` forward and in reverse without holding its matrices, and return its stream, read as in `small`.
+    """Run `model` forward and in reverse without holding its matrices; return the `Discovery` of its stream.
 
-    Raises `AuditError` where the names of the parameters differ, or the forward goes another way; `BatchError` where
-    the batch does not fit.
+    The stream is read at the places where it was found in the model `small`. Raises `AuditError` if the names of the
+    parameters differ or the forward takes another way, `BatchError` if the batch does not fit.
     """
     names = ParameterNames(model)
     if list(names.parameters) != list(small.names.parameters) or names.aliases != small.names.aliases:

@@ -1,8 +1,8 @@
-"""Run a model whose matrices have memory only while an operation reads them, forward and in reverse.
+"""Runs a model whose matrices have memory only while an operation reads them, forward and in reverse.
 
-The matrices of one block at a time are drawn, when the first of them is read; a table outside the blocks (embedding,
-head) is drawn in stripes of rows and used by them. Views are taken without values. The reverse pass asks for the same
-tensors, so that they are drawn again then, with the same values.
+The matrices of one block at a time are drawn, when the first of them is read. A table outside the blocks (embedding,
+head) is drawn in stripes of rows and used by them. The reverse pass asks for the same tensors, so they are drawn again,
+with the same values.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class Hollow:
 
 
 def unit_of(name: str) -> str:
-    """Return the name of the block that a parameter belongs to, or its own name outside the blocks."""
+    """Return the name of the block that a parameter belongs to, such as `layers.3`; its own name outside the blocks."""
     pairs = numbered(name)
     return f"{pairs[0][0]}.{pairs[0][1]}" if pairs else name
 
