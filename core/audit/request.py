@@ -1,7 +1,4 @@
-"""The options of an audit beside its model, and the task that its child process receives.
-
-The options are checked before torch is imported.
-"""
+"""The options of an audit other than its model, checked before torch is imported."""
 
 from __future__ import annotations
 
@@ -43,14 +40,15 @@ STAGES: Mapping[str, tuple[str, float]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class AuditRequest:
-    """The rule and base standard deviation to judge by, how fresh weights are drawn, and the child's limits.
+    """The options of an audit: what to judge by, how fresh weights are drawn, and the limits of the child process.
 
-    `max_memory` is in bytes. None means `DEFAULT_MEMORY`, and no limit where the user's own code is run; where blocks
-    may be drawn one at a time, half of what is free if that is more. `driver` is `graph`, which builds the whole model,
-    `block`, which draws one block at a time, or `auto`: blocks where the whole exceeds the memory or `max_parameters`.
-    `seeds` is how many fresh models, from `seed` on, the ratios are counted over where the model can be built again.
-    `rows` and `context` are the size of the random batch that a configuration is observed on; None takes the audit's
-    own small one.
+    `rule` is the name of the recipe that the writers (matrices that end a branch) should follow, `auto` to recognize
+    it. `sigma` is the standard deviation before any depth factor, None to read it from the model. `max_memory` is in
+    bytes; None means `DEFAULT_MEMORY`, no limit if the user's own code is run, and for drivers other than `graph` half
+    of the free memory if that is more. `driver` is `graph`, which builds the whole model, `block`, which draws one
+    block at a time, or `auto`: `block` if the whole exceeds the memory or `max_parameters`. `seeds` is the number of
+    models, from `seed` on, that ratios are measured over if the model can be built again. `rows` and `context` are the
+    size of the random batch; None takes a small one.
     """
 
     rule: str = AUTO
@@ -66,7 +64,7 @@ class AuditRequest:
     context: int | None = None
 
     def check(self) -> None:
-        """Check every field. Raises `AuditError`, `ConfigError` or `RecipeError` for the first that is not valid."""
+        """Raise `AuditError`, `ConfigError` or `RecipeError` for the first field that is not valid."""
         check_limits(self.max_memory, self.max_seconds)
         if not 1 <= self.max_parameters <= MOST_PARAMETERS:
             raise AuditError(
@@ -96,11 +94,15 @@ class AuditRequest:
 
     @property
     def budget(self) -> Budget:
-        """The largest number of parameters that a model may have, as a `Budget`; none if it need not be held whole."""
+        """The limit on the number of parameters, as a `Budget`.
+
+        Practically none if the model may be drawn block by block.
+        """
         return Budget(max_parameters=self.max_parameters if self.driver == "graph" else MOST_PARAMETERS)
 
     def task(self, model: Mapping[str, Any], batch: Any = None) -> dict[str, Any]:
-        """Return the task that `sandbox.tasks` runs: the keys of `model`, screened already, and those of this request.
+        """Return the task for the child process as JSON values: the keys of `model`, already screened, and those of
+        this request.
 
         `batch` is the JSON form of a batch; None draws a small random one.
         """
@@ -141,9 +143,10 @@ def require_library() -> None:
 
 @lru_cache(maxsize=1)
 def families() -> Mapping[str, str]:
-    """Return the class name for every model type, in the library's order.
+    """Return a mapping from every model type with a causal language model to the name of its class, in the library's
+    order.
 
-    They are read from the library's source, because importing it takes seconds. Raises `AuditError` where it is not
+    It is read from the library's source, because importing the library takes seconds. Raises `AuditError` if it is not
     installed.
     """
     require_library()

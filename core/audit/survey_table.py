@@ -32,7 +32,7 @@ def survey_state(row: Mapping[str, Any]) -> str:
 
 
 def survey_counts(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """Return the number of families, of those that were built, and of those whose stream is proved."""
+    """Return the counts `families` (all rows), `built` (models that could be built) and `proved` (streams proved)."""
     return {
         "families": len(rows),
         "built": sum(bool(row["built"]) for row in rows),
@@ -47,7 +47,7 @@ def state_counts(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
 
 
 def survey_manifest(rows: Sequence[Mapping[str, Any]], versions: Mapping[str, str]) -> dict[str, Any]:
-    """Return the manifest that is stored beside the table: versions, today's date (UTC), depths and counts."""
+    """Return the JSON manifest that is stored beside the table: versions, today's date (UTC), depths and counts."""
     return {
         "schema": SCHEMA,
         "version": __version__,

@@ -22,7 +22,7 @@ from ..recipes.recipe import Recipe
 
 @dataclass(frozen=True)
 class Transform:
-    """What a recipe does to one base matrix: set columns or rows to unit length if `normalize` is given, then multiply."""
+    """What a recipe does to one base matrix: columns or rows set to unit length if asked, then a coefficient."""
 
     coefficient: float = 1.0
     normalize: Normalize | None = None
@@ -31,7 +31,7 @@ class Transform:
     def of(
         cls, recipe: Recipe, spec: ParameterSpec, block: int, config: DecoderConfig, distribution: Distribution
     ) -> Transform:
-        """Return the transform that `recipe` applies to the matrix `spec` in block number `block` (0 outside blocks)."""
+        """Return the transform that `recipe` applies to the matrix `spec` in block `block` (0 outside blocks)."""
         law = recipe.laws.get(spec.role)
         if law is None:
             return UNCHANGED

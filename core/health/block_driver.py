@@ -150,7 +150,7 @@ class BlockRun:
             self._hand_over_stem(adjoint)
 
     def profile(self) -> tuple[FloatArray, FloatArray]:
-        """Return activation RMS and adjoint RMS, `[E, S]` each for E members and S sites; NaN at sites not reached yet."""
+        """Return activation and adjoint RMS, `[E, S]` each for E members and S sites; NaN at sites not reached yet."""
         return self._records.profile(self._weights.members)
 
     def observation(self) -> Observation:

@@ -40,7 +40,7 @@ def seeds_per_chunk(config: DecoderConfig, batch: Batch, dtype: str, arms: int) 
 
 
 def arms_per_pass(config: DecoderConfig, batch: Batch, dtype: str, arms: int) -> int:
-    """Return how many of `arms` recipes run together in one pass of one seed: as many as memory allows, at least two."""
+    """Return how many of `arms` recipes run in one pass of one seed: as many as memory allows, at least two."""
     fitting = [n for n in range(1, arms + 1) if pass_bytes(config, batch, dtype, 1, n) <= CHUNK_BYTES]
     return max(ARMS, *fitting) if fitting else ARMS
 
@@ -57,7 +57,7 @@ def seeds_seconds(request: ObserveRequest, seeds: int, arms: int, pace: Pace | N
 
 
 def pass_bytes(config: DecoderConfig, batch: Batch, dtype: str, seeds: int, arms: int) -> int:
-    """Return the peak bytes of one pass over `seeds` seeds with `arms` recipes each, including the base draws it keeps."""
+    """Return the peak bytes of one pass over `seeds` seeds with `arms` recipes each, with the base draws it keeps."""
     cost = estimate(ObserveRequest(config=config, batch=batch, dtype=dtype))
     kept = 8 * seeds * layout(config).draws
     return seeds * arms * (cost.total_bytes // ARMS) + (kept if kept <= 8 * KEPT_DRAW else 0)

@@ -147,7 +147,7 @@ def decided(request: ObserveRequest) -> ObserveRequest:
 def draw_seconds(
     config: DecoderConfig, seeds: int, distribution: Distribution = XAVIER, pace: Pace = REFERENCE
 ) -> float:
-    """Return the estimated seconds on one core of drawing the base matrices of `seeds` seeds; `pace` is the machine's."""
+    """Return the estimated seconds on one core of drawing the base matrices of `seeds` seeds at the speed `pace`."""
     each = SECONDS_PER_DRAW if distribution.std is None else SECONDS_PER_NORMAL_DRAW
     return seeds * layout(config).draws * each * pace.moves
 

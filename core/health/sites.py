@@ -25,7 +25,7 @@ def first_block_site(labels: Sequence[str]) -> int:
 
 
 def site_ratios(activation: FloatArray, adjoint: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return (`activation` over its first column, `adjoint` over its last column) for RMS values `[n, S]` at S sites."""
+    """Return (`activation` over its first column, `adjoint` over its last one), `[n, S]` each, from RMS `[n, S]`."""
     with np.errstate(all="ignore"):
         return activation / activation[:, :1], adjoint / adjoint[:, -1:]
 

@@ -62,7 +62,7 @@ class Candidate:
 
     @property
     def rank(self) -> tuple[float, float]:
-        """(share of seeds within the band, median margin in doublings): candidates are sorted by it, the largest first."""
+        """(share of seeds within the band, median margin in doublings); candidates are sorted by it, largest first."""
         return _rank(self.arm)
 
 

@@ -211,13 +211,13 @@ def request_of(values: Mapping[str, Any], batch: Batch | None = None) -> Observe
 
 
 def config_of(values: Mapping[str, Any]) -> DecoderConfig:
-    """Return the decoder for control values. Raises `ConfigError` if the sizes are not valid."""
+    """Return the `DecoderConfig` for control values by name. Raises `ConfigError` if the sizes are not valid."""
     sizes = {name: values[name] for name in FIELDS}
     return DecoderConfig(**{**sizes, "head_dim": sizes["head_dim"] or None})
 
 
 def values_for(config: DecoderConfig, distribution: Distribution) -> dict[str, Any]:
-    """Return the control values that describe a decoder and its base draw."""
+    """Return the control values, by name, that describe a decoder and the distribution of its base draw."""
     found = {name: getattr(config, name) for name in FIELDS}
     if config.head_width * config.heads == config.width:
         found["head_dim"] = 0
@@ -225,7 +225,10 @@ def values_for(config: DecoderConfig, distribution: Distribution) -> dict[str, A
 
 
 def chosen_batch(values: Mapping[str, Any], vocabulary: int = NARROW.vocabulary) -> Batch:
-    """Return the input that control values choose. Raises `BatchError` or `StorageError` if it cannot be read."""
+    """Return the `Batch` that control values choose; random ids lie below `vocabulary`.
+
+    Raises `BatchError` or `StorageError` if it cannot be read.
+    """
     kind = values["batch"]
     if kind == RANDOM:
         return uniform_batch(values["rows"], values["context"], vocabulary)

@@ -34,7 +34,10 @@ STEPS = {
 
 
 def form() -> tuple[Wanted | None, DeltaGenerator]:
-    """Draw the form; return the audit that it describes, None if there is none, and the place of the button Audit."""
+    """Draw the form.
+
+    Return (the audit that it describes, or None if it is not valid, and the place of the button Audit).
+    """
     with st.container(border=True, key="audit-form"):
         draw_beside(controls.CONTROLS)
         place = st.container(horizontal=True, gap="medium", vertical_alignment="center", key="audit-run-row")

@@ -91,7 +91,9 @@ def additions(shown: Shown) -> None:
 
 
 def health(shown: Shown) -> None:
-    """Draw both ratios with the band, for the model and its repaired twin (the same model, corrected)."""
+    """Draw the ratios of activations and gradients with the band, for the model and for the model with corrected
+    weights.
+    """
     if not _observed(shown):
         return
     document, sites = shown.document, shown.tables["sites"]

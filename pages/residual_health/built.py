@@ -1,4 +1,4 @@
-"""Health of a model that the transformers library builds: the same verdict, tower and curves, from its audit."""
+"""The page Health for a model that the transformers library builds: verdict, tower and curves, from its audit."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ OWN_CODE = "Its initialization and its forward are the family's own code in the 
 
 @dataclass(frozen=True)
 class Built(tabs.Shown):
-    """The audit document of the current model, and its arms over the seeds."""
+    """The audit document of the current model, and its ratios over the seeds."""
 
     @cached_property
     def arms(self) -> list[SeedArm]:
-        """The model over the seeds, then the model with the repairs applied, if there is one."""
+        """The model over its seeds as a `SeedArm`, then the model with the repairs applied, if there are any."""
         from core.audit.seed_arms import seed_arms
         from core.health.band import Band
 

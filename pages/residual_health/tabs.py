@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 
 def ratios(shown: Shown) -> None:
-    """Draw both ratios with the band, for the chosen arms at every site."""
+    """Draw the ratios of activations and gradients at every site, with the band, for the chosen arms."""
     draw_row(controls.ARMS, controls.SCALE, controls.SITE, key="figure-options")
     table = chosen_arms(shown.compared)
     spread = None if shown.arms is None else ribbon_table(shown.arms)
@@ -183,7 +183,7 @@ def block(shown: Shown) -> None:
 
 
 def mend_it(shown: Shown) -> None:
-    """Draw what would improve the verdict, before and after, and every change that was tried."""
+    """Draw the ratios before and after the best change, and a table of every change that was tried."""
     if shown.arms is not None and shown.arms[0].verdict.state == "inside":
         panels.outcome("The verdict is inside the band; nothing needs to change.", good=True)
         return
@@ -203,7 +203,9 @@ def mend_it(shown: Shown) -> None:
 
 
 def kept_runs(shown: Shown) -> None:
-    """Draw up to four runs and the present setting in one figure, with their differences."""
+    """Draw the runs that the visitor has kept (up to four) and the present setting in one figure, with their
+    differences.
+    """
     if not settings.pins():
         st.info("No run is kept yet. Press Keep in the bar above; up to four stay here.", icon=":material/push_pin:")
         return
