@@ -25,10 +25,20 @@ MISSING = (
     "try again."
 )
 MOST_PARAMETERS = 2**62
+# Parameters per second of an audit block by block on two cores, each drawn, read and multiplied forward and in reverse.
+BLOCK_RATE = 20_000_000
 # The audited model's own seed, then that of more models where it can be built again.
 SEEDS = (0, 1, 2, 3)
-# Where the library keeps the names of its causal language models, and how it calls them.
-NAMES_FILE, NAMES = ("models", "auto", "modeling_auto.py"), "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES"
+# Where the library keeps the names of its models.
+NAMES_FILE = ("models", "auto", "modeling_auto.py")
+CAUSAL = "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES"
+# How it calls the mappings from a model type to a class, the class that is audited first.
+MAPPINGS = (
+    CAUSAL, "MODEL_FOR_MASKED_LM_MAPPING_NAMES", "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES",
+    "MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING_NAMES", "MODEL_FOR_CTC_MAPPING_NAMES",
+    "MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING_NAMES", "MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES",
+    "MODEL_MAPPING_NAMES",
+)  # fmt: skip
 # What a child does one after another, and the share of a small audit's time that each takes.
 STAGES: Mapping[str, tuple[str, float]] = {
     "library": ("Loading the transformers library", 0.6),
@@ -94,11 +104,13 @@ class AuditRequest:
 
     @property
     def budget(self) -> Budget:
-        """The limit on the number of parameters, as a `Budget`.
+        """The largest number of parameters that a model may have, as a `Budget`.
 
-        Practically none if the model may be drawn block by block.
+        That of a model that need not be held whole is what can be drawn, read and multiplied in `max_seconds`.
         """
-        return Budget(max_parameters=self.max_parameters if self.driver == "graph" else MOST_PARAMETERS)
+        whole = Budget(max_parameters=self.max_parameters)
+        in_time = Budget(max_parameters=self.max_seconds * BLOCK_RATE, remedy=Remedy.SECONDS)
+        return whole if self.driver == "graph" or whole.max_parameters > in_time.max_parameters else in_time
 
     def task(self, model: Mapping[str, Any], batch: Any = None) -> dict[str, Any]:
         """Return the task for the child process as JSON values: the keys of `model`, already screened, and those of
@@ -112,6 +124,7 @@ class AuditRequest:
             "dtype": self.dtype,
             "batch": batch,
             "max_parameters": self.max_parameters,
+            "most_by_block": self.budget.max_parameters,
             "rule": self.rule,
             "sigma": self.sigma,
             "driver": self.driver,
@@ -143,46 +156,73 @@ def require_library() -> None:
 
 @lru_cache(maxsize=1)
 def families() -> Mapping[str, str]:
-    """Return a mapping from every model type with a causal language model to the name of its class, in the library's
-    order.
+    """Return the class name of every causal language model by model type, in the library's order.
 
     It is read from the library's source, because importing the library takes seconds. Raises `AuditError` if it is not
     installed.
     """
+    return _classes()[CAUSAL]
+
+
+@lru_cache(maxsize=1)
+def architectures() -> Mapping[str, str]:
+    """Return the class name that is audited for every model type: a causal language model where there is one."""
+    found: dict[str, str] = {}
+    for name in MAPPINGS:
+        for family, chosen in _classes()[name].items():
+            found.setdefault(family, chosen)
+    return found
+
+
+@lru_cache(maxsize=1)
+def _classes() -> Mapping[str, Mapping[str, str]]:
     require_library()
     spec = find_spec("transformers")
     assert spec is not None
     for place in spec.submodule_search_locations or ():
-        found = _names_in(Path(place).joinpath(*NAMES_FILE))
+        found = _written_in(Path(place).joinpath(*NAMES_FILE))
         if found:
             return found
-    return dict(getattr(import_module("transformers.models.auto.modeling_auto"), NAMES))
+    module = import_module("transformers.models.auto.modeling_auto")
+    return {name: _first_classes(dict(getattr(module, name, {}))) for name in MAPPINGS}
 
 
-def _names_in(path: Path) -> dict[str, str]:
-    """Return the pairs of the mapping `NAMES` in a source file.
+def _written_in(path: Path) -> dict[str, dict[str, str]]:
+    """Return the pairs of every mapping of `MAPPINGS` in a source file.
 
-    Empty where the file does not write them as literals.
+    Empty where the file does not write the first as literals.
     """
     try:
         body = ast.parse(path.read_text(encoding="utf-8")).body
-        values = [node.value for node in body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == NAMES]
-        (call,) = values
-        assert isinstance(call, ast.Call)
-        return dict(ast.literal_eval(call.args[0]))
-    except (OSError, ValueError, SyntaxError, AssertionError, IndexError):
+    except (OSError, ValueError, SyntaxError):
         return {}
+    values = {ast.unparse(node.targets[0]): node.value for node in body if isinstance(node, ast.Assign)}
+    found = {name: _pairs(values.get(name)) for name in MAPPINGS}
+    return found if found[CAUSAL] else {}
+
+
+def _pairs(value: ast.expr | None) -> dict[str, str]:
+    try:
+        assert isinstance(value, ast.Call)
+        return _first_classes(dict(ast.literal_eval(value.args[0])))
+    except (ValueError, AssertionError, IndexError):
+        return {}
+
+
+def _first_classes(pairs: Mapping[str, Any]) -> dict[str, str]:
+    """Return the first class of every model type; some have several."""
+    return {family: chosen if isinstance(chosen, str) else chosen[0] for family, chosen in pairs.items()}
 
 
 def checked_family(family: str) -> str:
     """Return `family`, unchanged, without importing the library.
 
-    Raises `AuditError` where the installed library has no causal language model of that type.
+    Raises `AuditError` where the installed library has no model of that type.
     """
-    if family not in families():
+    if family not in architectures():
         raise AuditError(
-            f"The model_type {shown(family)} is not among the {len(families())} causal language models of the "
-            "installed transformers",
+            f"The model_type {shown(family)} is not among the {len(architectures())} architectures of the installed "
+            "transformers",
             Remedy.FAMILIES,
         )
     return family

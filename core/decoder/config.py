@@ -157,11 +157,15 @@ class DecoderConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """The most parameters, positions and blocks that a caller allows; `check` raises before anything is allocated."""
+    """The limits that a caller allows; `check` raises `BudgetError` before any array exists.
+
+    `remedy` is what a caller can do about too many parameters.
+    """
 
     max_parameters: int = 2**28
     max_positions: int = 65_536
     max_blocks: int = 4_096
+    remedy: Remedy = Remedy.PARAMETERS
 
     def check(self, config: DecoderConfig, parameters: int) -> None:
         """Raise `BudgetError` if the decoder has more blocks or positions than allowed, or if `parameters` exceeds the

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import streamlit as st
 
+from core.export.bundle import Contents
 from core.export.manifest import record_of
 from core.export.observe import observe_contents
 from pages.common import cached, jobs, model, model_ways, panels, recipe_panel
@@ -15,9 +18,11 @@ from pages.residual_health.shown import Shown
 from pages.residual_health.tabs import TABS
 
 WELCOME = (
-    "**Depthscope** answers one question before a training run is paid for: **is your decoder's depth safe, and if "
-    "not, what do I change?** A small decoder of the course is answered below. Bring your own:"
+    "**Is your decoder's depth safe, and if not, what do I change?** Depthscope answers before a training run is paid "
+    "for. Bring your own:"
 )
+
+NOT_COUNTED = "The verdict is missing: its seeds were still being counted at this export. Export again for the verdict."
 
 
 def welcome() -> None:
@@ -47,9 +52,20 @@ def show(shown: Shown) -> None:
         with st.expander("Run at true size", on_change="rerun", key="true-size") as fold, panels.refusals():
             if fold.open:
                 headline.true_size(shown, jobs.document(shown.model.request))
-    document, arms = shown.document, shown.arms or ()
-    shown.sheet.exports(contents=lambda: observe_contents(document, arms), record=record_of(document))
+    _exports(shown)
     headline.go_on(shown)
+
+
+def _exports(shown: Shown) -> None:
+    """Draw the page's exports; report and manifest say if the verdict is missing because seeds are still counted."""
+    document, arms = shown.document, shown.arms
+
+    def contents() -> Contents:
+        found = observe_contents(document, arms or ())
+        return found if arms is not None else replace(found, paragraphs=[NOT_COUNTED, *found.paragraphs])
+
+    record = record_of(document) | ({"verdict": NOT_COUNTED} if arms is None else {})
+    shown.sheet.exports(contents=contents, record=record)
 
 
 st.title("Health")

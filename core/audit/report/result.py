@@ -23,6 +23,7 @@ from ..initialization.weight_stats import distribution, standard_deviation
 from ..trace.discovery import Discovery, Site
 from ..trace.measured import Coefficient, MeasuredAddition
 from ..trace.proof import Identity
+from .streams import not_judged, stream_rows
 
 SCHEMA = "depthscope.audit/1"
 Document = dict[str, Any]
@@ -111,6 +112,8 @@ class AuditResult:
             "driver": self.facts.driver,
             "model": self._model(),
             "identity": _identity(self.identity),
+            "streams": stream_rows(self.discovery),
+            "not_judged": not_judged(self.discovery),
             "additions": [_addition(measured, place, site) for place, site in enumerate(measured.sites)],
             "writers": writers,
             "readers": readers,
@@ -278,4 +281,4 @@ def _coefficient(coefficient: Coefficient | None) -> Document | None:
 
 
 def _rms(discovery: Discovery, tensor: torch.Tensor) -> float | None:
-    return finite(float(valid_rms(tensor.detach().unsqueeze(0), discovery.inputs.valid)[0]))
+    return finite(float(valid_rms(tensor.detach().unsqueeze(0), discovery.valid)[0]))

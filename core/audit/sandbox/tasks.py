@@ -24,6 +24,7 @@ from ..initialization.judge import judged_document
 from ..initialization.rebuild import Rebuilder, rebuilder_of
 from ..initialization.request import AUTO
 from ..intake.config_file import paths_in, read_config, screen_config
+from ..intake.examples import example_inputs
 from ..intake.family import family_settings
 from ..intake.fault import Trial
 from ..intake.hub import allowed, bare_model, built_config, built_model, library, loaded_model, model_class_of
@@ -31,7 +32,7 @@ from ..intake.shrink import small_settings
 from ..intake.target import called, depth_argument
 from ..intake.weight_files import CONFIG, screen_folder
 from ..report.result import AuditResult, ModelFacts
-from ..request import SEEDS, checked_family
+from ..request import SEEDS, checked_family, families
 from ..run import audit
 from ..trace.inputs import model_inputs, random_batch
 from .confine import confine
@@ -144,7 +145,7 @@ def build_target(task: Task, seconds: float = MOST_PROBING) -> Target:
         config = built_config(model_class.config_class, settings)
         model, findings, missing, trained = _model(task, model_class, config)
         model.to(TYPES[task["dtype"]])
-        batch = batch_of(task, config, narrow=task["shrink"])
+        batch = _inputs(task, config, model)
     _refuse_empty(model, trial)
     use_threads(model)
     facts = ModelFacts(
@@ -217,7 +218,7 @@ def _runs(model_class: Any, task: Task, settings: Mapping[str, Any]) -> bool | N
         config = built_config(model_class.config_class, settings)
         model = built_model(model_class, config, seed=task["seed"], max_parameters=LARGEST_PROBE).eval()
         with torch.no_grad():
-            inputs = model_inputs(model, batch_of(task, config, narrow=task["shrink"]))
+            inputs = model_inputs(model, _inputs(task, config, model))
             model(*inputs.arguments, **inputs.keywords)
     except BudgetError:
         return None
@@ -250,6 +251,14 @@ def _own_part(config_class: Any, given: Mapping[str, Any]) -> Mapping[str, Any]:
     name = getattr(config_class, "base_config_key", "")
     part = given.get(name) if name else None
     return part if isinstance(part, Mapping) else given
+
+
+def _inputs(task: Task, config: Any, model: nn.Module) -> Any:
+    """Return the batch of a task, or example inputs where the model is no causal language model and none is given."""
+    if task.get("batch") is not None or type(model).__name__ in families().values():
+        return batch_of(task, config, narrow=task["shrink"])
+    settings = config.to_dict()
+    return example_inputs(model, settings, special_ids(settings))
 
 
 def batch_of(task: Task, config: Any, *, narrow: bool) -> Batch:
