@@ -106,17 +106,16 @@ class AuditRequest:
     def budget(self) -> Budget:
         """The largest number of parameters that a model may have, as a `Budget`.
 
-        That of a model that need not be held whole is what can be drawn, read and multiplied in `max_seconds`.
+        For a model that may be drawn block by block, it is what can be drawn, read and multiplied in `max_seconds`.
         """
         whole = Budget(max_parameters=self.max_parameters)
         in_time = Budget(max_parameters=self.max_seconds * BLOCK_RATE, remedy=Remedy.SECONDS)
         return whole if self.driver == "graph" or whole.max_parameters > in_time.max_parameters else in_time
 
     def task(self, model: Mapping[str, Any], batch: Any = None) -> dict[str, Any]:
-        """Return the task for the child process as JSON values: the keys of `model`, already screened, and those of
-        this request.
+        """Return the task for the child process as JSON values: the keys of `model` and those of this request.
 
-        `batch` is the JSON form of a batch; None draws a small random one.
+        `model` was screened before. `batch` is the JSON form of a batch; None draws a small random one.
         """
         return {
             **model,
@@ -156,7 +155,7 @@ def require_library() -> None:
 
 @lru_cache(maxsize=1)
 def families() -> Mapping[str, str]:
-    """Return the class name of every causal language model by model type, in the library's order.
+    """Return a mapping from every model type with a causal language model to the name of its class, in order.
 
     It is read from the library's source, because importing the library takes seconds. Raises `AuditError` if it is not
     installed.
@@ -166,7 +165,10 @@ def families() -> Mapping[str, str]:
 
 @lru_cache(maxsize=1)
 def architectures() -> Mapping[str, str]:
-    """Return the class name that is audited for every model type: a causal language model where there is one."""
+    """Return a mapping from every model type to the name of the class that is audited.
+
+    It is the causal language model if the library has one.
+    """
     found: dict[str, str] = {}
     for name in MAPPINGS:
         for family, chosen in _classes()[name].items():

@@ -157,8 +157,7 @@ class Topology:
     logit_numerator: float | None = None
 
     def build(self, config: DecoderConfig) -> Graph:
-        """Return the `Graph` of this topology for every block of `config`; the result may be shared by several callers.
-        """
+        """Return the `Graph` of this topology for every block of `config`; it may be shared by several callers."""
         return _built(self, config)
 
     def _graph(self, config: DecoderConfig) -> Graph:

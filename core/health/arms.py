@@ -88,7 +88,7 @@ def by_block_of(cost: Estimate) -> ByBlock | None:
 
 
 def torch_dtype(name: str) -> torch.dtype:
-    """Return the torch dtype of that name. Raises `ConfigError` if the engine does not offer it."""
+    """Return the torch dtype named `name`, such as `float32`. Raises `ConfigError` if it is not offered."""
     checked_names(name, "cpu")
     dtype = getattr(torch, name)
     assert isinstance(dtype, torch.dtype)

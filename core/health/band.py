@@ -19,7 +19,7 @@ Place = Literal["below", "within", "above"]
 
 @dataclass(frozen=True)
 class Band:
-    """Lower and upper limit of a dimensionless ratio, both included.
+    """The range that ratios must lie in: `lower` and `upper` limit, both included, without unit.
 
     Raises `ConfigError` unless 0 < lower <= upper < inf.
     """
@@ -64,7 +64,7 @@ DEFAULT_BAND = Band()
 
 
 def classify(ratio: float, band: Band = DEFAULT_BAND) -> Place:
-    """Return whether a ratio is below, within or above the band. Raises `ConfigError` if it is not finite."""
+    """Return `below`, `within` or `above` for a ratio and the band. Raises `ConfigError` if it is not finite."""
     if not abs(ratio) <= sys.float_info.max:
         raise ConfigError(f"The ratio {shown(ratio)} is not finite, so it has no place beside the band.")
     return cast("Place", band.judge(ratio).item())

@@ -100,7 +100,7 @@ class BlockRun:
 
     @property
     def total(self) -> int:
-        """The number of steps that `steps` counts: every block twice."""
+        """The number of steps of the run: every block forward and in reverse."""
         return 2 * len(self._graph.blocks)
 
     def finish(self, told: Told = silent) -> Observation:

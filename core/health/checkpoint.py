@@ -59,10 +59,11 @@ class Checkpoint:
         identity: Mapping[str, Any],
         say: Callable[[str], None] = lambda sentence: None,
     ) -> Iterator[Checkpoint]:
-        """Open the folder, made if missing, for the run of this identity while the block runs.
+        """A context that gives the `Checkpoint` in `folder`, which is created if missing and locked until exit.
 
-        `identity` maps the name of each setting that decides a bit of the result to its value. Raises `StorageError` if
-        another process holds the folder, or if it holds another run or anything else.
+        `identity` maps the name of each setting that can change the result to its value. `say(sentence)` receives a
+        message if a damaged last step is computed again. Raises `StorageError` if another process holds the folder, or
+        if it holds another run or anything else.
         """
         place = Path(folder)
         busy = StorageError(

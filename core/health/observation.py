@@ -151,7 +151,10 @@ def measure(tape: Tape, *, parameter_gradients: bool = False, tokens: bool = Fal
 
 
 def checked_adjoints(found: Sequence[torch.Tensor | None], labels: Sequence[str], first: int = 0) -> list[torch.Tensor]:
-    """Return the adjoints of consecutive sites from `first` on; raises `ObservationError` if one is None."""
+    """Return the adjoints of consecutive sites as a list; `first` is the index of the first site.
+
+    Raises `ObservationError`, with the label of the site, if one is None.
+    """
     adjoints = []
     for site, adjoint in enumerate(found, first):
         if adjoint is None:

@@ -39,7 +39,7 @@ REFERENCE = Pace()
 
 @cache
 def machine_pace() -> Pace:
-    """Return this machine's pace, measured in processor time by short probes, so that other load matters little."""
+    """Return the `Pace` of this machine, measured once in processor time, so that other load matters little."""
     matrix = np.ones((PROBE_WIDTH, PROBE_WIDTH), np.float32)
     # Memory that was touched before: how long the first touch takes depends on what the process did until now.
     room = np.zeros((1, PROBE_DRAWS))

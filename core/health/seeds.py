@@ -93,12 +93,12 @@ class SeedArm:
 
     @property
     def median_loss(self) -> float:
-        """The median loss in nats over the seeds that are not refused; NaN if all are."""
+        """The median loss in nats over the seeds with finite ratios; NaN if there are none."""
         return float(np.median(self.loss_nats[~self.refused])) if not self.refused.all() else float("nan")
 
     @cached_property
     def verdict(self) -> Verdict:
-        """The verdict on this arm over all its seeds."""
+        """The `Verdict` on this recipe over all its seeds."""
         return verdict_of(
             *self.ratios,
             self.first_block,
@@ -120,9 +120,9 @@ class SeedArm:
         )
 
     def ribbon(self, quantity: str, levels: Sequence[float] = (0.05, 0.5, 0.95)) -> FloatArray:
-        """Return quantiles of the ratios of `quantity` (activation or adjoint), `[len(levels), sites]`.
+        """Return quantiles over the seeds of the ratios of `quantity` (activation or adjoint): `[len(levels), sites]`.
 
-        They are taken over the seeds that are not refused; all are NaN if every seed is refused.
+        Seeds without finite ratios are left out; all quantiles are NaN if none remains.
         """
         values = getattr(self, f"{quantity}_ratio")[~self.refused]
         if not len(values):
@@ -160,12 +160,12 @@ def observe_seeds(
     *,
     told: Told = silent,
 ) -> list[SeedArm]:
-    """Observe `recipes` on every seed of `seeds` (which replaces the request's seed), on shared base draws.
+    """Observe `recipes` on every seed of `seeds`, on shared base draws; return one `SeedArm` per recipe, in order.
 
-    Returns one arm per recipe, in order. If `recipes` is None, these are the request's recipe and the unscaled control.
-    `told(what, done, total)` is called after every finished seed. A seed without finite ratios raises nothing: it is
-    refused in its arm, with the reason. Raises the errors of the request, and an error for a recipe that cannot run on
-    the decoder, for empty `seeds` and for a repeated seed.
+    `seeds` replace the request's seed. If `recipes` is None, these are the request's recipe and the unscaled control.
+    `told(what, done, total)` is the progress callback, called with the number of finished seeds. A seed without finite
+    ratios raises nothing: the arm has the reason. Raises the errors of the request, and an error for a recipe that
+    cannot run on the decoder, for empty `seeds` and for a repeated seed.
     """
     asked = [recipe(name) for name in recipes or (request.recipe, CONTROL)]
     # The control is computed once where it is also the recipe.
@@ -195,7 +195,7 @@ def observe_embeddings(
 ) -> list[SeedArm]:
     """Observe the request's recipe with embeddings of each standard deviation in `stds`; the rest is drawn once.
 
-    Returns one arm per standard deviation, in order. Everything else is as in `observe_seeds`.
+    Returns one `SeedArm` per standard deviation, in order. Everything else is as in `observe_seeds`.
     """
     known, numbers = recipe(request.recipe), _checked_seeds(seeds)
     by_block = by_block_of(check_run(request))

@@ -68,11 +68,13 @@ class Candidate:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Suggestion:
-    """Candidates from best to worst, and the arm `before`.
+    """Changes that were tried, from best to worst, and the result `before` any change.
 
-    There are no candidates if that arm is inside the band already. Those that fell behind on the first `FIRST_SEEDS`
-    seeds come last, with an arm over these seeds alone. `refused` maps each candidate that cannot run to the reason.
-    `tied` are the candidates that differ from the best by no more than the variation between seeds.
+    - There are no candidates if the verdict is inside the band already.
+    - Candidates that fell behind on the first `FIRST_SEEDS` seeds come last and have results for these seeds alone.
+    - `refused` maps each candidate that cannot run to the reason.
+    - `tied` are those that differ from the best by no more than the variation between seeds.
+    - `head_is_tied`: the head shares the embeddings, so that a change of these changes the logits.
     """
 
     before: SeedArm
@@ -89,7 +91,7 @@ class Suggestion:
         return first if first is not None and first.rank > before.rank else None
 
     def document(self) -> dict[str, Any]:
-        """Return the suggestion as plain JSON; `best` is the index of a candidate, or None if none is better."""
+        """Return the suggestion as a dict of JSON values; `best` is 0, the index of a candidate, or None."""
         from .suggestion_words import suggestion_sentences  # the sentences are made of this class
 
         return {
@@ -135,7 +137,7 @@ def suggest(
 
 
 def candidates(name: str) -> list[Recipe]:
-    """Return the other named recipes that share the topology of `name` and have no profile step, in listed order."""
+    """Return the other recipes with the graph of the recipe `name`, in listed order, without profile step."""
     chosen = recipe(name)
     return [
         known

@@ -123,12 +123,12 @@ class Verdict:
     subject: Subject | None = None
 
     def document(self) -> dict[str, Any]:
-        """Return the verdict as plain JSON, with one key per field."""
+        """Return the verdict as a dict of JSON values, with one key per field."""
         return {name: _plain(value) for name, value in asdict(self).items()}
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Verdict:
-        """Rebuild the verdict from what `document` returned."""
+        """Return the verdict from the mapping that `document` returned."""
         found = {
             name: None if document[name] is None else part(**_listed(document[name])) for name, part in PARTS.items()
         }
@@ -210,12 +210,15 @@ def _check_shapes(activation: FloatArray, adjoint: FloatArray, first_block: int)
 
 
 def seed_margins(ratios: Sequence[FloatArray], band: Band) -> FloatArray:
-    """Return the smallest margin of each seed over arrays of ratios `[seeds, sites]`: `[seeds]`, in doublings."""
+    """Return the smallest margin of each seed, in doublings: `[seeds]`, over arrays of ratios `[seeds, sites]`."""
     return np.asarray(np.minimum.reduce([band.margin(values).min(axis=1) for values in ratios]))
 
 
 def wilson(successes: int, trials: int) -> tuple[float, float]:
-    """Return the 95 % Wilson score interval of a share, without continuity correction: E. B. Wilson, JASA 22 (1927)."""
+    """Return the 95 % Wilson score interval (low, high) of the share `successes` / `trials`.
+
+    Without continuity correction. Source: E. B. Wilson, JASA 22 (1927).
+    """
     z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
     share, scale = successes / trials, 1 + z * z / trials
     middle = (share + z * z / (2 * trials)) / scale

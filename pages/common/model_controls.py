@@ -198,12 +198,15 @@ def depth() -> Control:
 
 
 def request() -> ObserveRequest:
-    """Return the frozen request that the controls describe now. Raises `DepthscopeError` if they are not valid."""
+    """Return the `ObserveRequest` that the controls describe now. Raises `DepthscopeError` if they are not valid."""
     return request_of(values_of(MODEL))
 
 
 def request_of(values: Mapping[str, Any], batch: Batch | None = None) -> ObserveRequest:
-    """Return the request for control values; a missing value is its control's default. Raises `DepthscopeError`."""
+    """Return the `ObserveRequest` for control values by name; a missing value is its control's default.
+
+    `batch` replaces the input that the values choose. Raises `DepthscopeError` if the values are not valid.
+    """
     full = defaults_of(MODEL) | dict(values)
     config = config_of(full)
     batch = batch or chosen_batch(full, config.vocabulary)
@@ -264,7 +267,10 @@ def _uploaded() -> Batch:
 
 
 def keep_batch(data: bytes, name: str = "batch.json") -> None:
-    """Store an uploaded batch in the session, or the sentence that explains why the file `name` is not valid."""
+    """Store an uploaded batch in the session; if it is not valid, the sentence that explains why.
+
+    `data` is the content of the file `name`.
+    """
     try:
         st.session_state[UPLOADED] = Batch.from_document(parse_json(data, source="The uploaded batch"))
     except DepthscopeError as error:

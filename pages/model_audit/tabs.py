@@ -29,14 +29,14 @@ FEW_NAMES, SHOWN_NAMES = 4, 12
 
 @dataclass(frozen=True)
 class Shown:
-    """The audit document and the sheet on which it is shown."""
+    """The audit document, and the sheet (figures and tables with exports) on which it is shown."""
 
     document: Mapping[str, Any]
     sheet: Sheet
 
     @cached_property
     def tables(self) -> dict[str, pd.DataFrame]:
-        """All tables of the document, by name."""
+        """All tables of the document as data frames, by name."""
         return audit_tables(self.document)
 
 

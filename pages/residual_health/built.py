@@ -104,7 +104,7 @@ def _suggestion(shown: Built) -> None:
 
 
 def ratios(shown: Built) -> None:
-    """Draw the tower and both ratios with the band, of the model and with the repairs applied."""
+    """Draw the ratios at every site as a tower and as curves with the band, for the model as it is and repaired."""
     if not shown.arms:
         return
     spread = _by_arm(ribbon_table(shown.arms))

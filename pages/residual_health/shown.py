@@ -59,7 +59,7 @@ class Shown:
 
     @cached_property
     def suggestion(self) -> Suggestion | None:
-        """What would improve the verdict; None while it is not known."""
+        """The `Suggestion` of what would improve the verdict; None while it is not known."""
         return None if self.arms is None else seeds.suggested(self.request, self.arms[0])
 
     @cached_property

@@ -82,12 +82,12 @@ class BaseStd:
     apart: bool = False
 
     def std(self, matrix: MatrixStats) -> float:
-        """Return the standard deviation that the base gives the matrix, before any depth rule."""
+        """Return the standard deviation that this base gives `matrix`, before any depth rule."""
         return self.constant * self.shrink * self.law.of(matrix.fan_in, matrix.drawn_out(apart=self.apart))
 
     @property
     def tolerance(self) -> float:
-        """The sampling tolerance of the constant, as a difference of logarithms."""
+        """How far the measured constant may be off by chance, as a difference of logarithms; 0 if it is exact."""
         return tolerance(self.count) if self.count else 0.0
 
 
@@ -187,7 +187,7 @@ def other_laws(readers: Sequence[MatrixStats], base: BaseStd) -> Iterator[BaseSt
 
 
 def transposed(readers: Sequence[MatrixStats]) -> BaseStd | None:
-    """Return the base by fan_out, if every reader agrees with it and its constant is one in common use; else None."""
+    """Return the base by fan_out; None unless every reader agrees with it and its constant is in common use."""
     known = usable(readers)
     cluster = _cluster(known, FAN_OUT) if known else []
     if not cluster or len(cluster) < len(known):

@@ -227,7 +227,7 @@ def applied(found: Resolution) -> Iterator[Finding]:
 
 
 def no_rule(found: Resolution) -> Iterator[Finding]:
-    """Yield a finding where no rule is declared and none is met."""
+    """Yield the finding `no-rule-declared` if no rule is declared and none is met."""
     if found.rule is None:
         yield Finding(kind="no-rule-declared", sentence=words.no_rule(found.depths))
 

@@ -60,7 +60,10 @@ def twin_document(corrected: Corrected | None, band: Band) -> Document:
 
 
 def matrix_rows(found: Resolution, matrices: Sequence[MatrixStats], hashes: Mapping[str, str]) -> list[Document]:
-    """Return one row per writer or reader, or per slice of one: what was measured, and what the rule asks for."""
+    """Return one dict per matrix, or per slice of one: what was measured, and what the rule requires.
+
+    `hashes` maps names to digests of the random draw.
+    """
     return [_matrix_row(found, matrix, hashes.get(matrix.name)) for matrix in matrices]
 
 

@@ -49,7 +49,7 @@ class Cause(Enum):
 
 
 class FanKind(Enum):
-    """What code may use as a matrix's fan_in."""
+    """What code may use in place of a matrix's fan_in."""
 
     WIDTH = "the width"
     FAN_OUT = "its fan_out"
@@ -108,7 +108,7 @@ StagesOf = Mapping[int, Sequence[Stages | None]]
 
 @dataclass(frozen=True)
 class Explained:
-    """Writers of the audited build that have one explanation in common."""
+    """Writers (matrices that end a branch) of the audited model that have one explanation in common."""
 
     explanation: Explanation
     writers: tuple[MatrixStats, ...]

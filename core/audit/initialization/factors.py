@@ -60,7 +60,7 @@ class Factors:
         return rule.stored(matrix, self.stats, self.base) * rule.forward(matrix.block, self.blocks)
 
     def margin(self, *matrices: MatrixStats) -> float:
-        """Return the sampling tolerance of the pooled factor of matrices, as a difference of logarithms."""
+        """Return how far the pooled factor of matrices may be off by chance, as a difference of logarithms."""
         return combined_tolerance(tolerance(sum(m.weights.count for m in matrices)), self.base.tolerance)
 
     def meets(self, matrix: MatrixStats, factor: float) -> bool:
@@ -79,7 +79,7 @@ class Factors:
         return self.near(reader, (1.0,) if rule is None else (1.0, *self.allowed(rule, reader)))
 
     def near(self, matrix: MatrixStats, factors: Sequence[float]) -> bool:
-        """Return whether a matrix's std over the base's is one of `factors`, within its sampling tolerance."""
+        """Return True if a matrix's stored factor is one of `factors`, within its sampling tolerance."""
         return any(close(self.stored(matrix), factor, self.margin(matrix)) for factor in factors)
 
     def allowed(self, rule: Rule, reader: MatrixStats) -> tuple[float, ...]:
@@ -87,7 +87,10 @@ class Factors:
         return rule.readers(reader, self.stats, self.base)
 
     def deviation(self, matrices: Sequence[MatrixStats], wanted: Sequence[float]) -> float:
-        """Return the pooled ratio of the matrices' effective factors to the wanted ones; NaN for no matrices."""
+        """Return the root mean square of (effective factor / wanted factor) over all values of the matrices.
+
+        NaN for no matrices.
+        """
         count = sum(m.weights.count for m in matrices)
         if not count:
             return math.nan
@@ -95,7 +98,7 @@ class Factors:
         return math.sqrt(power / count)
 
     def fits(self, matrices: Sequence[MatrixStats], factor: Callable[[MatrixStats], float] | float) -> bool:
-        """Return whether every matrix meets its factor, and all of them pooled do too; True for no matrices."""
+        """Return True if every matrix has its wanted `factor`, and all of them pooled do too; True for no matrices."""
         wanted = [factor(m) if callable(factor) else factor for m in matrices]
         if not wanted:
             return True
@@ -118,9 +121,9 @@ class Factors:
         return each and close(self.deviation(matrices, forward), 1.0, self.margin(*matrices))
 
     def ratio(self, rule: Rule | None, matrices: Sequence[MatrixStats]) -> float:
-        """Return the pooled ratio of the writers' factors to those that the rule asks for, or to 1 if there is no rule.
+        """Return the pooled ratio of the writers' factors to those that the rule requires, or to 1 without a rule.
 
-        Infinite where one of the factors is infinite, or where the rule asks for 0 or less.
+        Infinite if one of the factors is infinite, or if the rule requires 0 or less.
         """
         wanted = [1.0 if rule is None else self.asked(rule, m) for m in matrices]
         infinite = rule is not None and any(math.isinf(self.effective(m)) for m in matrices)

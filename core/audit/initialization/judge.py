@@ -109,9 +109,10 @@ def judge(
     source: Rebuilder | None = None,
     with_twin: bool = True,
 ) -> Judgement:
-    """Judge an audited model by a declared rule; `auto` takes the one that most of its writers meet.
+    """Judge the initialization of an audited model by a rule, and return the `Judgement`.
 
-    `sigma` is the declared base standard deviation, None where none is declared. `source` builds the model again; None
+    `rule` is the name of a recipe; `auto` takes the one that most writers (matrices that end a branch) meet. `sigma` is
+    the declared standard deviation before depth, None if none is declared. `source` builds the model again; None
     derives it from the model. `with_twin` observes the corrected model too. Raises `AuditError` or `RecipeError` for a
     rule or a sigma that is not valid.
     """

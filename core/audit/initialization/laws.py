@@ -47,7 +47,7 @@ class Rule:
 
     @property
     def formula(self) -> str:
-        """The formula of the law on writers, else of the factor in the forward; 1 where there is neither."""
+        """The formula of the rule as text: that on the writers' weights, else that in the forward, else `1`."""
         law, branch = self.recipe.laws.get("down"), self.recipe.topology.branch
         return law.formula if law is not None else branch.formula if branch is not None else "1"
 
@@ -101,9 +101,9 @@ def counted_additions(rule: Rule, blocks: int, ratio: float) -> float:
 
 
 def declared_rule(name: str, blocks: int) -> Rule | None:
-    """Return the rule of that name for a model with `blocks` blocks; None for `auto`.
+    """Return the `Rule` named `name` for a model with `blocks` blocks; None for `auto`.
 
-    Raises `AuditError` where weights cannot show the rule or it needs more blocks, `RecipeError` for an unknown name.
+    Raises `AuditError` if weights cannot show the rule or it needs more blocks, `RecipeError` for an unknown name.
     """
     chosen = checked_rule(name)
     if chosen is None:
@@ -189,9 +189,10 @@ Stages = dict[int, tuple[int, int]]
 
 
 def named_stages(writers: Sequence[MatrixStats]) -> Stages | None:
-    """Return the stages that names show: blocks in several containers, or in numbered containers inside numbered ones.
+    """Return the stages (groups of blocks) that parameter names show; None if there are fewer than two.
 
-    None where names show fewer than two stages.
+    The result maps a block to (number of blocks in its stage, its index in the stage). Names show stages as several
+    containers of blocks, or as numbered containers inside numbered ones.
     """
     names = [(m.block, numbered(m.name)) for m in writers]
     if not all(pairs for _, pairs in names):
@@ -209,7 +210,10 @@ def named_stages(writers: Sequence[MatrixStats]) -> Stages | None:
 
 
 def equal_stages(blocks: int) -> Iterator[Stages]:
-    """Yield every division of the blocks into stages of equal size, the largest size first."""
+    """Yield every division of the blocks into stages (groups) of equal size, the largest size first.
+
+    Each maps a block to (number of blocks in its stage, its index in the stage).
+    """
     for size in range(blocks // 2, 1, -1):
         if blocks % size == 0:
             yield {block: (size, block % size) for block in range(blocks)}

@@ -64,7 +64,7 @@ class MatrixStats:
 
     @property
     def reads_as(self) -> tuple[Role, ...]:
-        """The roles that a reader may have in a recipe's `laws`, by how its branch depends on it."""
+        """The roles that this reader may have in a recipe, such as `query`, by how its branch depends on it."""
         if self.kind == FEED_FORWARD:
             return ("up",) if self.linear else ("gate", "up")
         if self.kind != ATTENTION:
@@ -74,7 +74,7 @@ class MatrixStats:
 
     @property
     def role(self) -> Role:
-        """The key of this writer's law in a recipe's `laws`: `down` in a feed-forward branch, else `output`.
+        """The role of this writer in a recipe: `down` in a feed-forward branch, else `output`.
 
         Has no meaning for a reader.
         """

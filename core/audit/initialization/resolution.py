@@ -20,7 +20,7 @@ FREE_CONSTANT, NAMED_CONSTANT, GUESS, REMARK, EXPLANATION = 8, 2, 3, 2, 4
 
 
 class Remark(Enum):
-    """A remark on the base, apart from the writers' factors."""
+    """An observation about the base or the readers as a whole."""
 
     NONE = "nothing"
     EVERYTHING = "every reader is scaled as the writers are"
@@ -73,7 +73,7 @@ class Resolution:
 
     @property
     def unsettled(self) -> tuple[Explained, ...]:
-        """The explanations without the writers that a finding about readers covers."""
+        """The explanations, without the writers that a finding about readers covers already."""
         if self.everything:
             return ()
         gone = {m.shown for bare in (True, False) for m in self.beside_readers(bare=bare)}
@@ -82,7 +82,7 @@ class Resolution:
 
     @property
     def length(self) -> int:
-        """The description length of the measured standard deviations; the resolution with the smallest is taken."""
+        """The description length: how many assumptions this resolution needs; the one with the smallest is taken."""
         base = self.first.base
         named = base.named or base.origin is Origin.OUTSIDE
         total = NAMED_CONSTANT if named else FREE_CONSTANT if base.count else 0

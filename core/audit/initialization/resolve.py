@@ -89,7 +89,10 @@ def _resolution(depths: Sequence[Factors], rule: Rule | None, remark: Remark = R
 
 
 def scaled_readers(first: Factors, rule: Rule) -> Iterator[MatrixStats]:
-    """Yield the readers that have the factor of their branch's writer although the rule does not scale readers."""
+    """Yield the readers (matrices that begin a branch) that have the depth factor of the writer of their branch.
+
+    Readers that the rule scales are left out.
+    """
     for matrix in usable(first.stats.readers):
         writer = next((m for m in first.stats.writers if m.where == matrix.where), None)
         if writer is None or matrix.orthonormal:

@@ -33,7 +33,7 @@ class SharedDraws:
 
     @property
     def all_shared(self) -> bool:
-        """Whether both models have the same names and draws."""
+        """True if both models have the same names and the same draws."""
         return self.first_shifted is None and not self.only_first and not self.only_second
 
     @property
@@ -56,9 +56,9 @@ class SharedDraws:
 
 
 def sign_hash(tensor: torch.Tensor) -> str | None:
-    """Return the shape and signs of a tensor as 16 hexadecimal digits.
+    """Return a digest of the shape and signs of a tensor, 16 hexadecimal digits.
 
-    None where all signs are equal, where there are fewer than `FEWEST` values, or where one is not finite.
+    None if all signs are equal, if there are fewer than `FEWEST` values, or if one is not finite.
     """
     values = tensor.detach()
     if values.numel() < FEWEST or not values.is_floating_point() or not bool(values.isfinite().all()):

@@ -45,12 +45,12 @@ class WeightStats:
 
     @property
     def finite(self) -> bool:
-        """Whether every value is finite."""
+        """True if every value is finite."""
         return math.isfinite(self.std) and math.isfinite(self.largest)
 
 
 def weight_stats(tensor: torch.Tensor) -> WeightStats:
-    """Return the statistics of a tensor, computed in float64."""
+    """Return the `WeightStats` of a tensor, computed in float64."""
     values = tensor.detach().to(torch.float64).flatten()
     if not values.numel():
         return WeightStats(std=0.0, mean=0.0, largest=0.0, count=0, distribution="unclear")
@@ -80,10 +80,11 @@ def shrink(cut: float) -> float:
 
 
 def tolerance(count: int, sigmas: float = SIGMAS) -> float:
-    """Return the largest |log(std found / std drawn)| of `count` normal values within `sigmas` standard errors.
+    """Return how far the standard deviation of `count` normal values may be off by chance: |log(found / true)|.
 
-    By Wilson and Hilferty's cube root of chi-square, which holds in the far tail too; flatter distributions than the
-    normal stay closer. Infinite where there are too few values; at least `FLOOR`.
+    It is the bound at `sigmas` standard errors, by Wilson and Hilferty's cube root of chi-square, which holds in the
+    far tail too; flatter distributions than the normal stay closer. Infinite if there are too few values; at least
+    `FLOOR`.
     """
     if count < 2:
         return math.inf
@@ -96,7 +97,7 @@ def tolerance(count: int, sigmas: float = SIGMAS) -> float:
 
 
 def combined_tolerance(*tolerances: float) -> float:
-    """Return the tolerance of a quotient of independent estimates."""
+    """Return the tolerance, a difference of logarithms, of a quotient of independent estimates."""
     return math.hypot(*tolerances)
 
 
@@ -115,7 +116,7 @@ def _orthogonal(tensor: torch.Tensor) -> bool:
 
 
 def orthogonal_products(products: torch.Tensor, length: int) -> bool:
-    """Return whether `ROWS` vectors of `length` values are orthogonal, given the products of every two."""
+    """Return True if `ROWS` vectors of `length` values are orthogonal; `products[i, j]` is that of vectors i and j."""
     sizes = products.diagonal().sqrt()
     apart = ~torch.eye(len(sizes), dtype=torch.bool, device=products.device)
     cosines = (products / sizes / sizes[:, None])[apart]
@@ -159,7 +160,7 @@ def distribution(tensor: torch.Tensor) -> str:
 
 
 def distribution_of(sample: torch.Tensor) -> str:
-    """Return the name of the distribution that a sample of finite values, not all zero, was drawn from."""
+    """Return `constant`, `uniform`, `truncated normal`, `normal` or `unclear` for a sample of finite values."""
     sample = sample.to(torch.float64)
     squares = (sample - sample.mean()).square_()
     variance = float(squares.mean())

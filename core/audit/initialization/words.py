@@ -27,7 +27,7 @@ def shown(matrices: Sequence[MatrixStats]) -> str:
 
 
 def base_source(base: BaseStd) -> str:
-    """Return a phrase on where a base comes from."""
+    """Return a phrase on where a base (the standard deviation before any depth rule) was read from."""
     share = "all readers" if base.agreeing == base.readers else f"{base.agreeing} of {base.readers} readers"
     usual = base.law.formula if base.constant == 1.0 else f"{base.constant:.4g} times {base.law.formula}"
     usual += "" if base.shrink == 1.0 else ", truncated"

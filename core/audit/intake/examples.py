@@ -53,7 +53,10 @@ def example_inputs(
 
 
 def size_of(settings: Mapping[str, Any], *keys: str, default: int) -> int:
-    """Return the first of these sizes that a configuration or a part of it holds, the largest of a list."""
+    """Return the first of the settings `keys` that is a size, in the configuration or a part of it; else `default`.
+
+    Of a list the largest entry is returned.
+    """
     for key in keys:
         value = settings.get(key)
         if isinstance(value, list | tuple) and value and all(type(entry) is int for entry in value):

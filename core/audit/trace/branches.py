@@ -43,11 +43,13 @@ class MatrixUse:
 class Branch:
     """One contribution to an addition, computed from the state `source`.
 
-    Going back from the sum: `factors` stand between the sum and `leaf`, `inner` between `leaf` and the branch's output
-    `raw`; `deep` is `raw` before views of it. `norm_out`: a norm stands between `raw` and `leaf`. `additive` are the
-    parameters that the branch adds (biases), `gains` the vectors that scale what it reads. `gates` are the matrices
-    that make a factor of the branch from something else than its state, such as a condition. `passes`: a part of the
-    stream reaches the sum through the branch without a matrix.
+    Going back from the sum, `factors` stand between the sum and `leaf`, and `inner` between `leaf` and the branch's
+    output `raw`; `deep` is `raw` before views of it.
+
+    - `norm_out`: a norm stands between `raw` and `leaf`.
+    - `additive` are the parameters that the branch adds (biases), `gains` the vectors that scale what it reads.
+    - `gates` are the matrices that make a factor of the branch from something else than its state, such as a condition.
+    - `passes`: a part of the stream reaches the sum through the branch without a matrix.
     """
 
     leaf: Vertex

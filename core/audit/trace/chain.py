@@ -21,9 +21,10 @@ ALLOWED_IN_NORM = frozenset({"view", "scale", "norm", "pointwise", "product", "r
 
 
 class Chain:
-    """One residual stream of a flow. `additions` holds it in forward order, empty where none was found.
+    """One residual stream of a recorded dataflow: `additions` in forward order, empty if none was found.
 
-    `found` are all additions of the flow by node index. The chain `beside` another ends in the addition `last`.
+    `found` has all additions of the flow by node index, `states` the vertices of the stream's states. The chain
+    `beside` another ends in the addition `last`.
     """
 
     def __init__(self, flow: Flow, beside: Chain | None = None, last: int | None = None) -> None:
@@ -52,7 +53,7 @@ class Chain:
                     self.found[index] = addition
 
     def beside(self) -> list[Chain]:
-        """Return the other streams in forward order, longest first taken; what lies inside a branch of one is none."""
+        """Return the other residual streams, in forward order; what lies inside a branch of another one is left out."""
         inside = self._inside()
         chains = []
         for last in sorted(self.found, key=lambda index: (-self.found[index].length, index)):

@@ -74,10 +74,10 @@ class Site:
 
 @dataclass
 class Discovery:
-    """A stream with its states, adjoints and loss; `problems` names the places that could not be read.
+    """A residual stream that was found in a model: its additions (`sites`), states, adjoints and loss.
 
-    `valid` `[B, T]` holds the positions of the stream that count. `beside` are the model's other streams, in forward
-    order.
+    An adjoint is the gradient of the loss by a state, None without a path. `problems` name places that could not be
+    read. `valid` `[B, T]` marks the positions that count. `beside` are the model's other streams, in forward order.
     """
 
     guard: Guard
@@ -118,7 +118,7 @@ class Discovery:
 
 
 def discover(guard: Guard, inputs: ModelInputs, *, max_bytes: int = DEFAULT_BYTES) -> Discovery:
-    """Run the guarded model, record a second forward of it, and read its streams from the record.
+    """Run the guarded model twice, record the second forward, and return the `Discovery` of its main stream.
 
     Raises `AuditError` if it fails or returns nothing to differentiate, `BudgetError` if it records over `max_bytes`.
     """

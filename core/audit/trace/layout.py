@@ -91,10 +91,10 @@ class Layout:
 
 
 def own_layout(rows: int, shape: tuple[int, ...], features: int, *, channels: bool) -> Layout | None:
-    """Return the layout of a stream whose positions are not those of the batch; None where its shape has no rows.
+    """Return the `Layout` of a stream whose positions are not those of the batch; None if its shape has no rows.
 
-    `features` is the number that its writers produce. `channels`: its features are taken to be on axis 1, as after a
-    convolution, where the shape allows several.
+    `features` is the number that its writers produce. `channels`: if the shape allows several axes for the features,
+    they are taken to be on axis 1, as after a convolution.
     """
     axes = [axis for axis in ((1, len(shape) - 1) if channels else (len(shape) - 1, 1)) if 0 < axis < len(shape)]
     axis = next((axis for axis in axes if shape[axis] == features), None)

@@ -1,4 +1,4 @@
-"""Compute the loss to differentiate from what a model returns."""
+"""Computes the loss to differentiate from what a model returns."""
 
 from __future__ import annotations
 
@@ -31,10 +31,11 @@ class Loss:
 
 
 def loss_of(output: Any, inputs: ModelInputs) -> Loss:
-    """Return the loss to differentiate: over valid targets, else the model's own, else a drawn function of its outputs.
+    """Return the `Loss` to differentiate, computed from the output of a model.
 
-    Raises `AuditError` where the output holds no floating-point tensor with a gradient, `BatchError` where a target is
-    outside the logits' vocabulary.
+    It is the mean over valid targets if there are logits, else the model's own scalar loss, else a random function of
+    its outputs. Raises `AuditError` if the output holds no floating-point tensor with a gradient, `BatchError` if a
+    target is outside the logits' vocabulary.
     """
     # Without a graph there is nothing to differentiate.
     every = [tensor for tensor in tensors_in(output) if tensor.numel()]

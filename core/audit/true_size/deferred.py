@@ -1,8 +1,7 @@
 """Builds a model without memory for its matrices: what its code writes to them is recorded, and done later.
 
 The user's or the library's own code runs as it is, on tensors of the meta device. Every matrix then has a program: the
-list of writes that give it its values. If all writes of a program are elementwise, any tile of the matrix can be drawn
-alone.
+list of writes that give it its values. If all writes are elementwise, any tile can be drawn alone.
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ class Step:
 
 @dataclass(eq=False)
 class Memory:
-    """The memory that one deferred tensor would have: `size` values in rows of `row` values, and the writes so far."""
+    """The memory that one deferred tensor would have: `size` values, rows of `row` values, the writes so far."""
 
     size: int
     row: int
