@@ -97,7 +97,7 @@ class AuditRequest:
 
     @property
     def whole_memory(self) -> int:
-        """The bytes that a model built as a whole may take, if its blocks may be drawn one at a time instead."""
+        """The bytes that a whole model may take if it could also be drawn one block at a time."""
         from ..health.estimate import GRAPH_SHARE, available_memory  # needs numpy, which help does not wait for
 
         return int(GRAPH_SHARE * available_memory()) if self.max_memory is None else self.max_memory
@@ -135,9 +135,9 @@ class AuditRequest:
 
 
 def parsed_sigma(text: str) -> float | None:
-    """Return the base standard deviation written in `text`, None where the text is blank.
+    """Return the standard deviation written in `text`; None if the text is blank.
 
-    Raises `AuditError` where it is not a positive number.
+    Raises `AuditError` if it is not a positive number.
     """
     if not text.strip(SPACES):
         return None

@@ -31,9 +31,9 @@ class Trial:
 
     @contextmanager
     def blaming(self) -> Iterator[None]:
-        """Replace an error that is raised inside by one that names the settings at fault.
+        """A context that replaces an error by one that names the settings at fault.
 
-        The error passes unchanged where no setting is at fault.
+        The error passes unchanged if no setting is at fault.
         """
         try:
             yield

@@ -69,12 +69,12 @@ def _unseen(package: str) -> Iterator[None]:
 
 
 def model_class_of(family: str) -> Any:
-    """Return the class of a family that is audited."""
+    """Return the class of the transformers library that is audited for the model type `family`."""
     return getattr(library(), architectures()[family])
 
 
 def config_class_of(family: str) -> Any:
-    """Return the configuration class of a family's model."""
+    """Return the configuration class of the transformers library for the model type `family`."""
     return model_class_of(family).config_class
 
 
@@ -98,7 +98,10 @@ def allowed(config_class: Any, settings: Mapping[str, Any]) -> tuple[dict[str, A
 
 
 def built_config(config_class: Any, settings: Mapping[str, Any]) -> Any:
-    """Return a configuration object. Raises `AuditError` with the library's reason where it rejects a setting."""
+    """Return an object of `config_class` with these settings.
+
+    `AuditError`, with the library's reason, if it rejects one.
+    """
     with refusing(f"The configuration is refused by {config_class.__name__}"):
         return config_class(**settings)
 
@@ -129,7 +132,7 @@ def check_size(model_class: Any, config: Any, budget: Budget) -> None:
 
 @contextmanager
 def refusing(what: str) -> Iterator[None]:
-    """Turn an exception of the library that is raised inside into an `AuditError` that begins with `what`.
+    """A context that turns an exception of the library into an `AuditError` whose message begins with `what`.
 
     `DepthscopeError` and out-of-memory errors pass unchanged.
     """

@@ -1,7 +1,7 @@
 """Small sizes for a configuration: small widths, heads, experts and vocabulary; the depth is kept or set.
 
-Configurations name their sizes in about two hundred ways; the rules below are patterns over those names. They decide
-how large a model is built, never what is found in it.
+Configurations name their sizes in about two hundred ways, so the rules below are patterns over those names. They decide
+how large a model is built, not what is found in it.
 """
 
 from __future__ import annotations

@@ -33,7 +33,10 @@ class Drawn(NamedTuple):
 
 
 def drawn_matrices(model: nn.Module) -> Iterator[tuple[str, Drawn]]:
-    """Yield every parameter with at least two axes, once, with its name; values are not read on the meta device."""
+    """Yield (name, `Drawn`) for every parameter with at least two axes, once.
+
+    On the meta device without reading values.
+    """
     seen: set[int] = set()
     for place, module in model.named_modules():
         for key, parameter in module.named_parameters(recurse=False):
@@ -104,11 +107,11 @@ def _pooled(model: nn.Module) -> dict[str, tuple[int, float]]:
 def keep_products(
     twin: nn.Module, true: nn.Module, laws: Mapping[str, float], *, width_ratio: float, embedded: float
 ) -> dict[str, float]:
-    """Multiply the matrices of a new twin in place so that sigma * sqrt(fan_in) is the true one; return the factors.
+    """Multiply the matrices of a new twin in place so that std * sqrt(fan_in) is that of the wide model.
 
-    The factors are by `kind`. `true` is the model at its true sizes on the meta device, `laws` the result of
-    `exponents`, `width_ratio` the true width over the twin's, `embedded` the exponent in the width of the code's factor
-    on embeddings. Parameters whose mean is not near 0 are constants and are left unchanged.
+    Returns the factors by `kind` of parameter. `true` is the model at its true sizes on the meta device, `laws` the
+    result of `exponents`, `width_ratio` the true width over the twin's, `embedded` the exponent of the width in the
+    code's factor on embeddings. Parameters whose mean is not near 0 are constants and are left unchanged.
     """
     wanted = {name: matrix.fan_in for name, matrix in drawn_matrices(true)}
     factors: dict[str, float] = {}

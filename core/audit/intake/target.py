@@ -29,7 +29,7 @@ CALLABLE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
 
 def names_callable(text: str) -> bool:
-    """Return whether `text` is `package.module:callable` and not an existing path."""
+    """Return True if `text` has the form `package.module:callable` and is not an existing path."""
     return CALLABLE.fullmatch(text) is not None and not os.path.exists(text)
 
 
@@ -129,10 +129,9 @@ def _resolved(text: str) -> Any:
 
 
 def called(text: str, **arguments: int) -> tuple[Any, Any]:
-    """Call the user's `package.module:callable` and return (module, example inputs or None).
+    """Call the user's `package.module:callable` with `arguments`; return (module, example inputs or None).
 
-    It is called without arguments but the depth, if that is among the `arguments`. Raises `AuditError` where it fails
-    or returns anything else.
+    Raises `AuditError` if the call fails or returns anything else.
     """
     try:
         built = _resolved(text)(**arguments)

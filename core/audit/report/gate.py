@@ -62,7 +62,7 @@ def _row(kind: str, severity: str, sentence: str) -> dict[str, Any]:
 
 
 def findings_of(document: Document) -> list[dict[str, Any]]:
-    """Return the findings of an audit document, worst first; empty where the initialization was not judged."""
+    """Return the findings of an audit document as dicts, worst first; empty if the initialization was not judged."""
     conformance = document.get("conformance") or {}
     return list(conformance.get("findings") or ())
 

@@ -72,9 +72,9 @@ def compare_golden(kept: Mapping[str, Any], found: Mapping[str, Any]) -> list[st
 
 
 def read_golden(path: str | Path) -> Mapping[str, Any] | None:
-    """Return the content of a golden file; None where there is no file.
+    """Return the content of a golden file as a mapping; None if there is no file.
 
-    Raises `StorageError` where it cannot be read or is not a golden file.
+    Raises `StorageError` if it cannot be read or is not a golden file.
     """
     if not os.path.exists(path):
         return None
@@ -104,9 +104,9 @@ def _is_number(value: object) -> bool:
 
 
 def check_golden(path: str | Path, document: Mapping[str, Any], *, write: bool = True) -> list[str] | None:
-    """Compare a document with the golden file and return one sentence per change.
+    """Compare a document with the golden file at `path`; return one sentence per change.
 
-    Returns None where there is no file; it is then written if `write`. Raises `StorageError`.
+    Returns None if there is no file; it is then written if `write`. Raises `StorageError`.
     """
     kept, found = read_golden(path), golden_document(document)
     if kept is not None:

@@ -1,4 +1,4 @@
-"""The repairs of findings: which parameters to draw anew, and at which standard deviation.
+"""The repairs of findings: which parameters to draw again, and with which standard deviation.
 
 `repair_code` writes the code. The standard deviation is absolute, so a repair may be run twice, or beside another.
 """
@@ -77,7 +77,7 @@ class Draw:
 
 @dataclass(frozen=True, kw_only=True)
 class Repair:
-    """The repair of one kind of finding: the draws, and the rule that their numbers follow."""
+    """The repair of one kind of finding: the parameters to draw again (`draws`) and the rule of their numbers."""
 
     kind: str
     rule: Rule | None

@@ -78,7 +78,7 @@ class AuditResult:
 
     @property
     def measured(self) -> Discovery:
-        """The discovery that health is measured on: the reduced twin's if there is one, else the model's."""
+        """The `Discovery` (stream) that health is measured on: the reduced twin's if there is one, else the model's."""
         return self.discovery if self.reduced is None else self.reduced.discovery
 
     def document(
@@ -141,7 +141,7 @@ class AuditResult:
 
 
 def observed(discovery: Discovery, tape: Tape | None) -> tuple[Observation | None, str | None]:
-    """Return the observation of a tape and None, or None and the sentence that says why there is none."""
+    """Return (observation of a tape, None), or (None, the sentence that says why there is none)."""
     if tape is None:
         return None, "The residual stream could not be read, so it has no health."
     try:
@@ -151,7 +151,7 @@ def observed(discovery: Discovery, tape: Tape | None) -> tuple[Observation | Non
 
 
 class Stream(Enum):
-    """The kinds of a stream, by where its norms are."""
+    """The kinds of a residual stream, by the places of its norms."""
 
     PRE_NORM = "pre-norm stream"
     NORM_OUT = "pre-norm stream with norms on branch outputs"
@@ -160,7 +160,7 @@ class Stream(Enum):
 
 
 def stream_of(discovery: Discovery) -> Stream | None:
-    """Return the kind of the stream; None where no addition was measured."""
+    """Return the kind of the stream, a `Stream`; None if no addition was measured."""
     measured = [site.measured for site in discovery.sites if site.measured is not None]
     if not measured:
         return None

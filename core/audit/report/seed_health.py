@@ -47,7 +47,7 @@ class SeedHealth:
     rms: tuple[FloatArray, ...] = ()
 
     def document(self) -> dict[str, Any]:
-        """Return the curves as plain JSON: one list per seed, null for a seed without finite ratios."""
+        """Return the RMS curves as JSON values, by name: one list per seed, null for a seed without finite ratios."""
         names = ("activation_rms", "adjoint_rms")
         return {
             name: [row.tolist() if np.isfinite(row).all() else None for row in values]
@@ -58,10 +58,10 @@ class SeedHealth:
 def seed_health(
     result: AuditResult, repairs: Sequence[Repair], source: Rebuilder | None, band: Band, seeds: Sequence[int] = SEEDS
 ) -> tuple[SeedHealth, SeedHealth | None] | None:
-    """Return the health of the model as it is, and that with the repairs applied, over `seeds`.
+    """Return (health of the model as it is, health with the repairs applied) over `seeds`.
 
-    The first of `seeds` is the audited model's own. The second health is None where there are no repairs; the result is
-    None where the model has no observation. `source` builds the model at other seeds; if it is None, only the audited
+    The first of `seeds` is the audited model's own. The second health is None if there are no repairs; the result is
+    None if the model has no observation. `source` builds the model from other seeds; if it is None, only the audited
     seed is used. A reduced twin is built at `MOST_REDUCED` seeds at most; a model that was drawn block by block is not
     observed with repairs.
     """

@@ -30,5 +30,5 @@ def _row(discovery: Discovery) -> dict[str, Any]:
 
 
 def not_judged(discovery: Discovery) -> list[str]:
-    """Return the names of the streams beside the main one and of the blocks that belong to no stream."""
+    """Return the names of the residual streams beside the main one, and of the blocks that belong to no stream."""
     return [*(one.name for one in discovery.beside), *left_out(discovery)[0]]

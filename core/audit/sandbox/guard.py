@@ -86,7 +86,8 @@ def process_kept() -> Iterator[None]:
 class Guard:
     """Runs a model so that every run starts from the same state and leaves that state unchanged.
 
-    `autocast` is the device and type of the autocast that forwards run under, None without one.
+    `autocast` is the (device, dtype) of the autocast that forwards run under, None without one. `names` maps the `id()`
+    of a parameter to its name.
     """
 
     def __init__(self, model: nn.Module, autocast: tuple[str, torch.dtype] | None = None) -> None:
@@ -98,7 +99,7 @@ class Guard:
 
     @property
     def notes(self) -> list[str]:
-        """Sentences for whoever reads the numbers: the autocast of the run, and what may not be restored."""
+        """Sentences on the run, a list: the autocast that was active, and what may not be restored."""
         notes = []
         if self.autocast is not None:
             dtype = str(self.autocast[1]).removeprefix("torch.")
@@ -176,7 +177,7 @@ class Guard:
 
 
 class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """A dispatch mode that copies a protected tensor before the forward first writes to it.
+    """A dispatch mode that copies protected tensors before the forward first writes to them.
 
     A subclass overrides `see`, which receives every operation and returns the arguments to run it with.
     """
@@ -252,7 +253,7 @@ def _restore_tensors(found: Sequence[tuple[torch.Tensor, torch.Tensor, bool]], m
 
 
 def same_values(first: torch.Tensor, second: torch.Tensor) -> bool:
-    """Return whether two tensors have the same shape, layout, type and values; NaN equals NaN."""
+    """Return True if two tensors have the same shape, layout, type and values; NaN equals NaN."""
     if (first.shape, first.layout, first.dtype) != (second.shape, second.layout, second.dtype):
         return False
     if first.is_sparse:

@@ -60,10 +60,10 @@ class Child:
         )
 
     def result(self) -> Document:
-        """Wait for the child and return its document; the child has ended when this returns or raises.
+        """Wait for the child and return its audit document; the child has ended when this returns or raises.
 
-        Raises the error that the child replied with, or `AuditError` where it exceeded a limit or died. Call it once,
-        from any thread.
+        Raises the error that the child replied with, or `AuditError` if it exceeded a limit or died. Call it once, from
+        any thread.
         """
         clock = threading.Timer(self._limit, self._expire)
         clock.daemon = True
@@ -149,7 +149,10 @@ def run_isolated(
 
 
 def tell_stage(stage: str | None, told: Told) -> None:
-    """Call `told(what, done, total)` with the number of the stage that begins; an unknown stage is ignored."""
+    """Call the progress callback `told(what, done, total)` with the number of the stage that begins.
+
+    An unknown stage is ignored.
+    """
     if stage is not None and stage in STAGES:
         told(f"{STAGES[stage][0]}, stage", list(STAGES).index(stage) + 1, len(STAGES))
 
@@ -176,7 +179,7 @@ def answer(output: bytes, status: int, memory: int | None, source: str | None = 
 
 
 def died(status: int, memory: int | None, source: str | None = None) -> AuditError:
-    """Return the error for a child that ended without a reply, by its exit status."""
+    """Return (not raise) the `AuditError` for a child that ended without a reply, by its exit status."""
     name = signal.Signals(-status).name if status < 0 else f"status {status}"
     if source is not None or memory is None:
         return AuditError(

@@ -279,7 +279,7 @@ def batch_of(task: Task, config: Any, *, narrow: bool) -> Batch:
 
 
 def special_ids(settings: Mapping[str, Any]) -> frozenset[int]:
-    """Return the token ids that a configuration gives a special meaning: padding, images, ends."""
+    """Return the set of token ids that a configuration gives a special meaning, such as padding or the end."""
     found: set[int] = set()
     for key, value in settings.items():
         if isinstance(value, Mapping):

@@ -22,9 +22,9 @@ TOKEN_KEYS = ("input_ids", "attention_mask", "labels", "position_ids", "token_ty
 
 
 def is_document(batch: Mapping[Any, Any], names: frozenset[str]) -> bool:
-    """Return whether a mapping is the JSON form of a batch, rather than keyword arguments.
+    """Return True if a mapping is the JSON form of a `Batch`, False if it holds keyword arguments.
 
-    `names` are the names that the forward takes.
+    `names` are the names of the arguments of the model's forward.
     """
     return {"inputs", "targets"} <= set(batch) <= set(BATCH_KEYS) and not {"inputs", "targets"} & names
 
@@ -51,9 +51,9 @@ def ids_of(batch: object, device: torch.device) -> torch.Tensor | None:
 
 
 def keywords_of(batch: Mapping[Any, Any], device: torch.device) -> dict[str, Any]:
-    """Return the arguments of a forward by name; lists, as tokenizers return them, become tensors.
+    """Return the keyword arguments of a forward as a dict; NumPy arrays and lists of ids become tensors.
 
-    A single row becomes `[1, T]`.
+    A single row of ids becomes `[1, T]`.
     """
     found = {str(name): tensor_of(value, device) for name, value in batch.items()}
     for name in TOKEN_KEYS:
@@ -67,7 +67,7 @@ def keywords_of(batch: Mapping[Any, Any], device: torch.device) -> dict[str, Any
 
 
 def names_of(model: nn.Module) -> frozenset[str]:
-    """Return the names of the arguments of a model's forward; empty where they cannot be known."""
+    """Return the names of the arguments of a model's forward; empty if they cannot be known."""
     try:
         return frozenset(inspect.signature(model.forward).parameters)
     except Exception:

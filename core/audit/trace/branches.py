@@ -74,7 +74,10 @@ KindOf = Callable[[Branch], str]
 
 
 def branches_of(chain: Chain, addition: Addition, kind_of: KindOf) -> list[Branch]:
-    """Return the branches of an addition in the order they were computed; a sum of parts of several kinds is split."""
+    """Return the branches of an addition in the order they were computed.
+
+    A sum of parts of several kinds is split; `kind_of` tells the kind of a branch.
+    """
     found = [branch for term in addition.terms for branch in _split(chain, addition, term, kind_of)]
     return sorted(found, key=lambda branch: max((use.call for use in branch.writers), default=-1))
 
@@ -193,7 +196,7 @@ def _first_matrices(flow: Flow, vertex: Vertex) -> list[MatrixUse]:
 
 
 def linear_in(node: FlowNode, place: int) -> bool:
-    """Return whether an operation is linear in the input at index `place` while its other inputs are constant."""
+    """Return True if an operation is linear in its input number `place` while its other inputs are constant."""
     if node.name.startswith(ATTENTION):
         return place == 2
     if node.kind == "other":
@@ -226,7 +229,7 @@ def matrix_use(flow: Flow, index: int) -> MatrixUse | None:
 
 
 def fans_of(node: FlowNode, shape: tuple[int, ...], place: int) -> tuple[int, int]:
-    """Return (fan_in, fan_out) of a matrix of this shape, tensor number `place` among a product's arguments."""
+    """Return (fan_in, fan_out) of a matrix of this `shape`, which is tensor number `place` of a product's arguments."""
     if node.name == "Convolution":
         return math.prod(shape[1:]), shape[0]
     if len(shape) < 2:
@@ -236,7 +239,10 @@ def fans_of(node: FlowNode, shape: tuple[int, ...], place: int) -> tuple[int, in
 
 
 def reached_from(flow: Flow, state: Vertex, leaf: Vertex) -> set[Vertex]:
-    """Return `state` and the vertices after it that are computed from it and that `leaf` is computed from."""
+    """Return the vertices (outputs of operations) between two: computed from `state`, and used to compute `leaf`.
+
+    `state` is included.
+    """
     between = takewhile(lambda vertex: vertex[0] > state[0], (vertex for vertex, _ in flow.upstream(leaf)))
     reached = {state}
     for vertex in sorted(between):

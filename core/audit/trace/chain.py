@@ -1,10 +1,10 @@
-"""Find the chain of residual additions in a flow, without the name of any module or parameter.
+"""Finds the chain of residual additions in a recorded dataflow, without the name of any module or parameter.
 
-A vertex is an output of a node of the flow. An addition is a sum of which one term, the shortcut, goes back to an
-earlier vertex through views, casts, scalings and norms alone, while another term reads that same vertex through
-parameters. That vertex is the state before the addition. The chain starts at the last such sum that all later values
-depend on, and is followed back to the first. Chains beside it (an encoder, another tower, a stage of another width) are
-streams of their own.
+A vertex is an output of an operation. An addition is a sum of which one term, the shortcut, goes back to an earlier
+vertex through views, casts, scalings and norms alone, while another term reads that same vertex through parameters.
+That vertex is the state before the addition. The chain starts at the last such sum that all later values depend on, and
+is followed back to the first. Chains beside it (an encoder, another tower, a stage of another width) are streams of
+their own.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Chain:
         return self._steps[vertex]
 
     def state_read(self, leaf: Vertex) -> Vertex:
-        """Return the latest state that `leaf` is computed from."""
+        """Return the vertex of the latest state of the stream that the vertex `leaf` is computed from."""
         read = (vertex for vertex, _ in self.flow.upstream(leaf) if vertex in self.states and vertex != leaf)
         return next(read, self.base)
 

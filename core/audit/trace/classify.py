@@ -36,7 +36,7 @@ KINDS: dict[str, Kind] = {
 
 
 class Classifier:
-    """Classifies the nodes of a flow in topological order.
+    """Decides the kind of each operation (node) of a flow, in the order of computation.
 
     `features` are the `id()`s of the model's floating-point inputs.
     """

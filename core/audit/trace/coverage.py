@@ -1,4 +1,4 @@
-"""Which numbered blocks of a model the found streams account for, and which they leave out."""
+"""Finds which numbered blocks of a model belong to the discovered residual streams, and which do not."""
 
 from __future__ import annotations
 

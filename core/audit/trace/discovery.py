@@ -96,7 +96,7 @@ class Discovery:
 
     @property
     def width(self) -> int:
-        """The number of features of the stream, by its writers where no state could be read."""
+        """The number of features of the stream; if no state could be read, the fan_out that most writers have."""
         if self.states:
             return int(self.states[0].shape[-1])
         sizes = Counter(use.fan_out for site in self.sites for use in site.writers)
@@ -104,7 +104,7 @@ class Discovery:
 
     @property
     def name(self) -> str:
-        """The part of the model that the stream's writers share in their names, `stream` where they share none."""
+        """The name of the part of the model that the stream's writers belong to; `stream` if they share none."""
         written = self.names.of(p for site in self.sites for use in site.writers for p in use.parameters)
         shared = common_prefix(written)
         if len({site.block for site in self.sites}) == 1 and (inside := numbered(shared)):

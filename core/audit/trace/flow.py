@@ -1,4 +1,4 @@
-"""The dataflow of a recorded forward: autograd's graph, converted to plain nodes of a few kinds.
+"""The dataflow of a recorded forward: autograd's graph, converted to plain nodes (operations) of a few kinds.
 
 A vertex is an output of a node, as (index in `Flow.nodes`, output number). It is dynamic if its value depends on the
 batch, and static otherwise: a parameter, or computed from parameters alone.
@@ -86,7 +86,7 @@ class Flow:
                     self.readers.setdefault(vertex, []).append(index)
 
     def node(self, vertex: Vertex) -> FlowNode:
-        """Return the node that the vertex is an output of."""
+        """Return the node (operation) that the vertex is an output of."""
         return self.nodes[vertex[0]]
 
     def shape(self, vertex: Vertex) -> tuple[int, ...]:
@@ -94,15 +94,15 @@ class Flow:
         return self.nodes[vertex[0]].shapes[vertex[1]]
 
     def dynamic(self, vertex: Vertex | None) -> bool:
-        """Return whether the value depends on the batch; False for None."""
+        """Return True if the value of the vertex depends on the batch; False for None."""
         return vertex is not None and self.nodes[vertex[0]].dynamic
 
     def moving(self, node: FlowNode) -> list[Vertex]:
-        """Return the inputs of a node that depend on the batch."""
+        """Return the inputs of a node that depend on the batch, as vertices."""
         return [vertex for vertex in node.inputs if vertex is not None and self.nodes[vertex[0]].dynamic]
 
     def static(self, node: FlowNode) -> list[Vertex]:
-        """Return the inputs of a node that depend on parameters alone."""
+        """Return the inputs of a node that depend on parameters alone, as vertices."""
         return [vertex for vertex in node.inputs if vertex is not None and not self.nodes[vertex[0]].dynamic]
 
     def value(self, vertex: Vertex) -> torch.Tensor | None:
@@ -158,7 +158,7 @@ class Flow:
             yield latest, frontier
 
     def parameters_of(self, vertex: Vertex) -> list[torch.Tensor]:
-        """Return the parameters that a static vertex is computed from, each once."""
+        """Return the parameters (tensors) that a vertex is computed from, each once."""
         found = [self.node(each).parameter for each in self.behind([vertex])]
         return list({id(parameter): parameter for parameter in found if parameter is not None}.values())
 

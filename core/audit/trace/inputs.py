@@ -40,10 +40,7 @@ class ModelInputs:
     floats: list[torch.Tensor] = field(default_factory=list)
 
     def moved(self, row: int, position: int) -> ModelInputs:
-        """Return the same call with one token, or one feature vector, changed.
-
-        A token becomes another one of the batch.
-        """
+        """Return the same call with one token of the batch replaced by another one, or one feature vector plus 1."""
 
         def changed(value: Any) -> Any:
             if value is not self.first:

@@ -37,7 +37,7 @@ class Layout:
         return len(shape) >= 2 and shape[0] == self.rows * self.positions
 
     def normalized(self, tensor: torch.Tensor) -> torch.Tensor | None:
-        """Return the values as `[B, T, features]`; None where the shape does not hold B x T positions."""
+        """Return `tensor` as `[B, T, features]`; None if its shape does not hold B x T positions."""
         whole = self._whole(tensor)
         return whole if whole is None or self.picked is None else whole[:, list(self.picked)]
 
@@ -77,9 +77,9 @@ class Layout:
         return None
 
     def spread(self, value: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor | None:
-        """`value` broadcast to `shape`, then brought to `[B, T, features]` as `normalized` does.
+        """Return `value` broadcast to `shape` and then brought to `[B, T, features]`, as `normalized` does.
 
-        None where `value` cannot be broadcast to `shape`, or where `shape` does not hold B x T positions.
+        None if `value` cannot be broadcast to `shape`, or if `shape` does not hold B x T positions.
         """
         if self.features is not None and value.shape == (self.features,):
             # A vector of features, multiplied in before they were moved to another axis.

@@ -38,7 +38,9 @@ class Coefficient:
 
 @dataclass(frozen=True)
 class MeasuredBranch:
-    """One contribution as tensors `[B, T, D]`: `raw` is the branch's output, `contribution` what the stream gains."""
+    """One contribution as tensors `[B, T, D]`: `raw` is the branch's output, `contribution` what is added to the
+    stream.
+    """
 
     branch: Branch
     raw: torch.Tensor
@@ -65,7 +67,7 @@ class MeasuredAddition:
 
 
 class Missing(Exception):
-    """Raised where the recording or the layout does not give a value; the message names the value."""
+    """Raised if the recording or the layout does not give a value; the message names the value."""
 
 
 @dataclass
@@ -92,7 +94,10 @@ class Reader:
         return self.chain.flow.value(vertex) if replaced is None else replaced
 
     def term(self, term: Term, like: Vertex, what: str) -> torch.Tensor:
-        """Return a term as it enters the sum `like`: multiplied by its factors; a constant is broadcast."""
+        """Return a term of an addition `[B, T, D]` as it enters the sum at the vertex `like`, with its factors.
+
+        Raises `Missing` if it cannot be read; `what` names it in the message.
+        """
         value = term.constant if term.leaf is None else self._raw(term.leaf)
         return self.scaled(self._normalized(value, term.leaf, like, what), term.factors, like, what)
 
@@ -115,9 +120,9 @@ class Reader:
         return normalized
 
     def scaled(self, value: torch.Tensor, factors: Sequence[Factor], like: Vertex, what: str) -> torch.Tensor:
-        """Return `value` `[B, T, D]` times all factors, each broadcast to the shape of `like` first.
+        """Return `value` `[B, T, D]` times all `factors`, each broadcast to the shape at the vertex `like` first.
 
-        Raises `Missing` where a factor does not fit.
+        Raises `Missing` if a factor does not fit; `what` names the value in the message.
         """
         for factor in factors:
             if not isinstance(factor, torch.Tensor):
@@ -132,7 +137,7 @@ class Reader:
     def coefficient(
         self, shares: Sequence[Sequence[Factor]], outside: Sequence[Factor], like: Vertex, what: str
     ) -> Coefficient:
-        """Return the sum over `shares` of the product of their factors, times all factors `outside`."""
+        """Return the `Coefficient`: the sum over `shares` of the product of their factors, times those `outside`."""
         width = math.prod(self.chain.flow.shape(like)) // (self.layout.rows * self.layout.positions)
         ones = torch.ones(*self.kept.shape, width, dtype=torch.float64)
         values = sum(self.scaled(ones, [*share, *outside], like, what) for share in shares)
@@ -141,7 +146,7 @@ class Reader:
 
 
 def summarized(values: torch.Tensor) -> Coefficient:
-    """Return the coefficient that summarizes values `[n, D]` at n positions and D channels."""
+    """Return the `Coefficient` that summarizes the values `[n, D]` at n positions and D channels."""
     lowest, highest = float(values.min()), float(values.max())
     if lowest == highest:
         return Coefficient(lowest, "constant", lowest, highest)

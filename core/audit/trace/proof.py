@@ -1,4 +1,4 @@
-"""Prove a discovered chain of additions: by arithmetic at every addition, and by silencing writers.
+"""Proves a discovered chain of additions: by arithmetic at every addition, and by silencing writers.
 
 Writers are the matrices that produce what an addition adds to the stream. With the writers of one addition read as
 zeros, every earlier state must keep its bits and the sum must equal the shortcut plus the carried terms (what earlier
@@ -105,7 +105,7 @@ def _left_out(discovery: Discovery) -> list[str]:
 
 
 def chosen_sites(sites: Sequence[Site]) -> list[Site]:
-    """Return the additions to try: the first, middle and last of each kind that has writers, in forward order."""
+    """Return the additions to silence, in forward order: the first, middle and last of each kind that has writers."""
     groups: dict[tuple[str, ...], list[int]] = {}
     for place, site in enumerate(sites):
         if site.writers:

@@ -1,4 +1,4 @@
-"""Record one forward below autograd: every operation, and the value and vertex of each tensor that it reads.
+"""Records one forward below autograd: every operation, and the value and vertex of each tensor that it reads.
 
 A vertex is an output of an autograd node, as (node, output number). The graph is autograd's own, so in-place additions,
 views, tuples, casts and functional code need no special case; only values are recorded besides. An address (call,
@@ -135,7 +135,7 @@ class Recorder(Watch):  # type: ignore[no-untyped-call]
             self.recording.held_bytes += sight.value.nbytes
 
     def keeping_saved(self) -> saved_tensors_hooks:
-        """Return a context manager: tensors that autograd saves inside it keep their values for the reverse pass.
+        """Return a context in which tensors that autograd saves keep their values for the reverse pass.
 
         The forward may overwrite them later.
         """
@@ -159,9 +159,9 @@ class Recorder(Watch):  # type: ignore[no-untyped-call]
 
 
 class Stop(BaseException):
-    """Raised to end a run once all wanted values are found.
+    """Raised to end a run as soon as all wanted values are found.
 
-    A `BaseException`, so that no handler of the model catches it.
+    It is a `BaseException`, so that no handler of the model catches it.
     """
 
 
@@ -218,7 +218,7 @@ def tensors_of(args: Sequence[Any], keywords: Mapping[str, Any]) -> Iterator[tor
 
 
 def edge_of(tensor: torch.Tensor, features: Mapping[int, Edge] | None = None) -> Edge | None:
-    """Return the vertex of a tensor computed under autograd, or of one of `features`.
+    """Return autograd's (node, output number) of a computed tensor, or of one of `features` by its `id()`.
 
     None for parameters and constants.
     """

@@ -1,7 +1,7 @@
-"""Read one sum as a residual addition: walk back along one of its terms to the state that the other terms read.
+"""Reads one sum as a residual addition: walks back along one of its terms to the state that the other terms read.
 
-A vertex is an output of a node of the flow. The state is the vertex of the stream before the addition; the term that
-comes from it is the shortcut.
+A vertex is an output of an operation in the recorded flow. The state is the vertex of the stream before the addition;
+the term that comes from it is the shortcut.
 """
 
 from __future__ import annotations
@@ -70,7 +70,10 @@ class Addition:
 
     @property
     def rank(self) -> tuple[int, bool, int]:
-        """The sort key among readings of one sum: longest chain, then a shortcut without a norm, then latest state."""
+        """The sort key to choose between readings of one sum, the largest first.
+
+        It prefers the longest chain, then a shortcut without a norm, then the latest state.
+        """
         return (self.length, "norm" not in self.kinds, self.state[0])
 
 
@@ -97,7 +100,7 @@ class Spine:
         self.vertex = self._split(index, place)
 
     def walk(self) -> Addition | None:
-        """Return the addition; None where this term does not lead to a state."""
+        """Return the `Addition`; None if this term does not lead to a state of a stream."""
         while True:
             if self.plain and all(self.vertex in path for path in self.plain):
                 # Shares of one tensor are that tensor scaled, not an addition.

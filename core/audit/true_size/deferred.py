@@ -133,7 +133,7 @@ class Program:
                 self._run(step, out[low - start : high - start], number)
 
     def value(self) -> torch.Tensor:
-        """Return all values, as a new flat tensor."""
+        """Return all values, as a new flat tensor of `size` values."""
         made = torch.empty(self.size, dtype=self.memory.dtype)
         if self.elementwise:
             for number in range(self.tiles):
@@ -164,7 +164,7 @@ class Past:
 
 
 def real(value: Any) -> Any:
-    """Return the values of a `Past`, and anything else as it is."""
+    """Return the values of a `Past` as a tensor, and anything else as it is."""
     return value.program.value().as_strided(*value.place) if isinstance(value, Past) else value
 
 
@@ -174,7 +174,7 @@ def seed_of(seed: int, counter: int) -> int:
 
 
 def contiguous(place: Place) -> bool:
-    """Return whether a part is one contiguous range of its memory."""
+    """Return True if a part (size, stride, offset) is one contiguous range of its memory."""
     wanted = 1
     for size, stride in zip(reversed(place[0]), reversed(place[1]), strict=True):
         if size != 1 and stride != wanted:
@@ -184,12 +184,12 @@ def contiguous(place: Place) -> bool:
 
 
 def covers(place: Place, size: int) -> bool:
-    """Return whether a part is a whole memory of `size` values."""
+    """Return True if a part (size, stride, offset) is a whole memory of `size` values."""
     return place[2] == 0 and math.prod(place[0]) == size
 
 
 def tensors_in(step: Step) -> bool:
-    """Return whether a write reads tensors beside the part that it writes to."""
+    """Return True if a write reads tensors beside the part that it writes to."""
     leaves = tree_flatten((step.args, dict(step.keywords)))[0]
     return any(isinstance(leaf, torch.Tensor | Past) for leaf in leaves)
 
@@ -208,7 +208,7 @@ class Deferral(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._memories: dict[int, Memory] = {}
 
     def program(self, tensor: torch.Tensor) -> Program | None:
-        """Return what a deferred tensor's memory holds now; None for a tensor that is not deferred."""
+        """Return the `Program` of a deferred tensor's memory as it is now; None for a tensor that is not deferred."""
         memory = self._memory(tensor)
         return None if memory is None else Program(memory, tuple(memory.steps), self._seed)
 
@@ -232,7 +232,7 @@ class Deferral(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     @contextmanager
     def noting_functions(self) -> Iterator[None]:
-        """Note calls of the functions `SILENT`, wherever a module has imported one; they are put back on exit."""
+        """A context in which calls of the functions `SILENT` are recorded, wherever a module has imported one."""
         places = [
             (names, name, own)
             for name in SILENT

@@ -1,4 +1,4 @@
-"""The residual stream of a model at its true size, by the stream that was found and proved in a small one.
+"""The residual stream of a model at its true size, read at the places that were found and proved in a small model.
 
 Both models have one class and one depth, so that their forwards run the same operations in the same order. The values
 are those of the large model: every state, contribution, coefficient, adjoint and the loss.
@@ -39,7 +39,7 @@ class TrueFlow(Flow):
         self._values, self._parameters = values, parameters
 
     def value(self, vertex: Vertex) -> torch.Tensor | None:
-        """Return the large model's value of a vertex; None where it was not kept, and for matrices."""
+        """Return the large model's value of a vertex (output of an operation); None for matrices and if not kept."""
         parameter = self.node(vertex).parameter
         if parameter is None:
             return self._values.get(vertex)

@@ -1,4 +1,4 @@
-"""Judge a model at its true size: the statistics of every matrix as it was drawn, through the usual resolution.
+"""Judges a model at its true size, by the statistics of every matrix as it was drawn.
 
 What only the code decides (saving and loading, which parameters of a zero branch learn, a second depth) is tried on the
 small model in which the stream was proved.
@@ -77,7 +77,7 @@ def judged_at_true_size(
     sigma: float | None,
     deep: bool,
 ) -> Judgement:
-    """Return the judgement of every tensor, as `core.audit.initialization.judge.judge` does for a model in memory."""
+    """Return the `Judgement` of a model at its true size, as `judge` does for a model in memory."""
     names = result.discovery.names
     declared = declared_rule(rule, len({site.block for site in result.discovery.sites}))
     first = stats_at_true_size(measure(small.discovery), small.discovery, result.discovery, drawing)

@@ -1,6 +1,6 @@
-"""The statistics of a matrix that is never held whole, read tile by tile in one pass.
+"""The statistics of a matrix that is never in memory as a whole, computed tile by tile in one pass.
 
-They equal those that `core.audit.initialization` takes of a whole tensor, to rounding.
+They equal those that `core.audit.initialization` computes of a whole tensor, to rounding.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def _products(rows: torch.Tensor, start: int, shape: Sequence[int]) -> torch.Ten
 
 
 def read_whole(read: TileReading, shape: Sequence[int]) -> Reading:
-    """Return the statistics of a tensor from the reading of all its tiles."""
+    """Return the `Reading` of a tensor of this shape from the joined readings of all its tiles."""
     count, power = math.prod(shape), math.fsum(read.by_row)
     mean = read.total / count
     known = math.isfinite(read.total) and math.isfinite(power)

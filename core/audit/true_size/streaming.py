@@ -87,7 +87,7 @@ class Hollow:
 
     @contextmanager
     def installed(self) -> Iterator[None]:
-        """Put the parameters into the model; those that it had are put back on exit."""
+        """A context in which the model has these parameters; on exit its own are put back."""
         before = {id(p): (name, p) for name, p in self._model.named_parameters() if name in self.drawing.shapes}
         places: list[tuple[dict[str, Any], str, nn.Parameter]] = []
         for name, shape in self.drawing.shapes.items():
@@ -118,11 +118,11 @@ class Hollow:
         return made
 
     def table(self, name: str) -> bool:
-        """Return whether a matrix stands outside the blocks and can be drawn in stripes of rows."""
+        """Return True if a matrix stands outside the blocks and can be drawn in stripes of rows."""
         return not numbered(name) and self.drawing.tiled(name)
 
     def require(self, names: Sequence[str]) -> None:
-        """Give the units of these matrices their values, and take them from all others."""
+        """Give values to the units (blocks, or parameters outside) of these matrices; free the memory of all others."""
         wanted = {unit_of(name) for name in names}
         self._release(wanted)
         for unit in wanted - self._filled:
