@@ -67,8 +67,7 @@ def audit(
 
 
 def observe_module(model: nn.Module, batch: object = None, *, seed: int = 0) -> Observation:
-    """Return the `Observation` of a model inside a training script: the RMS of its activations and gradients, with E =
-    1.
+    """Return the `Observation` of a model inside a training script: RMS of activations and gradients (E = 1).
 
     `batch` is what `audit` takes. The model runs in evaluation mode (no dropout, BatchNorm by its running statistics),
     several times, under the autocast that is active around the call. Afterwards its modes, weights, gradients, buffers,

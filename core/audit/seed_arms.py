@@ -18,8 +18,7 @@ NO_RATIOS = "The model has no finite ratios at this seed."
 
 
 def seed_arms(document: Mapping[str, Any], band: Band = DEFAULT_BAND) -> list[SeedArm]:
-    """Return the audited model over its seeds as a `SeedArm`, then the repaired model over the same seeds, if there is
-    one.
+    """Return the audited model over its seeds as a `SeedArm`, then the repaired model, if there is one.
 
     The list is empty if the document has no residual health. `band` is what ratios are judged by.
     """

@@ -45,8 +45,7 @@ class _Child:
 def survey(
     families: Sequence[str], *, workers: int = 2, seconds: int = FAMILY_SECONDS, memory: int = FAMILY_BYTES
 ) -> Iterator[Row]:
-    """Audit each family in a child process, and yield its row (a dict with the keys `COLUMNS`), in the order they
-    finish.
+    """Audit each family in a child process and yield its row, a dict with the keys `COLUMNS`, as they finish.
 
     `workers` is the number of children at a time; `seconds` and `memory` (bytes) limit each. Raises `AuditError` for
     limits out of range, and on a system that cannot fork.

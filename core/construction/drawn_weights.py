@@ -83,9 +83,7 @@ class DrawnWeights:
         self._transformed = frozenset(role for arm in arms for role in arm.laws)
 
     def stem(self) -> Weights:
-        """Return the embeddings of all members by key: tensors `[G, size, width]` where G divides the number of
-        members.
-        """
+        """Return the embeddings of all members by key: tensors `[G, size, width]`, G dividing the members."""
         return self._part(self._draw.layout.stem, self._draw.stem(), 0)
 
     def block(self, block: int) -> Weights:

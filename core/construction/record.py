@@ -101,9 +101,7 @@ def check_run_folder(folder: str | os.PathLike[str]) -> None:
 
 
 def record_document(record: ConstructionRecord, dtype: str, digests: Mapping[str, str]) -> dict[str, Any]:
-    """Return the JSON form of a record as a dict, with the dtype of the stored weights and the SHA-256 of each weight
-    file.
-    """
+    """Return a record as a dict of JSON values, with the dtype of the weights and the SHA-256 of each file."""
     return {
         "schema": SCHEMA,
         "version": __version__,

@@ -35,8 +35,7 @@ from .states import Decoder, restore
 
 @dataclass(frozen=True)
 class StoredRun:
-    """The two decoders of a run, with a recipe (`initialized`) and without (`control`), and the dtype of the stored
-    values.
+    """The two decoders of a run, with a recipe (`initialized`) and without (`control`), and their stored dtype.
 
     `changed` has the names of those whose file is not the one that was saved, for example because it was edited.
     """

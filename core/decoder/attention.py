@@ -99,8 +99,7 @@ def attend(
 
 
 def rotate(x: torch.Tensor, rotation: torch.Tensor) -> torch.Tensor:
-    """Return `x` `[E, B, T, heads, head_dim]` with its feature pairs (2i, 2i + 1) rotated by the angles of their
-    positions.
+    """Return `x` `[E, B, T, heads, head_dim]` with its feature pairs (2i, 2i + 1) rotated by position.
 
     `rotation` is that of `AttentionGeometry`. The result has the dtype of `x`; below float64 it is computed in float32.
     """

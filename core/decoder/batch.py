@@ -150,9 +150,7 @@ class Batch:
         return np.asarray(allowed)
 
     def document(self) -> dict[str, Any]:
-        """Return the batch as JSON values: `inputs`, `targets`, `valid` and `segments`, each a list of rows without
-        padding.
-        """
+        """Return the batch as JSON values: `inputs`, `targets`, `valid` and `segments`, as rows without padding."""
         return {
             "inputs": _unpadded(self.inputs, self.present),
             "targets": _unpadded(self.targets, self.present),

@@ -122,9 +122,7 @@ class DecoderConfig:
 
     @property
     def additions(self) -> int:
-        """The number of times that a branch output is added to the residual stream if branches run in sequence: 2
-        `blocks`.
-        """
+        """The number of additions to the residual stream if branches run in sequence: 2 `blocks`."""
         return 2 * self.blocks
 
     @property
@@ -168,8 +166,7 @@ class Budget:
     remedy: Remedy = Remedy.PARAMETERS
 
     def check(self, config: DecoderConfig, parameters: int) -> None:
-        """Raise `BudgetError` if the decoder has more blocks or positions than allowed, or if `parameters` exceeds the
-        limit.
+        """Raise `BudgetError` if the decoder has too many blocks or positions, or `parameters` exceeds the limit.
 
         `parameters` is the number of parameters in memory at once: 0 for a run that holds one block at a time.
         """

@@ -52,9 +52,7 @@ class DrawnMatrix:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """The shape of the tensor that this matrix replaces: `(G, fan_in, fan_out)`, or with fans exchanged if
-        transposed.
-        """
+        """The shape of the tensor it replaces: `(G, fan_in, fan_out)`, or `(G, fan_out, fan_in)` if transposed."""
         fan_in, fan_out = self._draws.shape
         slices = self.slices * (1 if len(set(self._arms)) == 1 else len(self._arms))
         return (slices, fan_out, fan_in) if self._transposed else (slices, fan_in, fan_out)
@@ -67,8 +65,7 @@ class DrawnMatrix:
         return turned
 
     def product(self, x: torch.Tensor) -> torch.Tensor:
-        """Return x W `[E, ..., fan_out]` for `x` `[E, ..., fan_in]` and this matrix W, differentiable with respect to
-        `x`.
+        """Return x W `[E, ..., fan_out]` for `x` `[E, ..., fan_in]` and this matrix W, with a gradient for `x`.
 
         W is drawn again in the backward pass, so no weight is kept for it.
         """
@@ -127,14 +124,11 @@ class DrawnMatrix:
         return scaled.view(*x.shape[:-1], fan_out).to(x.dtype)
 
     def room(self, size: int = TILE * TILE) -> npt.NDArray[Any]:
-        """Return an uninitialized NumPy array of `size` numbers that `tile` can draw into: float64 or float32, as
-        products need.
-        """
+        """Return an uninitialized NumPy array of `size` numbers for `tile` to draw into: float64 or float32."""
         return np.empty(size, dtype=np.float64 if self.wide == torch.float64 else np.float32)
 
     def tile(self, room: npt.NDArray[Any], seed: int, rows: slice, columns: slice) -> torch.Tensor:
-        """Draw entries `[rows, columns]` of the base matrix of seed number `seed` into `room`, and return them as a
-        tensor.
+        """Draw entries `[rows, columns]` of the base matrix of seed number `seed` into `room`; return a tensor.
 
         The tensor is float64 or float32, and no arm's scaling is applied. It shares memory with `room`, unless the
         matrix is bfloat16.
@@ -149,15 +143,11 @@ class DrawnMatrix:
         return tile.mT if self._transposed else tile
 
     def before(self) -> torch.Tensor:
-        """Return the factors to multiply the input by before a product with unscaled tiles, `[seeds or 1, arms, 1,
-        fan_in or 1]`.
-        """
+        """Return what the input of a product is multiplied by first: `[seeds or 1, arms, 1, fan_in or 1]`."""
         return self._factors("columns" if self._transposed else "rows", np.ones(len(self._arms)))
 
     def after(self) -> torch.Tensor:
-        """Return the factors to multiply such a product by, `[seeds or 1, arms, 1, fan_out or 1]`, to get that with
-        this matrix.
-        """
+        """Return what a product with unscaled tiles is multiplied by: `[seeds or 1, arms, 1, fan_out or 1]`."""
         coefficients = np.array([arm.coefficient for arm in self._arms])
         return self._factors("rows" if self._transposed else "columns", coefficients)
 

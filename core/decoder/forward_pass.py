@@ -33,8 +33,7 @@ def forward(
     parameter_gradients: bool = False,
     told: Told = silent,
 ) -> Tape:
-    """Run every member (model) of `weights` over `batch` and return a `Tape`: residual states, contributions and
-    losses.
+    """Run every member (model) of `weights` over `batch` and return a `Tape`: states, contributions and losses.
 
     The loss of a member is the mean cross entropy over all valid targets, in nats. `contributions` keeps what each
     branch adds to the stream. `parameter_gradients` makes every stored weight an autograd leaf and puts it into
@@ -120,8 +119,7 @@ def _feed_forward(branch: Branch, read: torch.Tensor, weights: Weights, epsilon:
 
 
 def embed(stem: Weights, batch: Batch, members: int, factor: float) -> torch.Tensor:
-    """Return the input state `[E, B, T, D]`: token embeddings times `factor`, plus learned position embeddings if
-    present.
+    """Return the input state `[E, B, T, D]`: token embeddings times `factor`, plus learned positions if any.
 
     E is `members`. Padding reads the embedding of id 0.
     """

@@ -40,10 +40,10 @@ def project(x: torch.Tensor, weights: Weights, name: str) -> torch.Tensor:
 
 
 def product(x: torch.Tensor, weight: torch.Tensor | DrawnMatrix) -> torch.Tensor:
-    """Return x W `[E, ..., fan_out]` for `x` `[E, ..., fan_in]` and W = `weight` `[G, fan_in, fan_out]`, where G
-    divides E.
+    """Return x W `[E, ..., fan_out]` for `x` `[E, ..., fan_in]` and W = `weight` `[G, fan_in, fan_out]`.
 
-    The bits of a member's result do not depend on the other members, unless W is drawn tile by tile.
+    G divides the number of members E. The bits of a member's result do not depend on the other members, unless W is
+    drawn tile by tile.
     """
     if isinstance(weight, DrawnMatrix):
         return weight.product(x)

@@ -63,8 +63,7 @@ def fill(
     finish: Callable[[FloatArray, slice], None] | None,
     kernel: Kernel | None,
 ) -> None:
-    """Fill row i of `out` `[rows, count]` with the draws that follow the generator state `states[i]`, as numbers in [0,
-    1).
+    """Fill row i of `out` `[rows, count]` with the draws, in [0, 1), that follow the generator state `states[i]`.
 
     `finish(u, columns)`, if given, changes parts of the rows in place, in float64; then they are rounded once to the
     dtype of `out`, float64 or float32. `kernel` is the compiled function that draws, None to use NumPy.

@@ -13,17 +13,14 @@ import torch
 
 @contextmanager
 def recording(device: str = "cpu") -> Iterator[None]:
-    """A context in which a tape can be recorded, whatever the caller has set: gradients on, inference mode and autocast
-    off.
-    """
+    """A context in which a tape can be recorded: gradients on, inference mode and autocast off."""
     with torch.inference_mode(False), torch.enable_grad(), torch.autocast(device, enabled=False):
         yield
 
 
 @dataclass(frozen=True)
 class Contribution:
-    """What one branch adds to the stream, as tensors `[E, B, T, D]`: E members (models), B rows, T positions, D
-    features.
+    """What one branch adds to the stream: tensors `[E, B, T, D]` of members (models), rows, positions, features.
 
     `site` is the index of the state after the addition; `branch` is `attention` or `feed_forward`. `raw` is the
     branch's own output, `contribution` is what is added, after coefficient and output norm, and `stream` is the state

@@ -69,8 +69,7 @@ def reduced_twin(
 
 
 def suggested_width(true_width: int, widest: int = WIDEST) -> int:
-    """Return a width for a twin: `true_width` halved until it is at most `widest`, as long as halves are multiples of
-    8.
+    """Return a width for a twin: `true_width` halved to at most `widest`, as long as halves are multiples of 8.
 
     If halving ends before that, the result is `widest`. Halving keeps the ratios of all sizes exactly.
     """
@@ -81,8 +80,7 @@ def suggested_width(true_width: int, widest: int = WIDEST) -> int:
 
 
 def twin_for_rows(config: DecoderConfig, width: int, batch: Batch) -> DecoderConfig:
-    """Return the config of the twin at `width` with a vocabulary and positions reduced to what the rows of `batch`
-    need.
+    """Return the config of the twin at `width`, with vocabulary and positions reduced to the need of `batch`.
 
     Raises `BatchError` if the rows do not fit the decoder itself, `ConfigError` as `reduced_twin`.
     """
@@ -160,8 +158,7 @@ def _no_head(true: DecoderConfig, width: int) -> str:
 def twin_heads(
     inner: int, heads: int, kv_heads: int, head_dim: int, *, exact: bool, dividing: int = 0
 ) -> tuple[int, int, int] | None:
-    """Return (heads, kv_heads, head_dim) of a twin with `inner` features over all query heads, None if none are
-    possible.
+    """Return (heads, kv_heads, head_dim) of a twin with `inner` features over all query heads; None if impossible.
 
     The arguments `heads`, `kv_heads` and `head_dim` are the true ones. The largest possible number of heads with the
     true heads / kv_heads is chosen, else the largest number. With `exact` all heads together must have exactly `inner`

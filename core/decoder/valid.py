@@ -1,6 +1,4 @@
-"""Selection of valid positions: others are removed, not multiplied by zero, so that an infinite value there has no
-effect.
-"""
+"""Selection of valid positions: others are removed, not multiplied by zero, so an infinite value is harmless."""
 
 from __future__ import annotations
 

@@ -43,9 +43,7 @@ class WeightProvider(Protocol):
     members: int
 
     def stem(self) -> Weights:
-        """Return the token embedding `[G, vocabulary, width]` and, if learned, the position embedding `[G, positions,
-        width]`.
-        """
+        """Return the token embedding `[G, vocabulary, width]` and learned positions `[G, positions, width]`, if any."""
         ...
 
     def block(self, block: int) -> Weights:

@@ -57,9 +57,7 @@ def xavier_scale(fan_in: int, fan_out: int) -> XavierScale:
 
 
 def validate_name(name: str) -> None:
-    """Raise `InitializationError` unless `name` is one or more segments of `a-z`, `0-9` and `_`, separated by single
-    dots.
-    """
+    """Raise `InitializationError` unless `name` is segments of `a-z`, `0-9` and `_`, separated by single dots."""
     # Text from outside may hold half a surrogate pair; its bytes are named like any others.
     encoded = name.encode("utf-8", "surrogatepass")
     if not encoded:

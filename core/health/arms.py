@@ -146,8 +146,7 @@ def profile_scalars(
     done: Done = computed,
     drawn: Drawn = DrawnWeights,
 ) -> Scalars | None:
-    """Return the shortcut coefficients that a recipe's profile step measures on `batch`, one mapping per block, in
-    float64.
+    """Return the shortcut coefficients that a recipe's profile step measures on `batch`: float64, by block and key.
 
     None for a recipe without such a step. `done(name, compute)` returns the result of a step, computed or stored;
     `drawn` is the class that provides the weights.

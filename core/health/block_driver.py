@@ -113,8 +113,7 @@ class BlockRun:
         return self.observation()
 
     def steps(self) -> Iterator[int]:
-        """Compute what is missing, and yield the number of finished steps out of `total` after each block that was
-        computed.
+        """Compute what is missing; yield the number of finished steps out of `total` after each computed block.
 
         A run that stops between two blocks can be continued by another one with the same journal. Raises
         `ObservationError` if the loss does not depend on a state.

@@ -153,9 +153,7 @@ def draw_seconds(
 
 
 def call_seconds(config: DecoderConfig, pace: Pace = REFERENCE) -> float:
-    """Return the estimated seconds of one pass that do not depend on the number of members: the kernel calls of all
-    blocks.
-    """
+    """Return the estimated seconds of one pass that do not grow with the members: kernel calls of all blocks."""
     return config.blocks * SECONDS_PER_BLOCK * pace.moves
 
 

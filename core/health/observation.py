@@ -55,9 +55,7 @@ class Observation:
 
     @cached_property
     def ratios(self) -> tuple[FloatArray, FloatArray]:
-        """(activation RMS over that of the input site, adjoint RMS over that of the last site), `[E, S]` each,
-        dimensionless.
-        """
+        """(activation RMS over that of the input site, adjoint RMS over that of the last site), `[E, S]` each."""
         return site_ratios(self.activation_rms, self.adjoint_rms)
 
     @property

@@ -38,9 +38,7 @@ class ObserveRequest:
     max_memory: int | None = None
 
     def check(self) -> None:
-        """Raise the first error of a request that cannot run, in the order driver, budget, seed, recipe, batch, dtype,
-        device.
-        """
+        """Raise the first error of a request that cannot run: driver, budget, seed, recipe, batch, dtype, device."""
         if self.driver not in DRIVERS:
             raise ConfigError(f"The driver {str(self.driver)[:40]!r} is not offered; choose {', '.join(DRIVERS)}.")
         # Block by block, the parameters never exist at once.

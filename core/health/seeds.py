@@ -132,9 +132,7 @@ class SeedArm:
 
 @dataclass(frozen=True)
 class SeedRows:
-    """The scalars of one recipe in one pass: RMS `[seeds, sites]`, loss `[seeds]` in nats, and reasons by row if
-    refused.
-    """
+    """One recipe in one pass: RMS `[seeds, sites]`, loss `[seeds]` in nats, and reasons by row if refused."""
 
     activation: FloatArray
     adjoint: FloatArray

@@ -52,8 +52,7 @@ def site_rows(
     values: Columns,
     refused: Sequence[tuple[int, str]] = (),
 ) -> Columns:
-    """Return the columns of `SITE_TYPES` as lists by name: one row per site of every observed seed, then the refused
-    seeds.
+    """Return the columns of `SITE_TYPES` as lists by name: a row per site and observed seed, then refused seeds.
 
     `values` are the columns from `site_values`, seed after seed. `observed` holds (seed, loss in nats) in the same
     order. `refused` holds (seed, reason) of seeds without finite ratios; they have one row each, without site and

@@ -91,9 +91,7 @@ def additions(shown: Shown) -> None:
 
 
 def health(shown: Shown) -> None:
-    """Draw the ratios of activations and gradients with the band, for the model and for the model with corrected
-    weights.
-    """
+    """Draw the ratios of activations and gradients with the band, for the model as it is and corrected."""
     if not _observed(shown):
         return
     document, sites = shown.document, shown.tables["sites"]

@@ -46,8 +46,7 @@ def draw(shown: Shown) -> None:
 
 
 def go_on(shown: Shown) -> None:
-    """Do one step that remains after the curves are drawn: count the seeds, search for a better setting or vary the
-    twin.
+    """Do one step that remains after the curves: count the seeds, seek a better setting, or vary the twin.
 
     The twin is the narrower decoder that stands for a large model.
     """

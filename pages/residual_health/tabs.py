@@ -203,9 +203,7 @@ def mend_it(shown: Shown) -> None:
 
 
 def kept_runs(shown: Shown) -> None:
-    """Draw the runs that the visitor has kept (up to four) and the present setting in one figure, with their
-    differences.
-    """
+    """Draw the runs that the visitor has kept (up to four) and the present setting in one figure, compared."""
     if not settings.pins():
         st.info("No run is kept yet. Press Keep in the bar above; up to four stay here.", icon=":material/push_pin:")
         return

@@ -57,8 +57,7 @@ def unwritten(blank: list[str], odd: list[str], largest: float) -> Iterator[Find
 
 
 def alike(model: nn.Module, again: nn.Module) -> bool:
-    """Return True if a second build `again` has the same names and shapes, and the same standard deviations within
-    error.
+    """Return True if a second build `again` has the same names, shapes and, within error, standard deviations.
 
     If not, the model was changed after it was built, and its source builds another model.
     """

@@ -183,9 +183,7 @@ def _coefficient(found: Resolution, rule: Rule, writers: Matrices) -> Finding:
 
 
 def readers_missing(found: Resolution) -> Iterator[Finding]:
-    """Yield a finding on readers that have the base standard deviation although the rule scales them (DeepNorm:
-    values).
-    """
+    """Yield a finding on readers at the base standard deviation although the rule scales them (DeepNorm: values)."""
     first, rule = found.first, found.rule
     if rule is None:
         return

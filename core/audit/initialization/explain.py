@@ -89,8 +89,7 @@ FactorOf = Callable[[Factors, MatrixStats], float]
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why writers have their standard deviation: a cause, and in `payload` the law, fan, base or constants it refers
-    to.
+    """Why writers have their standard deviation: a cause, and in `payload` the law, fan, base or constants.
 
     `factor(factors, writer)` is the factor that the cause predicts for a writer, NaN if none. If several explanations
     fit equally, the one with the smallest `length` is taken.

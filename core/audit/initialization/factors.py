@@ -73,9 +73,7 @@ class Factors:
         return close(self.effective(matrix), factor, self.margin(matrix))
 
     def at_base(self, reader: MatrixStats, rule: Rule | None) -> bool:
-        """Return True if a reader has the base standard deviation, or that times a factor which the rule allows
-        readers.
-        """
+        """Return True if a reader has the base standard deviation, or that times a factor which the rule allows."""
         return self.near(reader, (1.0,) if rule is None else (1.0, *self.allowed(rule, reader)))
 
     def near(self, matrix: MatrixStats, factors: Sequence[float]) -> bool:
@@ -111,9 +109,7 @@ class Factors:
         return close(self.deviation(matrices, wanted), 1.0, self.margin(*matrices))
 
     def carried(self, matrices: Sequence[MatrixStats]) -> bool:
-        """Return True if the matrices are at the base and their whole factor is in the forward, so that it is known
-        exactly.
-        """
+        """Return True if the matrices are at the base and their whole factor is in the forward (so it is exact)."""
         forward = [m.forward for m in matrices]
         if 0 in forward or all(factor == 1 for factor in forward):
             return False
@@ -130,9 +126,7 @@ class Factors:
         return math.inf if infinite or any(f <= 0 for f in wanted) else self.deviation(matrices, wanted)
 
     def alike(self, group: Sequence[MatrixStats]) -> list[MatrixStats]:
-        """Return the visible writers of this model that have the group name (name without numbers) of a writer in
-        `group`.
-        """
+        """Return the visible writers of this model that have the group (name without numbers) of one in `group`."""
         names = {m.group for m in group}
         return [m for m in self.visible if m.group in names]
 

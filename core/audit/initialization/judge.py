@@ -206,9 +206,7 @@ def at_depth(result: AuditResult, source: Rebuilder, blocks: int) -> ModelStats 
 
 
 def stream_notes(result: AuditResult) -> Iterator[str]:
-    """Yield sentences on the stream: that its norms are not before the branches, or that a branch is small beside
-    epsilon.
-    """
+    """Yield sentences on the stream: its norms are not before the branches, or a branch is small beside epsilon."""
     discovery = result.discovery
     stream = stream_of(discovery)
     if stream in (Stream.POST_NORM, Stream.SOME_NORMS):

@@ -62,9 +62,7 @@ class Rule:
         return _coefficient(self.recipe.laws.get(matrix.role), matrix, stats, base)
 
     def forward(self, block: int, blocks: int) -> float:
-        """Return the forward's factor on the contributions of block `block` of `blocks`, divided by that on the
-        shortcut.
-        """
+        """Return the forward's factor on contributions of block `block` of `blocks`, over that on the shortcut."""
         branch = self.recipe.topology.branch
         return (1.0 if branch is None else branch(block, blocks)) / self.shortcut(block, blocks)
 

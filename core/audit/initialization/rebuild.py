@@ -62,9 +62,7 @@ def rebuilder_of(model: nn.Module) -> Rebuilder:
 
 
 def deepened(settings: Mapping[str, Any], blocks: int) -> dict[str, Any]:
-    """Return only the settings to change so that the model has `blocks` blocks, lists with one entry per block
-    included.
-    """
+    """Return only the settings to change so that the model has `blocks` blocks, with lists of one entry per block."""
     depth = next((settings[key] for key in DEPTH_KEYS if isinstance(settings.get(key), int)), None)
     changed: dict[str, Any] = {}
     for key, value in small_settings(settings, blocks).items():

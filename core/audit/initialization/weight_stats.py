@@ -38,9 +38,7 @@ class WeightStats:
 
     @property
     def shrink(self) -> float:
-        """Standard deviation over that before truncation: 0.88 for a cut at two standard deviations, 1 without
-        truncation.
-        """
+        """Standard deviation over that before truncation: 0.88 for a cut at two of them, 1 without truncation."""
         return 1.0 if self.truncation is None else shrink(self.truncation)
 
     @property

@@ -142,8 +142,7 @@ class Flow:
             stack += fresh
 
     def upstream(self, vertex: Vertex) -> Iterator[tuple[Vertex, set[Vertex]]]:
-        """Yield a vertex and all vertices it is computed from that depend on the batch, the latest first, with a
-        frontier.
+        """Yield (vertex, frontier) for a vertex and all it is computed from that depend on the batch, latest first.
 
         The frontier is the set of vertices that those yielded so far read and that are not yielded yet.
         """

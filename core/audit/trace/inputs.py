@@ -59,8 +59,7 @@ class ModelInputs:
 
 
 def model_inputs(model: nn.Module, batch: object, seed: int = 0) -> ModelInputs:
-    """Return the `ModelInputs` for a batch: token ids `[B, T]`, a `Batch` or its JSON form, or arguments of the
-    forward.
+    """Return the `ModelInputs` for a batch: token ids `[B, T]`, a `Batch`, its JSON form, or forward arguments.
 
     Ids are a tensor, a NumPy array or nested lists; `[T]` is one row. Arguments are a mapping of keywords or a sequence
     of positional ones. None draws a small batch from `seed`. Without given targets, the target of a position is the

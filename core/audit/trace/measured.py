@@ -38,9 +38,7 @@ class Coefficient:
 
 @dataclass(frozen=True)
 class MeasuredBranch:
-    """One contribution as tensors `[B, T, D]`: `raw` is the branch's output, `contribution` what is added to the
-    stream.
-    """
+    """One contribution as tensors `[B, T, D]`: `raw` is the branch's output, `contribution` what it adds."""
 
     branch: Branch
     raw: torch.Tensor
