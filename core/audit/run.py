@@ -1,4 +1,4 @@
-"""Audit a model object: find its residual stream, prove it, and observe its residual health."""
+"""Audits a model object: finds its residual stream, proves it, and measures activations and gradients along it."""
 
 from __future__ import annotations
 

@@ -165,7 +165,7 @@ def construction_record(draw: BaseDraw, chosen: Recipe, shortcuts: Shortcuts | N
 
 
 def initialize_depth_scaled(source: Fresh | Decoder, generator: SplitMix64) -> Decoder:
-    """Return a new `Decoder` with the depth-scaled recipe, and advance `generator` past the draw.
+    """Return a new `Decoder` with the recipe `depth-scaled`, and advance `generator` past its random numbers.
 
     Raises `ConstructionError`, before any draw, unless `source` is a `Fresh`: finished weights already have their
     scale.

@@ -1,4 +1,4 @@
-"""Observe several recipes on the same seeds from one base draw; arms that share a graph run in one batched pass.
+"""Observes several recipes on the same seeds from one base draw; recipes with the same graph share a batched pass.
 
 An *arm* is one recipe on the base draws of all seeds. A *member* is one seed of one arm: one entry of the batched pass.
 """

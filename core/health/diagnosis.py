@@ -99,7 +99,7 @@ class Diagnosis:
 
 
 def diagnose(document: Mapping[str, Any]) -> Diagnosis:
-    """Return the `Diagnosis` of the recipe's arm in a document of `observe_document`."""
+    """Return the `Diagnosis` of the arm with the recipe in a document of `observe_document`."""
     return diagnose_arm(document["initialized"], document["recipe"], document["band"])
 
 

@@ -1,4 +1,4 @@
-"""The sentences of a suggestion, the same on a page and on the command line."""
+"""The sentences that suggest a change which brings the ratios into the band, for pages and the command line."""
 
 from __future__ import annotations
 

@@ -82,7 +82,10 @@ class Thresholds:
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """What a verdict is about, named in its sentences. `embedding_std` is the embeddings' base std, in weight units."""
+    """What a verdict is about, for its sentences: a name and the number of blocks.
+
+    `embedding_std` is the standard deviation of the embeddings, in weight units, None if it is not known.
+    """
 
     name: str
     blocks: int

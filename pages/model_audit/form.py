@@ -1,4 +1,4 @@
-"""The top of the page Audit a model: what the current model is held against, the button Audit, and models to begin."""
+"""The top of the page Audit a model: the rule to check the model against, the button Audit, and example models."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ def _drawn_block(shown: Shown, file: str, number: int) -> None:
 
 
 def absolute(shown: Shown) -> None:
-    """Draw the absolute RMS of states and adjoints, and name what it depends on."""
+    """Draw the RMS of states and of their gradients, not as ratios, with a sentence on what it depends on."""
     panels.notice(reduction_sentence(shown.document))
     tokens = token_table(shown.document)
     if (outsized := outsized_sentence(tokens)) is not None:

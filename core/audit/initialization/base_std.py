@@ -45,7 +45,7 @@ PARTS = ("text_config", "decoder", "llm_config")
 
 
 class Origin(Enum):
-    """Where a base comes from."""
+    """Where a base (the standard deviation of matrices before any depth rule) was read from."""
 
     DECLARED = "declared by the user"
     CONFIGURED = "a key of the configuration"

@@ -31,7 +31,7 @@ FEWEST_COUNTED, MOST_COUNTED = 0.875, 64.0
 
 
 def reader_ranges(found: Resolution) -> Iterator[Finding]:
-    """Yield a finding on readers whose standard deviation is not the declared one.
+    """Yield a finding on readers (matrices that begin a branch) whose standard deviation is not the declared one.
 
     Readers that have the rule's factor instead are left to other checks.
     """
@@ -51,7 +51,10 @@ def reader_ranges(found: Resolution) -> Iterator[Finding]:
 
 
 def reader_fans(found: Resolution) -> Iterator[Finding]:
-    """Yield a finding per wrong fan that matrices were drawn by: readers, and writers too if there is no rule."""
+    """Yield a finding per wrong fan (number used as fan_in) that matrices were drawn by.
+
+    The matrices are those that begin a branch and, if there is no rule, also those that end one.
+    """
     first = found.first
     away: dict[Fan, list[MatrixStats]] = {}
     if found.remark is Remark.BY_FAN_OUT:
@@ -86,7 +89,10 @@ def _fan_of(found: Resolution, group: Matrices) -> Fan | None:
 
 
 def on_everything(found: Resolution) -> Iterator[Finding]:
-    """Yield a finding if all readers are scaled by depth as the writers are, and the writers meet the rule."""
+    """Yield a finding if all readers (matrices that begin a branch) are scaled by depth as the writers are.
+
+    Writers, the matrices that end a branch, must meet the rule.
+    """
     if found.everything:
         factor = median(map(found.first.stored, found.scaled_readers))
         sentence = words.everything(found.scaled_readers, factor)
@@ -94,7 +100,10 @@ def on_everything(found: Resolution) -> Iterator[Finding]:
 
 
 def on_reader(found: Resolution) -> Iterator[Finding]:
-    """Yield findings on readers with the depth factor of the writer of their branch, instead of it or beside it."""
+    """Yield findings on readers (matrices that begin a branch) that have the depth factor of their branch's writer.
+
+    The writer, the matrix that ends the branch, either lacks the factor or has it too.
+    """
     first, rule = found.first, found.rule
     for bare in (True, False):
         writers = found.beside_readers(bare=bare)
@@ -116,7 +125,7 @@ def on_reader(found: Resolution) -> Iterator[Finding]:
 
 
 def writers_away(found: Resolution) -> Iterator[Finding]:
-    """Yield a finding per explanation of writers that do not meet the rule."""
+    """Yield findings on writers (matrices that end a branch) that do not meet the rule, one per explanation."""
     told: dict[Explanation, list[MatrixStats]] = {}
     for one in found.unsettled:
         told.setdefault(one.explanation, []).extend(one.writers)
@@ -183,7 +192,10 @@ def _coefficient(found: Resolution, rule: Rule, writers: Matrices) -> Finding:
 
 
 def readers_missing(found: Resolution) -> Iterator[Finding]:
-    """Yield a finding on readers at the base standard deviation although the rule scales them (DeepNorm: values)."""
+    """Yield a finding on readers (matrices that begin a branch) that the rule scales and that are not scaled.
+
+    DeepNorm, for example, scales the value matrices.
+    """
     first, rule = found.first, found.rule
     if rule is None:
         return
@@ -201,7 +213,10 @@ def readers_missing(found: Resolution) -> Iterator[Finding]:
 
 
 def hidden(found: Resolution) -> Iterator[Finding]:
-    """Yield a finding on scaled writers whose scale a following norm removes from the stream."""
+    """Yield a finding on scaled writers (matrices that end a branch) whose scale a following norm removes.
+
+    Without a rule, only on writers that were scaled; nothing is yielded under a rule that does not scale.
+    """
     first, rule = found.first, found.rule
     matrices = [m for m in first.stats.writers if m.hidden and m.weights.std != 0]
     if rule is None:
@@ -212,7 +227,10 @@ def hidden(found: Resolution) -> Iterator[Finding]:
 
 
 def applied(found: Resolution) -> Iterator[Finding]:
-    """Yield the finding `applied` if every writer meets the rule and no reader has its factor in error."""
+    """Yield the finding `applied` if every writer (matrix that ends a branch) meets the rule.
+
+    No reader (matrix that begins a branch) may have the writers' factor, or lack one that the rule asks for.
+    """
     writers = [m for one in found.explained for m in one.writers]
     met = all(one.cause is Cause.AS_ASKED for one in found.explained) and not found.everything
     met = met and not any(readers_missing(found))

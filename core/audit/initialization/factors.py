@@ -34,29 +34,35 @@ class Factors:
 
     @property
     def blocks(self) -> int:
-        """The number of blocks of the build."""
+        """The number of blocks of the measured model."""
         return self.stats.blocks
 
     @property
     def visible(self) -> list[MatrixStats]:
-        """The writers whose scale reaches the stream: not zero, and not followed by a norm."""
+        """The writers (matrices that end a branch) whose scale reaches the stream: not zero, no norm behind them."""
         return self.stats.visible
 
     def on(self, base: BaseStd) -> Factors:
-        """Return the same measurements with another base."""
+        """Return a copy with the same measured matrices and another base standard deviation."""
         return replace(self, base=base)
 
     def stored(self, matrix: MatrixStats) -> float:
-        """Return the stored standard deviation of a matrix divided by the base's."""
+        """Return the stored standard deviation of a matrix divided by the base's (that before any depth rule)."""
         return matrix.weights.std / self.base.std(matrix)
 
     def effective(self, matrix: MatrixStats) -> float:
-        """Return a matrix's stored factor times the forward's factor on its branch; infinite if it is not finite."""
+        """Return a matrix's stored factor on the base times the forward's factor on its branch.
+
+        Infinite if it is not finite. The base is the standard deviation before any depth rule.
+        """
         factor = self.stored(matrix) * matrix.forward
         return factor if math.isfinite(factor) else math.inf
 
     def asked(self, rule: Rule, matrix: MatrixStats) -> float:
-        """Return the effective factor that a rule requires of a writer: on its weights times in the forward."""
+        """Return the factor that a rule requires of a writer, a matrix that ends a branch.
+
+        It is the factor on its weights times that in the forward.
+        """
         return rule.stored(matrix, self.stats, self.base) * rule.forward(matrix.block, self.blocks)
 
     def margin(self, *matrices: MatrixStats) -> float:
@@ -64,7 +70,8 @@ class Factors:
         return combined_tolerance(tolerance(sum(m.weights.count for m in matrices)), self.base.tolerance)
 
     def meets(self, matrix: MatrixStats, factor: float) -> bool:
-        """Return True if the effective factor of a writer equals `factor` within its sampling tolerance.
+        """Return True if the effective factor of a writer (matrix that ends a branch) is `factor` within sampling
+        error.
 
         If `factor` is infinite, return True if the effective factor is at least `NOT_SMALL`.
         """
@@ -73,7 +80,10 @@ class Factors:
         return close(self.effective(matrix), factor, self.margin(matrix))
 
     def at_base(self, reader: MatrixStats, rule: Rule | None) -> bool:
-        """Return True if a reader has the base standard deviation, or that times a factor which the rule allows."""
+        """Return True if a reader (a matrix that begins a branch) has the base standard deviation.
+
+        The base times a factor that the rule allows for readers counts too. The base is the one before any depth rule.
+        """
         return self.near(reader, (1.0,) if rule is None else (1.0, *self.allowed(rule, reader)))
 
     def near(self, matrix: MatrixStats, factors: Sequence[float]) -> bool:

@@ -58,7 +58,10 @@ class Rule:
         return law is not None and len({law.coefficient(Matrix(0, 2, 1, 1, 1, std)) for std in (1.0, 2.0)}) > 1
 
     def stored(self, matrix: MatrixStats, stats: ModelStats, base: BaseStd) -> float:
-        """Return the factor on the base standard deviation that the recipe requires of a writer's weights."""
+        """Return the factor on the base standard deviation that the recipe requires of a writer's weights.
+
+        A writer is a matrix that ends a branch.
+        """
         return _coefficient(self.recipe.laws.get(matrix.role), matrix, stats, base)
 
     def forward(self, block: int, blocks: int) -> float:
@@ -67,7 +70,8 @@ class Rule:
         return (1.0 if branch is None else branch(block, blocks)) / self.shortcut(block, blocks)
 
     def readers(self, matrix: MatrixStats, stats: ModelStats, base: BaseStd) -> tuple[float, ...]:
-        """Return the factors that the recipe allows for a reader's weights, as a tuple.
+        """Return the factors that the recipe allows for the weights of a reader (a matrix that begins a branch), as a
+        tuple.
 
         There are several if the role of the reader is not known, or if it holds several roles with different factors.
         """
@@ -80,7 +84,7 @@ class Rule:
         return topology.branch is not None or isinstance(topology.shortcut, DepthLaw)
 
     def shortcut(self, block: int, blocks: int) -> float:
-        """Return the forward's factor on the shortcut of block `block` of `blocks`."""
+        """Return the factor that the recipe's forward puts on the shortcut in block `block`, from 0, of `blocks`."""
         shortcut = self.recipe.topology.shortcut
         return shortcut(block, blocks) if isinstance(shortcut, DepthLaw) else 1.0
 
@@ -114,7 +118,7 @@ def declared_rule(name: str, blocks: int) -> Rule | None:
 
 
 def recognized_rules(blocks: int) -> list[Rule]:
-    """Return the rules that `auto` tries, the most common first."""
+    """Return the list of `Rule` objects that `auto` tries for a model with `blocks` blocks, the most common first."""
     known = [recipe for recipe in RECIPES if recipe.auto_order is not None and recipe.minimum_blocks <= blocks]
     return [Rule(recipe, guessed=True) for recipe in sorted(known, key=lambda recipe: recipe.auto_order or 0)]
 

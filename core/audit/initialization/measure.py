@@ -98,13 +98,13 @@ class MatrixStats:
 
     @property
     def where(self) -> tuple[int, int]:
-        """The indices of its addition and its branch."""
+        """(index of its addition to the stream, index of its branch there)."""
         return self.place, self.branch
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelStats:
-    """All writers and readers of one model, in forward order, each parameter or slice once.
+    """All writers (matrices that end a branch) and readers (that begin one) of a model, in forward order, each once.
 
     `outside` maps the names of matrices outside the branches, such as embeddings, to (standard deviation, number of
     values). `idle` is True if some branch adds exactly zero.
@@ -119,12 +119,15 @@ class ModelStats:
 
     @property
     def visible(self) -> list[MatrixStats]:
-        """The writers whose scale reaches the stream: not zero and not hidden by a norm; infinite ones are included."""
+        """The writers (matrices that end a branch) whose scale reaches the stream: not zero, not behind a norm.
+
+        Writers that are infinite are included.
+        """
         return [m for m in self.writers if not m.hidden and m.weights.std != 0 and m.forward != 0]
 
     @property
     def zero(self) -> list[MatrixStats]:
-        """The writers that are zero, or that the forward multiplies by zero."""
+        """The writers (matrices that end a branch) that are zero, or that the forward multiplies by zero."""
         return [m for m in self.writers if m.weights.largest == 0 or m.forward == 0]
 
 
@@ -153,9 +156,10 @@ def median(values: Iterable[float]) -> float:
 
 
 def measure(discovery: Discovery) -> ModelStats:
-    """Return the statistics of all writers and readers of a discovered stream.
+    """Return the `ModelStats` of a discovered stream: all its writers and readers.
 
-    A matrix that is both counts as a writer, except if different slices of it are used.
+    Writers are the matrices that end a branch, readers those that begin one. A matrix that is both counts as a writer,
+    except if different slices of it are used.
     """
     written = list(_seen(discovery, "writers"))
     names = {seen.name for seen in written}

@@ -55,13 +55,20 @@ class Resolution:
 
     @property
     def everything(self) -> bool:
-        """True if all writers meet the rule and all readers have its factor too."""
+        """True if all writers (matrices that end a branch) meet the rule and all readers have its factor too.
+
+        Readers are the matrices that begin a branch.
+        """
         readers = usable(self.first.stats.readers)
         met = all(found.cause is Cause.AS_ASKED for found in self.explained)
         return met and len(self.scaled_readers) == len(readers) > 1
 
     def beside_readers(self, *, bare: bool) -> list[MatrixStats]:
-        """Return the writers of branches with a scaled reader: those at the base if `bare`, else those scaled too."""
+        """Return the writers (matrices that end a branch) of branches whose reader has the depth factor.
+
+        With `bare` those without the factor, otherwise those that have it too. A reader is a matrix that begins a
+        branch.
+        """
         places = set() if self.everything else {m.where for m in self.scaled_readers}
         return [
             m

@@ -33,7 +33,7 @@ class SharedDraws:
 
     @property
     def all_shared(self) -> bool:
-        """True if both models have the same names and the same draws."""
+        """True if both models have the same names and the same random draws."""
         return self.first_shifted is None and not self.only_first and not self.only_second
 
     @property
@@ -99,9 +99,10 @@ def compare_digests(first: Mapping[str, str], second: Mapping[str, str]) -> Shar
 
 
 def repeated_draws(parameters: Mapping[str, torch.Tensor]) -> list[tuple[str, ...]]:
-    """Return groups of names that hold the same draw, up to a positive factor; empty where no draw is repeated.
+    """Return groups of names of parameters that hold the same random draw, up to a positive factor.
 
-    Each matrix of a stacked tensor (as of experts) counts separately, as `name[0]` and so on.
+    Each matrix of a stacked tensor (as of experts) counts separately, as `name[0]` and so on. Empty if no draw is
+    repeated.
     """
     stacked = {
         f"{name}[{place}]": matrix

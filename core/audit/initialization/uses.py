@@ -102,7 +102,10 @@ def path_to_sum(discovery: Discovery, site: Site, starts: list[Vertex]) -> Itera
 
 
 def reading(discovery: Discovery, branch: Branch, reader: MatrixUse) -> Reading:
-    """Return the `Reading`: how a branch depends on a reader's output, by every path from it to a writer."""
+    """Return the `Reading`: how a branch depends on the output of `reader`, the matrix that begins it.
+
+    Every path from it to the matrix that ends the branch counts.
+    """
     flow, ways = discovery.chain.flow, set[bool]()
     stack = [(vertex, True) for use in branch.writers for vertex in flow.moving(flow.nodes[use.node])]
     seen = set(stack)

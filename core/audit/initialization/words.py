@@ -106,7 +106,7 @@ def odd_values(names: Sequence[str]) -> str:
 
 
 def duplicated(groups: Sequence[Sequence[str]]) -> str:
-    """Return the sentence of a `duplicated` finding; each group holds the names of one draw."""
+    """Return the sentence of a `duplicated` finding; each group has the names of matrices with the same random draw."""
     return (
         f"{sum(map(len, groups))} matrices hold {len(groups)} draws, up to a factor, as {' = '.join(groups[0][:2])}; "
         "draw each one separately instead of copying or seeding again, or tie them if they are meant to be one."
@@ -114,7 +114,10 @@ def duplicated(groups: Sequence[Sequence[str]]) -> str:
 
 
 def equal_shards(found: Mapping[str, tuple[int, int, int]]) -> str:
-    """Return the sentence of an `equal-shards` finding; `found` maps names to (parts, axis, different draws)."""
+    """Return the sentence of an `equal-shards` finding: parts of one matrix hold the same random draw.
+
+    `found` maps the name of a matrix to (number of parts, axis, number of different draws).
+    """
     name, (parts, axis, different) = next(iter(found.items()))
     return (
         f"{patterned(tuple(found))} {'repeat' if len(found) > 1 else 'repeats'} a draw within one matrix: the {parts} "

@@ -54,7 +54,10 @@ def applied(rule: Rule, depths: Sequence[int], *, forward: bool, idle: bool) -> 
 
 
 def everything(readers: Matrices, factor: float) -> str:
-    """Return the sentence of an `on-everything` finding: all readers have the depth factor of the writers too."""
+    """Return the sentence of an `on-everything` finding: all readers have the depth factor of the writers too.
+
+    Readers are the matrices that begin a branch, writers those that end one.
+    """
     return (
         f"All {len(readers)} readers ({len(grouped(readers))} a block) carry the writers' factor {factor:.4g} too, and "
         f"attention logits shrink to its square, {factor * factor:.2g} of their size; scale the writers alone and draw "
@@ -63,9 +66,9 @@ def everything(readers: Matrices, factor: float) -> str:
 
 
 def on_reader(rule: Rule, readers: Matrices, writers: Matrices, factor: float, *, bare: bool) -> str:
-    """Return the sentence of an `on-reader` finding: readers have a depth factor.
+    """Return the sentence of an `on-reader` finding: readers (matrices that begin a branch) have a depth factor.
 
-    `bare` is True if their writers have none, False if they have it too.
+    `bare` is True if the writers, which end the branches, have none; False if they have it too.
     """
     if not bare:
         return (

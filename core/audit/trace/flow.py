@@ -90,7 +90,7 @@ class Flow:
         return self.nodes[vertex[0]]
 
     def shape(self, vertex: Vertex) -> tuple[int, ...]:
-        """Return the shape of the vertex's tensor."""
+        """Return the shape of the tensor at a vertex (an output of an operation)."""
         return self.nodes[vertex[0]].shapes[vertex[1]]
 
     def dynamic(self, vertex: Vertex | None) -> bool:
@@ -106,7 +106,7 @@ class Flow:
         return [vertex for vertex in node.inputs if vertex is not None and not self.nodes[vertex[0]].dynamic]
 
     def value(self, vertex: Vertex) -> torch.Tensor | None:
-        """Return the detached value of a vertex; None if no recorded operation read it."""
+        """Return the detached value of a vertex (an output of an operation); None if no recorded operation read it."""
         node = self.nodes[vertex[0]]
         if node.value is not None:
             return node.value
@@ -142,9 +142,10 @@ class Flow:
             stack += fresh
 
     def upstream(self, vertex: Vertex) -> Iterator[tuple[Vertex, set[Vertex]]]:
-        """Yield (vertex, frontier) for a vertex and all it is computed from that depend on the batch, latest first.
+        """Yield (vertex, frontier) for a vertex and all that it is computed from and that depend on the batch.
 
-        The frontier is the set of vertices that those yielded so far read and that are not yielded yet.
+        A vertex is an output of an operation; the latest comes first. The frontier is the set of vertices that those
+        yielded so far read and that are not yielded yet.
         """
         frontier, heap = {vertex}, [(-vertex[0], vertex)]
         while heap:
@@ -157,7 +158,7 @@ class Flow:
             yield latest, frontier
 
     def parameters_of(self, vertex: Vertex) -> list[torch.Tensor]:
-        """Return the parameters (tensors) that a vertex is computed from, each once."""
+        """Return the parameters (tensors) that a vertex (an output of an operation) is computed from, each once."""
         found = [self.node(each).parameter for each in self.behind([vertex])]
         return list({id(parameter): parameter for parameter in found if parameter is not None}.values())
 

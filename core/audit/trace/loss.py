@@ -162,9 +162,9 @@ def _logits(tensor: torch.Tensor, inputs: ModelInputs) -> torch.Tensor | None:
 
 
 def tensors_in(output: Any, depth: int = 2) -> list[torch.Tensor]:
-    """Return the tensors of an output: the one named logits first, then the others in order.
+    """Return the list of tensors in an output: the one named logits first, then the others in order.
 
-    Where containers hold no tensor themselves, those inside them are asked, `depth` times.
+    If a container holds no tensor itself, the containers inside it are searched, down to `depth` levels.
     """
     if isinstance(output, torch.Tensor):
         return [output]

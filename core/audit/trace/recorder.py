@@ -166,10 +166,11 @@ class Stop(BaseException):
 
 
 class Replay(Watch):  # type: ignore[no-untyped-call]
-    """A second run that keeps the tensors at the `wanted` addresses (call, place) in `found`.
+    """A second run that keeps the tensors at the `wanted` addresses in the dict `found`.
 
-    It can also silence tensors, that is, read zeros instead: `parameters` in every operation, `operands` (addresses) at
-    that one call. The model itself is never written to. Raises `Stop` as soon as the last wanted value is there.
+    An address is (number of the operation, place among its tensors). The run can also silence tensors, that is, read
+    zeros instead: `parameters` in every operation, `operands` (addresses) at that one operation. The model itself is
+    never written to. Raises `Stop` as soon as the last wanted value is there.
     """
 
     def __init__(

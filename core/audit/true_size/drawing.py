@@ -73,7 +73,10 @@ class Drawing:
         return made
 
     def stripes(self, name: str) -> Iterator[tuple[int, torch.Tensor]]:
-        """Yield (first row, rows) of a table, in order; the rows are overwritten by the next ones."""
+        """Yield (number of the first row, rows as a tensor) of a table, in order.
+
+        The same memory is used again for the next rows.
+        """
         yield from self._stripes(name, range(self._programs[name].tiles))
 
     def tiled(self, name: str) -> bool:
