@@ -149,7 +149,10 @@ class BlockRun:
             self._hand_over_stem(adjoint)
 
     def profile(self) -> tuple[FloatArray, FloatArray]:
-        """Return activation and adjoint RMS, `[E, S]` each for E members and S sites; NaN at sites not reached yet."""
+        """Return (activation RMS, adjoint RMS), `[E, S]` each for E members (models) and S sites (states).
+
+        NaN at sites not reached yet.
+        """
         return self._records.profile(self._weights.members)
 
     def observation(self) -> Observation:

@@ -104,7 +104,7 @@ class Records:
         return {key: value for key, value in record.items() if key in PASSED}
 
     def profile(self, members: int) -> tuple[FloatArray, FloatArray]:
-        """Return activation RMS and adjoint RMS, `[members, sites]` each; NaN at sites not reached yet."""
+        """Return (activation RMS, adjoint RMS), `[members, sites]` each; NaN at sites (states) not reached yet."""
         shape = (members, len(self._graph.site_labels()))
         activation, adjoint = np.full(shape, np.nan), np.full(shape, np.nan)
         if forward := self._forward():

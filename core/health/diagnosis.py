@@ -70,7 +70,7 @@ class Diagnosis:
 
     @property
     def within(self) -> bool:
-        """True if every ratio of the arm lies within the band, both ends included."""
+        """True if every ratio lies within the band, both ends included."""
         return not self.findings
 
     @property

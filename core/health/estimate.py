@@ -122,7 +122,7 @@ def _carried_bytes(request: ObserveRequest) -> int:
 
 
 def is_kept(config: DecoderConfig) -> bool:
-    """Return True if the base draw of one seed is small enough to stay in memory between passes."""
+    """Return True if the base matrices of one seed (before a recipe) are few enough to stay in memory."""
     return layout(config).draws <= KEPT_DRAW
 
 

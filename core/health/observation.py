@@ -55,22 +55,28 @@ class Observation:
 
     @cached_property
     def ratios(self) -> tuple[FloatArray, FloatArray]:
-        """(activation RMS over that of the input site, adjoint RMS over that of the last site), `[E, S]` each."""
+        """The pair (`activation_ratio`, `adjoint_ratio`), `[E, S]` each for E members (models) at S sites; no unit."""
         return site_ratios(self.activation_rms, self.adjoint_rms)
 
     @property
     def activation_ratio(self) -> FloatArray:
-        """Activation RMS at each site over that at the input, `[E, S]`, dimensionless."""
+        """Activation RMS at each of S sites over that at the input, `[E, S]` for E members (models); no unit.
+
+        A site is a state of the residual stream.
+        """
         return self.ratios[0]
 
     @property
     def adjoint_ratio(self) -> FloatArray:
-        """Adjoint RMS at each site over that at the last site, `[E, S]`, dimensionless."""
+        """Adjoint RMS at each of S sites over that at the last site, `[E, S]` for E members (models); no unit.
+
+        A site is a state of the residual stream; its adjoint is the gradient of the loss with respect to it.
+        """
         return self.ratios[1]
 
     @cached_property
     def sound(self) -> npt.NDArray[np.bool_]:
-        """True for each member whose loss and ratios are all finite, boolean `[E]`.
+        """True for each of the E members (models) whose loss and ratios are all finite: boolean `[E]`.
 
         `refusal` gives the reason for the others.
         """
@@ -214,7 +220,10 @@ def _check_geometry(tape: Tape) -> None:
 
 
 def observe(tape: Tape, *, parameter_gradients: bool = False) -> Observation:
-    """Return `measure(tape)`; raise `ObservationError` for the first member whose RMS or ratios are not all finite."""
+    """Return the `Observation` of a tape, as `measure` does, if every member (model) has usable ratios.
+
+    Raises `ObservationError` for the first member whose RMS or ratios are not all finite.
+    """
     observation = measure(tape, parameter_gradients=parameter_gradients)
     for member in np.flatnonzero(~observation.sound).tolist():
         refusal = observation.refusal(member)

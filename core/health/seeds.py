@@ -52,9 +52,9 @@ class SeedArm:
 
     @cached_property
     def ratios(self) -> tuple[FloatArray, FloatArray]:
-        """(`activation_ratio`, `adjoint_ratio`), `[seeds, sites]` each, dimensionless.
+        """The pair (`activation_ratio`, `adjoint_ratio`), `[seeds, sites]` each; NaN in the rows of refused seeds.
 
-        NaN in the rows of refused seeds.
+        A refused seed has no finite ratios.
         """
         found = site_ratios(self.activation_rms, self.adjoint_rms)
         for values in found:
@@ -63,12 +63,18 @@ class SeedArm:
 
     @property
     def activation_ratio(self) -> FloatArray:
-        """Activation RMS at each site over that at the input, `[seeds, sites]`; NaN in the rows of refused seeds."""
+        """Activation RMS at each site (state of the stream) over that at the input, `[seeds, sites]`.
+
+        NaN in the rows of seeds without finite ratios.
+        """
         return self.ratios[0]
 
     @property
     def adjoint_ratio(self) -> FloatArray:
-        """RMS of the loss gradient at each site over that at the last site, `[seeds, sites]`; NaN for refused seeds."""
+        """RMS of the loss gradient at each site (state of the stream) over that at the last site, `[seeds, sites]`.
+
+        NaN in the rows of seeds without finite ratios.
+        """
         return self.ratios[1]
 
     @cached_property
@@ -80,7 +86,10 @@ class SeedArm:
 
     @property
     def first_block(self) -> int:
-        """The index of the last site of the first block; ratios relative to it do not depend on the input's scale."""
+        """The index of the last site (state of the stream) of the first block.
+
+        Ratios relative to it do not depend on the scale of the input.
+        """
         return first_block_site(self.labels)
 
     @cached_property
@@ -109,7 +118,7 @@ class SeedArm:
         )
 
     def followed_by(self, other: SeedArm) -> SeedArm:
-        """Return an arm with these seeds and then those of `other`, which must be of the same request and recipe."""
+        """Return a `SeedArm` with these seeds and then those of `other`, of the same request and recipe."""
         return replace(
             self,
             seeds=self.seeds + other.seeds,
@@ -141,7 +150,10 @@ class SeedRows:
 
 
 def rows_of(arm: Arm, seeds: int) -> SeedRows:
-    """Return the scalars of the first `seeds` seeds of an arm; the numbers of a refused seed mean nothing."""
+    """Return the `SeedRows` (RMS, loss, reasons) of the first `seeds` seeds of an arm, one recipe on many seeds.
+
+    The numbers of a seed without finite ratios mean nothing.
+    """
     observation, members = arm.observation, [arm.member(seed) for seed in range(seeds)]
     reasons = {
         row: str(observation.refusal(members[row])) for row in np.flatnonzero(~observation.sound[members]).tolist()

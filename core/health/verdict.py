@@ -213,7 +213,10 @@ def _check_shapes(activation: FloatArray, adjoint: FloatArray, first_block: int)
 
 
 def seed_margins(ratios: Sequence[FloatArray], band: Band) -> FloatArray:
-    """Return the smallest margin of each seed, in doublings: `[seeds]`, over arrays of ratios `[seeds, sites]`."""
+    """Return the smallest margin of each seed, `[seeds]`, over arrays of ratios `[seeds, sites]`.
+
+    A margin is the distance to the nearer limit of `band` in doublings, negative outside.
+    """
     return np.asarray(np.minimum.reduce([band.margin(values).min(axis=1) for values in ratios]))
 
 

@@ -89,7 +89,7 @@ class Shown:
 
     @cached_property
     def compared(self) -> pd.DataFrame:
-        """The site table of both arms; if the recipe is the control, the second arm is the default recipe."""
+        """The table of sites with the recipe and without; if the recipe is the control, with the default recipe."""
         if self.request.recipe != CONTROL:
             return self.sites
         other = site_table(cached.observation(replace(self.request, recipe=DEFAULT)))

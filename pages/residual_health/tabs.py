@@ -160,7 +160,7 @@ def contributions(shown: Shown) -> None:
 
 
 def reference_site(shown: Shown) -> None:
-    """Draw the RMS relative to a chosen site, with the ratio of the definition."""
+    """Draw the RMS relative to a chosen site (state of the stream), with a table that has the usual ratio too."""
     st.markdown(
         "The ratio of the definition divides by the input's RMS. A tiny embedding makes every later site large beside "
         "it, and one of unit scale hides growth; another reference tells which it is. No band judges these."

@@ -103,7 +103,10 @@ def declared_base(std: float, origin: Origin, readers: Sequence[MatrixStats], ke
 
 
 def configured_base(settings: Mapping[str, Any] | None, readers: Sequence[MatrixStats]) -> BaseStd | None:
-    """Return the base that a configuration's keys declare, such as `initializer_range`; None if it declares none."""
+    """Return the `BaseStd` that a configuration declares, for example by `initializer_range`; None without one.
+
+    It is the standard deviation of matrices before any depth rule.
+    """
     for key in RANGE_KEYS:
         value = (settings or {}).get(key)
         if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf:
@@ -122,7 +125,10 @@ def shrinks(readers: Sequence[MatrixStats]) -> tuple[float, ...]:
 
 
 def named_bases(readers: Sequence[MatrixStats]) -> Iterator[BaseStd]:
-    """Yield a `BaseStd` for every law in common use, without truncation and with that of the readers."""
+    """Yield a `BaseStd` for every law in common use, without truncation and with that seen in `readers`.
+
+    Readers are the matrices that begin a branch.
+    """
     for law, constant in NAMED:
         for shrink in shrinks(readers):
             yield BaseStd(
@@ -187,7 +193,10 @@ def other_laws(readers: Sequence[MatrixStats], base: BaseStd) -> Iterator[BaseSt
 
 
 def transposed(readers: Sequence[MatrixStats]) -> BaseStd | None:
-    """Return the base by fan_out; None unless every reader agrees with it and its constant is in common use."""
+    """Return the `BaseStd` proportional to 1 / sqrt(fan_out); None if the readers do not show it.
+
+    Every reader (matrix that begins a branch) must agree with it, and its constant must be in common use.
+    """
     known = usable(readers)
     cluster = _cluster(known, FAN_OUT) if known else []
     if not cluster or len(cluster) < len(known):

@@ -91,7 +91,7 @@ class Factors:
         return any(close(self.stored(matrix), factor, self.margin(matrix)) for factor in factors)
 
     def allowed(self, rule: Rule, reader: MatrixStats) -> tuple[float, ...]:
-        """Return the factors, as a tuple, that a rule allows for a reader."""
+        """Return the factors, as a tuple, that a rule allows for a reader (a matrix that begins a branch)."""
         return rule.readers(reader, self.stats, self.base)
 
     def deviation(self, matrices: Sequence[MatrixStats], wanted: Sequence[float]) -> float:
@@ -119,7 +119,7 @@ class Factors:
         return close(self.deviation(matrices, wanted), 1.0, self.margin(*matrices))
 
     def carried(self, matrices: Sequence[MatrixStats]) -> bool:
-        """Return True if the matrices are at the base and their whole factor is in the forward (so it is exact)."""
+        """Return True if the matrices are unscaled and their whole depth factor is in the forward (so it is exact)."""
         forward = [m.forward for m in matrices]
         if 0 in forward or all(factor == 1 for factor in forward):
             return False
@@ -136,7 +136,10 @@ class Factors:
         return math.inf if infinite or any(f <= 0 for f in wanted) else self.deviation(matrices, wanted)
 
     def alike(self, group: Sequence[MatrixStats]) -> list[MatrixStats]:
-        """Return the visible writers of this model that have the group (name without numbers) of one in `group`."""
+        """Return the visible writers (matrices that end a branch) of this model in the same groups as those given.
+
+        A group is the name without its numbers, so that a matrix has the same group in every block.
+        """
         names = {m.group for m in group}
         return [m for m in self.visible if m.group in names]
 

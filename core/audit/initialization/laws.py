@@ -53,7 +53,7 @@ class Rule:
 
     @property
     def absolute(self) -> bool:
-        """True if the recipe sets the writers' standard deviation itself, independent of the base."""
+        """True if the recipe sets a standard deviation itself, and not a factor on the one that a matrix has."""
         law = self.recipe.laws.get("down")
         return law is not None and len({law.coefficient(Matrix(0, 2, 1, 1, 1, std)) for std in (1.0, 2.0)}) > 1
 

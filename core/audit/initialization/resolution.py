@@ -80,7 +80,10 @@ class Resolution:
 
     @property
     def unsettled(self) -> tuple[Explained, ...]:
-        """The explanations, without the writers that a finding about readers covers already."""
+        """The explanations of writers (matrices that end a branch), without those that another finding covers.
+
+        The other findings are about readers, the matrices that begin a branch.
+        """
         if self.everything:
             return ()
         gone = {m.shown for bare in (True, False) for m in self.beside_readers(bare=bare)}

@@ -89,7 +89,7 @@ def gates(discovery: Discovery, site: Site, number: int) -> tuple[str, ...]:
 
 
 def path_to_sum(discovery: Discovery, site: Site, starts: list[Vertex]) -> Iterator[int]:
-    """Yield the nodes between some vertices and the sum of their addition, the sum left out."""
+    """Yield the indices of the operations between `starts` and the sum of an addition, the sum left out."""
     flow, end = discovery.chain.flow, site.addition.sum[0]
     queue, seen = list(starts), {start[0] for start in starts}
     while queue:

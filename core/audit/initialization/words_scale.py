@@ -87,7 +87,7 @@ def on_reader(rule: Rule, readers: Matrices, writers: Matrices, factor: float, *
 
 
 def twice_by_reader(readers: Matrices, product: float, wanted: float) -> str:
-    """Return the sentence of a `twice` finding where a reader and a writer of one branch are both scaled."""
+    """Return the sentence of a `twice` finding: the first and the last matrix of one branch are both scaled."""
     return (
         f"Reader and writer of the same branch are both scaled, so where the branch is linear in both it is "
         f"{product:.4g} of unscaled instead of {wanted:.4g}; take the factor off {shown(readers)}."
@@ -95,7 +95,7 @@ def twice_by_reader(readers: Matrices, product: float, wanted: float) -> str:
 
 
 def writers_away(found: Resolution, why: Explanation, writers: Matrices, kind: str) -> str:
-    """Return the sentence of a finding on writers that do not meet the rule, by what they follow instead."""
+    """Return the sentence of a finding on matrices that end a branch and do not meet the rule; `why` explains it."""
     rule, first = found.rule, found.first
     assert rule is not None
     ratio = first.ratio(rule, writers)
@@ -170,7 +170,7 @@ def coefficient(rule: Rule, gates: Sequence[str], writers: Matrices, blocks: int
 
 
 def readers_missing(rule: Rule, readers: Matrices, factor: float) -> str:
-    """Return the sentence of a `partial` finding on readers that the rule scales and that are at the base."""
+    """Return the sentence of a `partial` finding: `readers`, which begin a branch, lack the rule's `factor`."""
     part = "the value part of " if any(m.partly for m in readers) else ""
     return (
         f"{rule.name} scales {part}{shown(readers)} too, by {factor:.4g}, and they stand at the base, "
@@ -269,7 +269,7 @@ def unused_range(std: float) -> str:
 
 
 def reader_range(readers: Matrices, std: float, base: BaseStd) -> str:
-    """Return the sentence of a `range-ignored` finding on readers."""
+    """Return the sentence of a `range-ignored` finding: `readers`, which begin a branch, do not have the base std."""
     return (
         f"{shown(readers)} stand at {std:.4g} where {base_source(base)} declares {base.constant:.4g}; draw them from "
         "the declared value."

@@ -89,7 +89,10 @@ class Chain:
         return self._steps[vertex]
 
     def state_read(self, leaf: Vertex) -> Vertex:
-        """Return the vertex of the latest state of the stream that the vertex `leaf` is computed from."""
+        """Return the latest state of the stream that the vertex `leaf` is computed from.
+
+        A vertex is an output of an operation.
+        """
         read = (vertex for vertex, _ in self.flow.upstream(leaf) if vertex in self.states and vertex != leaf)
         return next(read, self.base)
 

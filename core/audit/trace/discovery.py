@@ -68,7 +68,7 @@ class Site:
 
     @property
     def writers(self) -> list[MatrixUse]:
-        """The writers of all branches: the matrices that produce what the addition adds."""
+        """The matrices that end the branches of this addition, as `MatrixUse` objects."""
         return [use for branch in self.branches for use in branch.writers]
 
 
@@ -179,7 +179,10 @@ def _is_difference(discovery: Discovery) -> bool:
 
 
 def is_stream(discovery: Discovery) -> bool:
-    """Return whether a chain beside the main one counts as a stream: additions with writers, most of them in blocks."""
+    """Return True if a chain beside the main one is a stream: every addition has writers, and some are in blocks.
+
+    Writers are the matrices that end a branch.
+    """
     written = [discovery.names.of(p for use in site.writers for p in use.parameters) for site in discovery.sites]
     return bool(written) and all(written) and any(numbered(name) for names in written for name in names)
 

@@ -29,7 +29,7 @@ _SUFFIX = re.compile(r"Backward\d*$")
 
 @dataclass(frozen=True, slots=True)
 class SumTerm:
-    """One term of a sum: `factor` times a vertex, or `factor` times a constant."""
+    """One term of a sum: `factor` times a vertex (an output of an operation), or `factor` times a constant."""
 
     vertex: Vertex | None
     factor: Factor = 1.0
@@ -94,7 +94,7 @@ class Flow:
         return self.nodes[vertex[0]].shapes[vertex[1]]
 
     def dynamic(self, vertex: Vertex | None) -> bool:
-        """Return True if the value of the vertex depends on the batch; False for None."""
+        """Return True if the value of a vertex (an output of an operation) depends on the batch; False for None."""
         return vertex is not None and self.nodes[vertex[0]].dynamic
 
     def moving(self, node: FlowNode) -> list[Vertex]:
@@ -130,7 +130,7 @@ class Flow:
         return None if edge is None else self.recording.sights.get(edge)
 
     def behind(self, vertices: Iterable[Vertex]) -> Iterator[Vertex]:
-        """Yield the vertices and everything that they are computed from, parameters included, each once."""
+        """Yield the vertices (outputs of operations) and all that they are computed from, parameters too, each once."""
         stack = list(vertices)
         seen = set(stack)
         while stack:

@@ -184,7 +184,10 @@ class Spine:
 
 
 def walk_back(step_of: StepOf, vertex: Vertex, kinds: Collection[str] | None = None) -> Iterator[Vertex]:
-    """Yield a vertex and those that it was computed from, step by step, as long as the steps are of the given kinds."""
+    """Yield a vertex (an output of an operation), then step by step those that it was computed from.
+
+    It ends before a step whose kind is not in `kinds`, if these are given.
+    """
     yield vertex
     while (step := step_of(vertex)) is not None and (kinds is None or step.kind in kinds):
         vertex = step.source

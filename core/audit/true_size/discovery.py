@@ -47,7 +47,7 @@ class TrueFlow(Flow):
         return None if large is None or large.is_meta else large.detach()
 
     def shape(self, vertex: Vertex) -> tuple[int, ...]:
-        """Return the shape of a vertex's value; the small model's where it was not kept."""
+        """Return the shape at a vertex (an output of an operation) in the large model, else in the small one."""
         value = self._values.get(vertex)
         return super().shape(vertex) if value is None else tuple(value.shape)
 
