@@ -1,7 +1,4 @@
-"""The options of an audit beside its model, and the task that its child process receives.
-
-The options are checked before torch is imported.
-"""
+"""The options of an audit other than its model, checked before torch is imported."""
 
 from __future__ import annotations
 
@@ -53,14 +50,15 @@ STAGES: Mapping[str, tuple[str, float]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class AuditRequest:
-    """The rule and base standard deviation to judge by, how fresh weights are drawn, and the child's limits.
+    """The options of an audit: what to judge by, how fresh weights are drawn, and the limits of the child process.
 
-    `max_memory` is in bytes. None means `DEFAULT_MEMORY`, and no limit where the user's own code is run; where blocks
-    may be drawn one at a time, half of what is free if that is more. `driver` is `graph`, which builds the whole model,
-    `block`, which draws one block at a time, or `auto`: blocks where the whole exceeds the memory or `max_parameters`.
-    `seeds` is how many fresh models, from `seed` on, the ratios are counted over where the model can be built again.
-    `rows` and `context` are the size of the random batch that a configuration is observed on; None takes the audit's
-    own small one.
+    `rule` is the name of the recipe that the writers (matrices that end a branch) should follow, `auto` to recognize
+    it. `sigma` is the standard deviation before any depth factor, None to read it from the model. `max_memory` is in
+    bytes; None means `DEFAULT_MEMORY`, no limit if the user's own code is run, and for drivers other than `graph` half
+    of the free memory if that is more. `driver` is `graph`, which builds the whole model, `block`, which draws one
+    block at a time, or `auto`: `block` if the whole exceeds the memory or `max_parameters`. `seeds` is the number of
+    models, from `seed` on, that ratios are measured over if the model can be built again. `rows` and `context` are the
+    size of the random batch; None takes a small one.
     """
 
     rule: str = AUTO
@@ -76,7 +74,7 @@ class AuditRequest:
     context: int | None = None
 
     def check(self) -> None:
-        """Check every field. Raises `AuditError`, `ConfigError` or `RecipeError` for the first that is not valid."""
+        """Raise `AuditError`, `ConfigError` or `RecipeError` for the first field that is not valid."""
         check_limits(self.max_memory, self.max_seconds)
         if not 1 <= self.max_parameters <= MOST_PARAMETERS:
             raise AuditError(
@@ -99,7 +97,7 @@ class AuditRequest:
 
     @property
     def whole_memory(self) -> int:
-        """The bytes that a model built as a whole may take, if its blocks may be drawn one at a time instead."""
+        """The bytes that a whole model may take if it could also be drawn one block at a time."""
         from ..health.estimate import GRAPH_SHARE, available_memory  # needs numpy, which help does not wait for
 
         return int(GRAPH_SHARE * available_memory()) if self.max_memory is None else self.max_memory
@@ -108,16 +106,16 @@ class AuditRequest:
     def budget(self) -> Budget:
         """The largest number of parameters that a model may have, as a `Budget`.
 
-        That of a model that need not be held whole is what can be drawn, read and multiplied in `max_seconds`.
+        For a model that may be drawn block by block, it is what can be drawn, read and multiplied in `max_seconds`.
         """
         whole = Budget(max_parameters=self.max_parameters)
         in_time = Budget(max_parameters=self.max_seconds * BLOCK_RATE, remedy=Remedy.SECONDS)
         return whole if self.driver == "graph" or whole.max_parameters > in_time.max_parameters else in_time
 
     def task(self, model: Mapping[str, Any], batch: Any = None) -> dict[str, Any]:
-        """Return the task that `sandbox.tasks` runs: the keys of `model`, screened already, and those of this request.
+        """Return the task for the child process as JSON values: the keys of `model` and those of this request.
 
-        `batch` is the JSON form of a batch; None draws a small random one.
+        `model` was screened before. `batch` is the JSON form of a batch; None draws a small random one.
         """
         return {
             **model,
@@ -137,9 +135,9 @@ class AuditRequest:
 
 
 def parsed_sigma(text: str) -> float | None:
-    """Return the base standard deviation written in `text`, None where the text is blank.
+    """Return the standard deviation written in `text`; None if the text is blank.
 
-    Raises `AuditError` where it is not a positive number.
+    Raises `AuditError` if it is not a positive number.
     """
     if not text.strip(SPACES):
         return None
@@ -157,9 +155,9 @@ def require_library() -> None:
 
 @lru_cache(maxsize=1)
 def families() -> Mapping[str, str]:
-    """Return the class name of every causal language model by model type, in the library's order.
+    """Return a mapping from every model type with a causal language model to the name of its class, in order.
 
-    They are read from the library's source, because importing it takes seconds. Raises `AuditError` where it is not
+    It is read from the library's source, because importing the library takes seconds. Raises `AuditError` if it is not
     installed.
     """
     return _classes()[CAUSAL]
@@ -167,7 +165,10 @@ def families() -> Mapping[str, str]:
 
 @lru_cache(maxsize=1)
 def architectures() -> Mapping[str, str]:
-    """Return the class name that is audited for every model type: a causal language model where there is one."""
+    """Return a mapping from every model type to the name of the class that is audited.
+
+    It is the causal language model if the library has one.
+    """
     found: dict[str, str] = {}
     for name in MAPPINGS:
         for family, chosen in _classes()[name].items():

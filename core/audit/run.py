@@ -1,4 +1,4 @@
-"""Audit a model object: find its residual stream, prove it, and observe its residual health."""
+"""Audits a model object: finds its residual stream, proves it, and measures activations and gradients along it."""
 
 from __future__ import annotations
 
@@ -41,13 +41,14 @@ def audit(
     max_bytes: int = DEFAULT_BYTES,
     facts: ModelFacts | None = None,
 ) -> AuditResult:
-    """Find the residual stream of `model`, prove it, and measure it on `batch`.
+    """Find the residual stream of `model`, prove it and measure it on `batch`; return the `AuditResult`.
 
     `batch` is token ids `[rows, positions]` (a tensor, an array or nested lists), a `Batch` or its JSON form, a mapping
-    of keyword arguments or a sequence of positional ones; None draws a small one from `seed`. `max_bytes` limits the
-    memory of recorded activations. The model runs in evaluation mode, several times, as `observe_module` says, and is
-    left as it was. Raises `AuditError`, `BatchError` or `BudgetError`. A stream that cannot be proved raises nothing:
-    the result's `identity` holds the verdict and the reason.
+    of keyword arguments or a sequence of positional ones; None draws a small batch from `seed`. `max_bytes` limits the
+    memory of recorded activations. `facts` are recorded in the result; by default the name of the class. The model runs
+    in evaluation mode, several times, as `observe_module` says, and is left as it was. Raises `AuditError`,
+    `BatchError` or `BudgetError`. A stream that cannot be proved raises nothing: the result's `identity` holds the
+    verdict and the reason.
     """
     model = _whole_module(model)
     facts = facts or ModelFacts(class_name=type(model).__name__)
@@ -66,7 +67,7 @@ def audit(
 
 
 def observe_module(model: nn.Module, batch: object = None, *, seed: int = 0) -> Observation:
-    """Return the residual health of a model inside a training script, as an observation with one arm (E = 1).
+    """Return the `Observation` of a model inside a training script: RMS of activations and gradients (E = 1).
 
     `batch` is what `audit` takes. The model runs in evaluation mode (no dropout, BatchNorm by its running statistics),
     several times, under the autocast that is active around the call. Afterwards its modes, weights, gradients, buffers,
@@ -77,8 +78,8 @@ def observe_module(model: nn.Module, batch: object = None, *, seed: int = 0) -> 
     backward hooks once in the reverse pass and once for each kind of branch. What hooks or the forward write to objects
     that the model does not reference (a list of the script, a class, a file) is not undone.
 
-    Raises `AuditError` with the place where the stream is not wholly proved, `BatchError` where the batch does not fit,
-    and `ObservationError` where the model has no finite ratios.
+    Raises `AuditError` with the place where the stream is not wholly proved, `BatchError` if the batch does not fit,
+    and `ObservationError` if the model has no finite ratios.
     """
     result = audit(model, batch, seed=seed)
     if result.tape is None or result.identity.verdict != "proved":
@@ -93,7 +94,10 @@ def observe_module(model: nn.Module, batch: object = None, *, seed: int = 0) -> 
 
 
 def readable_tape(discovery: Discovery) -> Tape | None:
-    """Return the tape of a discovered chain; None unless every state was read and all have one shape."""
+    """Return the `Tape` of a discovered chain of additions.
+
+    None unless every state was read and all have the same shape.
+    """
     whole = bool(discovery.states) and len(discovery.states) == len(discovery.sites) + 1
     same_width = len({state.shape for state in discovery.states}) == 1
     return tape_of(discovery) if whole and same_width else None

@@ -1,4 +1,4 @@
-"""The arms of an audit document over seeds, in the form that decoders are judged and drawn in."""
+"""Reads the ratios over seeds from an audit document, in the form that is used for decoders (`SeedArm`)."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ NO_RATIOS = "The model has no finite ratios at this seed."
 
 
 def seed_arms(document: Mapping[str, Any], band: Band = DEFAULT_BAND) -> list[SeedArm]:
-    """Return the model's arm over the seeds of an audit document, then that with the repairs applied, if there is one.
+    """Return the audited model over its seeds as a `SeedArm`, then the repaired model, if there is one.
 
-    Empty where the model has no health.
+    The list is empty if the document has no residual health. `band` is what ratios are judged by.
     """
     found = document["over_seeds"]
     if found is None:

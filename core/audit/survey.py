@@ -45,10 +45,10 @@ class _Child:
 def survey(
     families: Sequence[str], *, workers: int = 2, seconds: int = FAMILY_SECONDS, memory: int = FAMILY_BYTES
 ) -> Iterator[Row]:
-    """Yield one row per family, in the order in which they finish.
+    """Audit each family in a child process and yield its row, a dict with the keys `COLUMNS`, as they finish.
 
-    `seconds` and `memory` (bytes) limit each family. Raises `AuditError` for limits out of range, and on a system that
-    cannot fork.
+    `workers` is the number of children at a time; `seconds` and `memory` (bytes) limit each. Raises `AuditError` for
+    limits out of range, and on a system that cannot fork.
     """
     check_limits(memory, seconds)
     if not hasattr(os, "fork"):
@@ -67,7 +67,10 @@ def survey(
 
 
 def survey_row(family: str) -> Row:
-    """Build and audit one family at both depths, in this process. Any failure becomes the `reason` of the row."""
+    """Build and audit one family at both depths, in this process, and return its row of `COLUMNS`.
+
+    Nothing is raised: any failure becomes the `reason` of the row.
+    """
     from .intake.shrink import VOCABULARY
     from .run import audit
     from .sandbox.tasks import special_ids
@@ -125,7 +128,7 @@ def empty_row(family: str, class_name: str) -> Row:
 
 
 def reason_of(error: BaseException) -> str:
-    """Return the reason for `error` on one line, without a traceback."""
+    """Return the reason for `error` as text on one line, without a traceback."""
     cause = error if isinstance(error, DepthscopeError) else error.__cause__ or error
     lines = [line.strip() for line in str(cause).splitlines() if line.strip()]
     text = " ".join(lines)[:300] or type(cause).__name__

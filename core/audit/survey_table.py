@@ -32,7 +32,7 @@ def survey_state(row: Mapping[str, Any]) -> str:
 
 
 def survey_counts(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """Return the number of families, of those that were built, and of those whose stream is proved."""
+    """Return the counts `families` (all rows), `built` (models that could be built) and `proved` (streams proved)."""
     return {
         "families": len(rows),
         "built": sum(bool(row["built"]) for row in rows),
@@ -41,13 +41,13 @@ def survey_counts(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
 
 
 def state_counts(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """Return the number of families in each state, in the order of `STATES`; states without a family count 0."""
+    """Return a dict from each state, in the order of `STATES`, to its number of families; 0 for states without any."""
     found = Counter(map(survey_state, rows))
     return {state: found[state] for state in STATES}
 
 
 def survey_manifest(rows: Sequence[Mapping[str, Any]], versions: Mapping[str, str]) -> dict[str, Any]:
-    """Return the manifest that is stored beside the table: versions, today's date (UTC), depths and counts."""
+    """Return the JSON manifest that is stored beside the table: versions, today's date (UTC), depths and counts."""
     return {
         "schema": SCHEMA,
         "version": __version__,
@@ -59,7 +59,7 @@ def survey_manifest(rows: Sequence[Mapping[str, Any]], versions: Mapping[str, st
 
 
 def shipped_survey() -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Return the rows and the manifest of the survey that ships with the project.
+    """Return (rows as dicts, manifest) of the survey that ships with the project.
 
     Numbers are read as numbers, empty cells as None (`reason`: the empty string).
     """

@@ -1,1 +1,1 @@
-"""Apply recipes to base draws: weights for a forward, finished decoders, their records and their files."""
+"""Applies recipes (depth rules) to base draws: weights for a forward pass, finished decoders, records and files."""

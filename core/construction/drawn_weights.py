@@ -1,4 +1,7 @@
-"""The weights of every seed of a base draw under every recipe, computed block by block; nothing is kept."""
+"""The weights of every seed of a base draw under every recipe, computed block by block; nothing is kept.
+
+The base draw holds the random matrices before a recipe changes them.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from ..recipes.recipe import Recipe
 
 @dataclass(frozen=True)
 class Transform:
-    """What a recipe does to one base matrix: normalize columns or rows to unit length, if asked, then multiply."""
+    """What a recipe does to one base matrix: columns or rows set to unit length if asked, then a coefficient."""
 
     coefficient: float = 1.0
     normalize: Normalize | None = None
@@ -28,20 +31,23 @@ class Transform:
     def of(
         cls, recipe: Recipe, spec: ParameterSpec, block: int, config: DecoderConfig, distribution: Distribution
     ) -> Transform:
-        """Return the transform of `spec` in block `block` (0 outside blocks) under `recipe`."""
+        """Return the transform that `recipe` applies to the matrix `spec` in block `block` (0 outside blocks)."""
         law = recipe.laws.get(spec.role)
         if law is None:
             return UNCHANGED
         return cls(recipe.coefficient(spec, block, config, distribution.base_std(spec)), law.normalize)
 
     def __call__(self, base: FloatArray) -> FloatArray:
-        """Transform matrices `[..., fan_in, fan_out]`; a coefficient of exactly 1 leaves the bits untouched."""
+        """Return the transformed matrices, in the shape of `base` `[..., fan_in, fan_out]`.
+
+        A transform that changes nothing returns `base` itself.
+        """
         if self == UNCHANGED:
             return base
         return self.into(np.empty(base.shape), base)
 
     def into(self, out: FloatArray, base: FloatArray) -> FloatArray:
-        """Write the transformed `base` into `out` and return `out`."""
+        """Write the transformed `base` into `out`, an array of the same shape, and return `out`."""
         # A base draw of extreme scale may leave the range here; the observer refuses what is not finite.
         with np.errstate(all="ignore"):
             if self.normalize is not None:
@@ -55,9 +61,11 @@ UNCHANGED = Transform()
 
 
 class DrawnWeights:
-    """The weights of every seed of a base draw under every recipe of `arms`; E = seeds x arms, nothing is kept.
+    """A `WeightProvider` for every seed of a base draw under every recipe; nothing is kept between calls.
 
-    `scalars` gives the coefficients that a profile step measured: for each block, a tensor `[E]` or `[G]` per key.
+    `arms` are the recipes. There are E = seeds * arms members (models), ordered by seed and then by arm. `scalars`
+    gives the shortcut coefficients that a profile step measured on a batch: one mapping per block, from a key to a
+    tensor `[E]` or `[G]` where G divides E.
     """
 
     def __init__(
@@ -75,18 +83,24 @@ class DrawnWeights:
         self._transformed = frozenset(role for arm in arms for role in arm.laws)
 
     def stem(self) -> Weights:
-        """Return the embeddings of every member."""
+        """Return the embeddings of all members by key: tensors `[G, size, width]`, G dividing the members."""
         return self._part(self._draw.layout.stem, self._draw.stem(), 0)
 
     def block(self, block: int) -> Weights:
-        """Return one block of every member."""
+        """Return the weights of block number `block` of all members by key.
+
+        None stands for gains of ones and zero biases.
+        """
         weights = self._part(self._draw.layout.block_template, self._draw.block(block), block)
         if self._scalars is not None:
             weights.update(self._scalars[block])
         return weights
 
     def tail(self) -> Weights:
-        """Return the final norm and head of every member."""
+        """Return the final norm and an untied head of all members by key.
+
+        None stands for a gain of ones or a zero bias.
+        """
         return self._part(self._draw.layout.tail, self._draw.tail(), 0)
 
     def _part(self, specs: Sequence[ParameterSpec], base: Draws, block: int) -> dict[str, torch.Tensor | None]:

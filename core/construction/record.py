@@ -33,10 +33,12 @@ Shortcuts = tuple[Mapping[str, float], ...]
 
 @dataclass(frozen=True, kw_only=True)
 class ConstructionRecord:
-    """How a decoder was constructed; the generator states are raw 64-bit integers.
+    """How a decoder was constructed: its sizes, recipe, base draw and generator states.
 
-    `factor` is the single coefficient of all selected tensors, None if they differ. `shortcuts` holds what a profile
-    step measured, by block and key.
+    `factor` is the coefficient that all matrices selected by the recipe were multiplied by; None if they differ, none
+    is selected or rows or columns were normalized. `selected_names` are these matrices, and `transformed_tensors`
+    counts those whose values changed. The generator states before and after the draw are integers from 0 to 2^64 - 1.
+    `shortcuts` holds the coefficients that a profile step measured, one mapping per block; None without such a step.
     """
 
     config: DecoderConfig
@@ -51,14 +53,15 @@ class ConstructionRecord:
 
     @property
     def policy_id(self) -> str:
-        """The identity of the recipe's law in records and documents."""
+        """The identity of the recipe's rule in records and documents, such as `depth-scaled/1`."""
         return f"{self.recipe}/1"
 
 
 class Stored(NamedTuple):
-    """The content of a folder's record: how the run was constructed, its dtype, and the SHA-256 of each arm's weights.
+    """What the record in a run's folder says: the construction, the dtype of the weights, and their SHA-256 digests.
 
-    Folders of an earlier version have no digests.
+    `digests` maps `initialized` and `control` to the digest of the file of weights; it is empty for folders of an
+    earlier version.
     """
 
     record: ConstructionRecord
@@ -67,9 +70,10 @@ class Stored(NamedTuple):
 
 
 def read_record(folder: str | os.PathLike[str], budget: Budget | None = None) -> Stored:
-    """Read the record of a saved run in `folder`; the sizes are checked against the budget.
+    """Return the `Stored` record of the run saved in `folder`, without reading weights.
 
-    Raises `StorageError`, and the errors of the sizes, the recipe or the budget.
+    Raises `StorageError` if the record is missing or damaged, `BudgetError` if the sizes exceed `budget`, and the
+    errors of invalid sizes or an unknown recipe.
     """
     place = Path(folder)
     if not place.is_dir():
@@ -80,7 +84,7 @@ def read_record(folder: str | os.PathLike[str], budget: Budget | None = None) ->
 
 
 def weights_name(arm: str) -> str:
-    """Return the file name of an arm's weights."""
+    """Return the file name of the weights of `arm`, which is `initialized` (with the recipe) or `control` (without)."""
     return f"{arm}.safetensors"
 
 
@@ -97,7 +101,7 @@ def check_run_folder(folder: str | os.PathLike[str]) -> None:
 
 
 def record_document(record: ConstructionRecord, dtype: str, digests: Mapping[str, str]) -> dict[str, Any]:
-    """Return the JSON form of a record, with the dtype of the stored weights and the digest of each arm's file."""
+    """Return a record as a dict of JSON values, with the dtype of the weights and the SHA-256 of each file."""
     return {
         "schema": SCHEMA,
         "version": __version__,
@@ -158,6 +162,6 @@ def _shortcuts(graph: Graph, stored: Any) -> Shortcuts | None:
 
 
 def one_line(error: Exception) -> str:
-    """Return an error's reason, cropped to one line."""
+    """Return the reason of an error as one line of at most 120 characters."""
     text = getattr(error, "strerror", None) or str(error) or type(error).__name__
     return " ".join(str(text).split())[:120]

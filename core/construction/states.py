@@ -1,7 +1,8 @@
-"""Turn a fresh draw into a finished decoder, in states with separate types.
+"""Turns random base parameters into a finished decoder, in three steps.
 
-`prepare` draws without advancing the caller's generator, `complete` applies a recipe once and then commits the
-generator, `restore` takes stored values exactly as they are, without draws or scaling.
+- `FreshInitialization.prepare` draws, without advancing the caller's generator.
+- `FreshInitialization.complete` applies a recipe (depth rule) once and then advances the generator.
+- `restore` takes stored values exactly as they are, without drawing or scaling.
 """
 
 from __future__ import annotations
@@ -50,13 +51,16 @@ class Decoder:
         return self.record.config
 
     def arrays(self) -> dict[str, FloatArray]:
-        """Return the stored parameters as NumPy arrays by name; they share memory with the tensors in `parameters`."""
+        """Return the parameters as NumPy arrays by name; they share memory with the tensors in `parameters`."""
         return {name: leaf.detach().numpy() for name, leaf in self.parameters.items()}
 
 
 @dataclass(frozen=True)
 class Fresh:
-    """A request for fresh parameters: sizes and limits. Initialization accepts nothing else."""
+    """A request for new random parameters: the sizes, the limits on them, and the distribution to draw from.
+
+    `FreshInitialization` accepts nothing else, so that weights which already have their scale cannot be scaled again.
+    """
 
     config: DecoderConfig
     budget: Budget = field(default_factory=Budget)
@@ -64,7 +68,10 @@ class Fresh:
 
 
 class FreshInitialization:
-    """Base parameters, drawn without advancing the caller's generator; `complete` or `drop` ends their use."""
+    """Base parameters, drawn but not yet scaled; `complete` makes a decoder of them, `drop` discards them.
+
+    The caller's generator does not advance before `complete`.
+    """
 
     @recording()
     def __init__(self, request: Fresh, generator: SplitMix64) -> None:
@@ -76,7 +83,10 @@ class FreshInitialization:
 
     @classmethod
     def prepare(cls, request: Fresh, generator: SplitMix64) -> FreshInitialization:
-        """Check the budget, then draw; the caller's generator is not advanced."""
+        """Return the base parameters drawn from the state of `generator`, which does not advance.
+
+        Raises `BudgetError` before the draw if the sizes exceed the budget.
+        """
         return cls(request, generator)
 
     def drop(self) -> None:
@@ -85,17 +95,21 @@ class FreshInitialization:
 
     @recording()
     def control(self) -> Decoder:
-        """Return an unscaled copy of this base draw, without further draws and without committing the generator."""
+        """Return a `Decoder` with a copy of the unscaled base parameters; the generator does not advance.
+
+        Raises `ConstructionError` after `complete` or `drop`.
+        """
         copies = {name: leaf.detach().clone().requires_grad_() for name, leaf in self._fresh_parameters().items()}
         return Decoder(copies, construction_record(self._draw, recipe(CONTROL)), "initialized")
 
     @recording()
     def complete(self, chosen: Recipe | str = DEFAULT, batch: Batch | None = None) -> Decoder:
-        """Apply a recipe's laws once and commit the generator; with a coefficient of 1 the same tensor is used.
+        """Return the `Decoder` of a recipe on these base parameters, and advance the caller's generator past the draw.
 
-        Raises `ConstructionError` for another layout, and for parameters that changed or have a nonzero gradient since
-        `prepare`, before anything is transformed. A recipe with a profile step measures its shortcuts on `batch`, and
-        raises `RecipeError` without one.
+        Parameters that the recipe does not change are the same tensors. Raises `ConstructionError`, before anything is
+        changed, if the parameters were completed or dropped before, do not have the layout of the sizes, or have
+        changed or got a nonzero gradient since `prepare`. A recipe with a profile step measures its shortcut
+        coefficients on `batch`, and raises `RecipeError` without one.
         """
         chosen = recipe(chosen) if isinstance(chosen, str) else chosen
         graph = chosen.graph(self.config)
@@ -133,7 +147,7 @@ def _measured(graph: Graph, config: DecoderConfig, stored: Parameters, batch: Ba
 
 
 def construction_record(draw: BaseDraw, chosen: Recipe, shortcuts: Shortcuts | None = None) -> ConstructionRecord:
-    """Return the record of `chosen` on the first seed of a base draw, from the laws alone; no array is made."""
+    """Return the record of the recipe `chosen` on the first seed of a base draw, computed without making any array."""
     specs = [spec for spec in draw.layout if spec.role in chosen.laws]
     transforms = [Transform.of(chosen, spec, spec.block or 0, draw.config, draw.distribution) for spec in specs]
     common, *others = {*transforms} or [None]
@@ -151,9 +165,10 @@ def construction_record(draw: BaseDraw, chosen: Recipe, shortcuts: Shortcuts | N
 
 
 def initialize_depth_scaled(source: Fresh | Decoder, generator: SplitMix64) -> Decoder:
-    """Prepare and complete the depth-scaled recipe.
+    """Return a new `Decoder` with the recipe `depth-scaled`, and advance `generator` past its random numbers.
 
-    Raises `ConstructionError`, before any draw, unless `source` is a `Fresh`.
+    Raises `ConstructionError`, before any draw, unless `source` is a `Fresh`: finished weights already have their
+    scale.
     """
     if not isinstance(source, Fresh):
         state = getattr(source, "source", type(source).__name__)

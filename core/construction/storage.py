@@ -1,4 +1,7 @@
-"""Save and restore a run bit for bit: `record.json` and two safetensors files in the run's dtype."""
+"""Saves and restores a run bit for bit: `record.json` and two safetensors files in the run's dtype.
+
+One file has the weights with the recipe (`initialized`), the other those without (`control`).
+"""
 
 from __future__ import annotations
 
@@ -32,9 +35,9 @@ from .states import Decoder, restore
 
 @dataclass(frozen=True)
 class StoredRun:
-    """The two arms of a run, with the dtype in which their values were stored.
+    """The two decoders of a run, with a recipe (`initialized`) and without (`control`), and their stored dtype.
 
-    `changed` names the arms whose file differs from the one that was saved: edited, damaged or of another run.
+    `changed` has the names of those whose file is not the one that was saved, for example because it was edited.
     """
 
     initialized: Decoder
@@ -44,10 +47,11 @@ class StoredRun:
 
 
 def save_run(folder: str | os.PathLike[str], initialized: Decoder, control: Decoder, dtype: str) -> None:
-    """Write a run's three files into `folder`, which is made if missing.
+    """Write a run's three files into `folder`, which is created if missing.
 
-    An earlier run is replaced only when this one is complete beside it. The record is moved last, so that a record is
-    never beside the weights of another run. Raises `StorageError`, also if the folder holds anything else.
+    An earlier run in it is replaced only once the new files are complete, and the record is moved last, so that it is
+    never beside the weights of another run. Raises `StorageError` if the folder holds anything but a run or cannot be
+    written.
     """
     place = Path(folder)
     check_run_folder(place)
@@ -68,9 +72,11 @@ def save_run(folder: str | os.PathLike[str], initialized: Decoder, control: Deco
 
 
 def load_run(folder: str | os.PathLike[str], budget: Budget | None = None) -> StoredRun:
-    """Restore both arms exactly as stored; the budget is checked before any tensor is read.
+    """Return the `StoredRun` in `folder` with the values exactly as stored; sizes are checked against `budget` first.
 
-    Weights may be edited on purpose, so a file with another digest is restored and named in `changed`.
+    Weights may be edited on purpose, so a file with another digest is restored and named in `changed`. Raises
+    `StorageError` for missing or damaged files, `ConstructionError` for tensors that do not fit the record, and the
+    errors of `read_record`.
     """
     record, dtype, digests = read_record(folder, budget)
     files = {arm: Path(folder) / weights_name(arm) for arm in ARMS}

@@ -1,4 +1,4 @@
-"""The weights of `DrawnWeights`, drawn tile by tile where a product needs them, for models that never fit in memory."""
+"""The weights of `DrawnWeights`, drawn tile by tile inside products, for models that are too large for memory."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from .drawn_weights import Transform
 
 
 class TiledWeights:
-    """The weights of every seed of a base draw under every recipe of `arms`, as matrices that only products draw.
+    """A `WeightProvider` for every seed of a base draw under every recipe, whose matrices are drawn inside products.
 
-    They are those of `DrawnWeights` up to rounding: a recipe's coefficient multiplies products in place of weights.
-    Raises `ConfigError` for a device other than the CPU, where tiles are drawn.
+    `arms` are the recipes. The values are those of `DrawnWeights` up to rounding: a recipe's coefficient multiplies
+    products instead of weights. Raises `ConfigError` for a device other than the CPU.
     """
 
     def __init__(
@@ -38,11 +38,11 @@ class TiledWeights:
         self._draw, self._arms, self._dtype, self._scalars = draw, tuple(arms), dtype, scalars
 
     def stem(self) -> Weights:
-        """Return the embeddings of every member."""
+        """Return the embeddings of all members by key, as `DrawnMatrix` objects."""
         return self._part(self._draw.layout.stem, 0, 0)
 
     def block(self, block: int) -> Weights:
-        """Return one block of every member."""
+        """Return the weights of block number `block` of all members by key; matrices are `DrawnMatrix` objects."""
         layout = self._draw.layout
         weights = self._part(layout.block_template, layout.block_start(block), block)
         if self._scalars is not None:
@@ -50,7 +50,7 @@ class TiledWeights:
         return weights
 
     def tail(self) -> Weights:
-        """Return the final norm and head of every member."""
+        """Return the final norm and an untied head of all members by key; the head is a `DrawnMatrix`."""
         return self._part(self._draw.layout.tail, 0, 0)
 
     def _part(

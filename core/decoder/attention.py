@@ -1,4 +1,8 @@
-"""Causal self-attention over members, with rotary positions, grouped heads and optional sums of scores over blocks."""
+"""Causal self-attention, computed for all members (models of the batched run) at once.
+
+Positions are rotary or learned, and query heads may share key/value heads. Optionally each block adds the attention
+scores of the earlier blocks to its own.
+"""
 
 from __future__ import annotations
 
@@ -16,17 +20,22 @@ from .weights import Weights
 
 @dataclass(frozen=True)
 class Carry:
-    """What passes from block to block beside the stream, with gradients too: the running sum of scaled scores."""
+    """What a block hands to the next one beside the residual stream; gradients flow through it too.
+
+    `scores` is the running sum of scaled query-key products over the blocks so far, `[E, B, kv_heads, heads / kv_heads,
+    T, T]` for E members; None before the first block, and always if the recipe does not sum scores.
+    """
 
     scores: torch.Tensor | None = None
 
 
 @dataclass(frozen=True)
 class AttentionGeometry:
-    """What the attention of every block shares: head counts, epsilon, rotation and mask.
+    """What the attention of every block shares: the head counts, the epsilon of norms, the rotation and the mask.
 
-    `rotation` is `[B, T, 1, head_dim / 2]`, cos + i sin of position * base^(-2i / head_dim), None with learned
-    positions; `bias` is `[B, 1, 1, T, T]`, zero where a key may be seen and -inf elsewhere.
+    For B rows of T positions, `rotation` is complex `[B, T, 1, head_dim / 2]`: cos(a) + i sin(a) with the angle a =
+    position * base^(-2i / head_dim) for feature pair i. It is None if positions are learned. `bias` `[B, 1, 1, T, T]`
+    is added to the scores: 0 where the query position may see the key position, -inf elsewhere.
     """
 
     heads: int
@@ -38,9 +47,10 @@ class AttentionGeometry:
 
     @classmethod
     def of(cls, config: DecoderConfig, batch: Batch, like: torch.Tensor) -> AttentionGeometry:
-        """Build the geometry for one batch, on the device and in the dtype of `like`.
+        """Return the geometry for one batch, on the device of `like`.
 
-        Angles are computed in float64.
+        `bias` is float64 if `like` is, otherwise float32; `rotation` is complex128 or complex64 accordingly. Angles are
+        computed in float64 in both cases.
         """
         wide = torch.float64 if like.dtype == torch.float64 else torch.float32
         rotation = None
@@ -55,9 +65,10 @@ class AttentionGeometry:
 def attend(
     branch: Branch, read: torch.Tensor, weights: Weights, carry: Carry, geometry: AttentionGeometry
 ) -> tuple[torch.Tensor, Carry]:
-    """Return the attention output `[E, B, T, D]` for normalized rows, and the carry for the next block.
+    """Return the output of one attention branch `[E, B, T, D]` and the carry for the next block.
 
-    Query head h reads key/value head h // (heads / kv_heads).
+    `read` `[E, B, T, D]` holds what the branch reads, usually normalized states: E members, B rows, T positions, D
+    features. `weights` are those of one block. Query head h reads key/value head h // (heads / kv_heads).
     """
     members, rows, length, _ = read.shape
     shared, groups, size = geometry.kv_heads, geometry.heads // geometry.kv_heads, geometry.head_dim
@@ -88,7 +99,10 @@ def attend(
 
 
 def rotate(x: torch.Tensor, rotation: torch.Tensor) -> torch.Tensor:
-    """Rotate interleaved feature pairs (2i, 2i + 1) of `[E, B, T, heads, head_dim]` by their position's angles."""
+    """Return `x` `[E, B, T, heads, head_dim]` with its feature pairs (2i, 2i + 1) rotated by position.
+
+    `rotation` is that of `AttentionGeometry`. The result has the dtype of `x`; below float64 it is computed in float32.
+    """
     wide = x if x.dtype == torch.float64 else x.to(torch.float32)
     turned = torch.view_as_complex(wide.view(*x.shape[:-1], -1, 2)) * rotation
     return torch.view_as_real(turned).flatten(-2).to(x.dtype)

@@ -1,8 +1,10 @@
-"""The base draw: every matrix of a decoder before any recipe is applied, for one or many seeds at once.
+"""The base draw: the random matrices of a decoder before a recipe changes them, for one or many seeds at once.
 
-All distributions use the same exact stream of random bits, one draw per coordinate: Xavier uniform, or a normal of
-given standard deviation, z = inverse normal CDF of (k + 1/2) 2^-52 with k the high 52 bits. A normal may be truncated
-at `cut` standard deviations; `std` is that of the normal before truncation.
+A recipe is a rule that changes weights or the graph with the depth. A draw is one number of the SplitMix64 stream of a
+seed; each entry of a matrix takes one draw, whatever its distribution. The distribution is Xavier uniform, or a normal
+of given standard deviation. A normal value is the inverse normal CDF at (k + 1/2) 2^-52, times the standard deviation,
+where k is the integer of the high 52 bits of the draw. A normal may be truncated at `cut` standard deviations; `std` is
+the standard deviation before truncation.
 """
 
 from __future__ import annotations
@@ -33,10 +35,11 @@ RUN = 2**20
 
 @dataclass(frozen=True)
 class Distribution:
-    """The distribution of the base draw: Xavier uniform if `std` is None, else a normal, truncated if `cut` is given.
+    """The distribution of the base draw: Xavier uniform if `std` is None, else a normal of standard deviation `std`.
 
-    `embedding_std` is that of a normal for token and position embeddings alone; if None, they follow the same
-    distribution as the rest. Raises `ConfigError`.
+    A normal is truncated at `cut` standard deviations if `cut` is given. `embedding_std` is the standard deviation of a
+    normal for token and position embeddings alone; if None, they follow the same distribution as the rest. Raises
+    `ConfigError` for a value that is not a positive finite number, and for `cut` without `std`.
     """
 
     std: float | None = None
@@ -55,34 +58,37 @@ class Distribution:
 
     @property
     def name(self) -> str:
-        """The name in records and documents; two distributions have the same name only if they are equal."""
+        """The name in records and documents; equal only for equal distributions."""
         law = "xavier-uniform" if self.std is None else f"normal-{exact_text(self.std)}"
         cut = "" if self.cut is None else f"-truncated-{exact_text(self.cut)}"
         embedding = "" if self.embedding_std is None else f"-embedding-{exact_text(self.embedding_std)}"
         return f"{law}{cut}{embedding}-splitmix64"
 
     def normal_std(self, spec: ParameterSpec) -> float | None:
-        """Return the standard deviation of the normal that one matrix is drawn from; None if it is Xavier uniform.
+        """Return the standard deviation of the normal that `spec` is drawn from; None if it is Xavier uniform.
 
-        The law is evaluated at the true shape, then multiplied by the gain of a reduced twin.
+        For a reduced twin (a narrower stand-in for a wide decoder) it is multiplied by `spec.twin_gain`, so that the
+        twin keeps the scale of the wide decoder's outputs.
         """
         std = self.embedding_std if spec.role in EMBEDDINGS and self.embedding_std is not None else self.std
         return None if std is None else std * spec.twin_gain
 
     def base_std(self, spec: ParameterSpec) -> float:
-        """Return the standard deviation of one matrix's distribution, before truncation, in weight units."""
+        """Return the standard deviation of the matrix `spec` before any truncation, in weight units."""
         std = self.normal_std(spec)
         return _xavier_std(*spec.true_shape) * spec.twin_gain if std is None else std
 
     def uniform_limit(self, spec: ParameterSpec) -> float | None:
-        """Return the limit of the uniform distribution that one matrix is drawn from; None if it is normal."""
+        """Return the limit a of the uniform distribution on [-a, a) of the matrix `spec`; None if it is normal."""
         is_normal, limit = self._law(spec)
         return None if is_normal else limit
 
     def finisher(self, specs: Sequence[ParameterSpec], repeats: int = 1) -> Callable[[FloatArray, slice], None]:
-        """Return a function that turns uniform draws of `specs` (repeated `repeats` times) into weights, tile by tile.
+        """Return a function that turns uniform draws in [0, 1) into the weights of `specs`, in place and part by part.
 
-        It takes a tile of columns and their slice, and works in place.
+        The draws of all `specs` follow each other along the columns, the whole sequence `repeats` times. The function
+        is called as `finish(units, columns)`: `units` `[rows, n]` holds the draws of the columns in the slice
+        `columns`.
         """
         stops, laws = self._runs(specs, repeats)
 
@@ -165,11 +171,12 @@ XAVIER = Distribution()
 
 
 class BaseDraw:
-    """The base matrices of one architecture for `seeds`, drawn part by part.
+    """The base matrices of one decoder for several seeds, drawn part by part (embeddings, each block, head) on request.
 
-    A part is drawn when it is requested. It is kept if the whole draw is small enough, so that several passes share it;
-    otherwise it is drawn again for every pass. Every mapping goes from a parameter's key to `[len(seeds), fan_in,
-    fan_out]`; constants (gains, biases) are absent.
+    Parts stay in memory if the whole draw is small enough, so that several passes share them; otherwise a part is drawn
+    again for every pass. Every method that returns a part gives a mapping from a parameter's key (its name without
+    `blocks.{b}.`) to a float64 array `[len(seeds), fan_in, fan_out]`. Gains and biases are constants, and are absent.
+    Raises `ConfigError` if `seeds` is empty.
     """
 
     def __init__(self, config: DecoderConfig, seeds: Sequence[int], distribution: Distribution = XAVIER) -> None:
@@ -184,13 +191,14 @@ class BaseDraw:
 
     @property
     def is_kept(self) -> bool:
-        """Whether parts that were drawn stay in memory."""
+        """True if parts that were drawn stay in memory."""
         return self._kept is not None
 
     def at_depth(self, blocks: int) -> BaseDraw:
-        """Return the draw of the same seeds and widths at another depth.
+        """Return the `BaseDraw` of the same seeds and sizes with `blocks` blocks.
 
-        Both begin with the same values and share them.
+        Both draws have the same embeddings and the same leading blocks. A shallower decoder also shares this one's
+        memory.
         """
         other = copy(self)
         other.config = replace(self.config, blocks=blocks)
@@ -200,27 +208,33 @@ class BaseDraw:
         return other
 
     def with_embeddings(self, std: float) -> BaseDraw:
-        """Return the draw with embeddings of another standard deviation; the matrices of the blocks are shared."""
+        """Return the `BaseDraw` whose embeddings are normal with standard deviation `std`.
+
+        Kept blocks are shared with this one.
+        """
         other = copy(self)
         other.distribution = replace(self.distribution, embedding_std=std)
         return other
 
     def stem(self) -> Draws:
-        """Return the embeddings."""
+        """Return the token embedding and learned positions, if any, by key: `[seeds, fan_in, fan_out]` each."""
         return self._part(self.layout.stem, 0) if self._kept is None else self._kept.stem(self.distribution)
 
     def block(self, block: int) -> Draws:
-        """Return the matrices of one block."""
+        """Return the matrices of block number `block`, counted from 0: key -> `[seeds, fan_in, fan_out]`."""
         if self._kept is not None:
             return self._kept.block(block)
         return self._part(self.layout.block_template, self.layout.block_start(block))
 
     def tail(self) -> Draws:
-        """Return the matrices after the blocks."""
+        """Return the head's matrix by key, `[seeds, width, vocabulary]`.
+
+        Empty if the head is tied to the token embedding.
+        """
         return self._part(self.layout.tail, self.layout.block_start(self.layout.blocks))
 
     def final_states(self) -> list[int]:
-        """Return the generator state of each seed after the whole decoder is drawn."""
+        """Return one integer per seed: the state of its generator after every matrix of the decoder has been drawn."""
         return [advanced(seed, self.layout.draws) for seed in self.seeds]
 
     def _part(self, specs: Sequence[ParameterSpec], start: int) -> Draws:

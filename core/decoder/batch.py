@@ -1,4 +1,4 @@
-"""Rows of token ids with targets, validity and segments, right-padded to one rectangle."""
+"""A batch: rows of token ids with targets, validity and segments, padded on the right to one length."""
 
 from __future__ import annotations
 
@@ -28,10 +28,11 @@ BATCH_KEYS = ("inputs", "targets", "valid", "segments")
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """B rows of T positions; every array is `[B, T]`.
+    """B rows of T positions; every array is `[B, T]`. Equal batches compare equal and have the same hash.
 
-    `valid` masks the loss and the statistics only. `present` is false on padding. A token attends to itself and to
-    every earlier present token of the same segment; `positions` restart with each segment.
+    `inputs` and `targets` are token ids. `valid` says which positions enter the loss and the statistics; it does not
+    change attention. `present` is False on padding. `segments` numbers the texts packed into one row. A token attends
+    to itself and to every earlier present token of its segment; `positions` start again at 0 in each segment.
     """
 
     inputs: npt.NDArray[np.int64]
@@ -49,7 +50,12 @@ class Batch:
         valid: Sequence[Sequence[bool]] | None = None,
         segments: Rows | None = None,
     ) -> Batch:
-        """Check and pad rows of possibly different lengths. Raises `BatchError` or `ObservationError`."""
+        """Return a batch from rows, which may differ in length and are padded on the right.
+
+        `valid` and `segments` have one entry per input; by default every position is valid and each row is one segment.
+        Raises `BatchError` for rows that are empty, too long, of the wrong type or of other lengths than the inputs,
+        and for a segment number that returns later in its row; `ObservationError` if no position is valid.
+        """
         rows, wanted = _rows("inputs", inputs), _rows("targets", targets)
         lengths = [len(row) for row in rows]
         _check_tokens(lengths)
@@ -72,7 +78,10 @@ class Batch:
 
     @classmethod
     def from_document(cls, document: object) -> Batch:
-        """Read a batch from its JSON form `{"inputs", "targets", "valid"?, "segments"?}`."""
+        """Return a batch from its JSON form: an object with `inputs`, `targets` and optionally `valid` and `segments`.
+
+        Each holds a list of rows. Raises `BatchError` for missing or unknown keys, and the errors of `from_rows`.
+        """
         if not isinstance(document, Mapping):
             raise BatchError("A batch is a JSON object with the keys inputs and targets.")
         unknown = [str(key)[:40] for key in document if key not in BATCH_KEYS]
@@ -88,9 +97,10 @@ class Batch:
 
     @classmethod
     def from_text(cls, text: str) -> Batch:
-        """Return one row from text: UTF-8 bytes plus ten, preceded by id 0; targets are the next ids and end with 1.
+        """Return a batch of one row from text: id 0, then byte + 10 for every UTF-8 byte.
 
-        This is a convention of this project for its vocabulary of 266 ids: ten reserved ids, then 256 bytes.
+        Targets are the next ids, then 1. This is a convention of this project for its vocabulary of 266 ids: ten
+        reserved ids, then 256 bytes. Raises `BatchError` for empty text.
         """
         if not text:
             raise BatchError("The text is empty; type at least one character.")
@@ -99,7 +109,7 @@ class Batch:
 
     @property
     def longest(self) -> int:
-        """The length T of the longest row."""
+        """The length T of the longest row, in positions."""
         return int(self.inputs.shape[1])
 
     @property
@@ -108,7 +118,11 @@ class Batch:
         return int(self.valid.sum())
 
     def check(self, config: DecoderConfig) -> None:
-        """Raise `BatchError` for ids outside the vocabulary (valid or not) or rows longer than `config.positions`."""
+        """Raise `BatchError` if a decoder of these sizes cannot run the batch.
+
+        The reasons are an id outside the vocabulary, at a valid position or not, and a segment longer than
+        `config.positions`.
+        """
         for label, ids in (("input", self.inputs), ("target", self.targets)):
             outside = self.present & ((ids < 0) | (ids >= config.vocabulary))
             if outside.any():
@@ -125,7 +139,10 @@ class Batch:
             )
 
     def attention_mask(self) -> npt.NDArray[np.bool_]:
-        """Return whether query position i may see key position j as `[B, T, T]`; true on the diagonal."""
+        """Return a boolean mask `[B, T, T]`: entry (b, i, j) is True if position i of row b may attend to position j.
+
+        It is True where j = i, and where j < i is present and of the same segment.
+        """
         causal = np.tri(self.longest, dtype=bool)
         same = self.segments[:, :, None] == self.segments[:, None, :]
         allowed = causal & same & self.present[:, None, :]
@@ -133,7 +150,7 @@ class Batch:
         return np.asarray(allowed)
 
     def document(self) -> dict[str, Any]:
-        """Return the JSON form without padding; equal batches give equal documents."""
+        """Return the batch as JSON values: `inputs`, `targets`, `valid` and `segments`, as rows without padding."""
         return {
             "inputs": _unpadded(self.inputs, self.present),
             "targets": _unpadded(self.targets, self.present),
@@ -142,7 +159,10 @@ class Batch:
         }
 
     def digest(self) -> str:
-        """Return the SHA-256 of the padded arrays, which identifies a batch in caches, stores and comparisons."""
+        """Return the SHA-256 of shape and padded arrays as hexadecimal text.
+
+        It identifies a batch in caches and stores.
+        """
         state = hashlib.sha256(repr(self.inputs.shape).encode())
         for array in (self.inputs, self.targets, self.valid, self.present, self.segments):
             state.update(array.tobytes())
@@ -156,12 +176,16 @@ class Batch:
 
 
 def chapter_batch() -> Batch:
-    """Return the fixed example of the chapter: a single row of four valid positions."""
+    """Return the batch of the published example: one row of four valid positions, inputs 0, 99, 100, 101."""
     return Batch.from_rows(CHAPTER_INPUTS, CHAPTER_TARGETS)
 
 
 def parse_rows(label: str, text: str) -> list[list[int]]:
-    """Parse rows from text: ids separated by commas, rows by semicolons."""
+    """Return rows of ids from text such as `0,99,100;0,99`: ids separated by commas, rows by semicolons.
+
+    `label` names the rows in errors. Raises `BatchError` for a cell that is not a whole number below 10^18 in
+    magnitude.
+    """
     rows = []
     for index, row in enumerate(text.split(";")):
         ids = []

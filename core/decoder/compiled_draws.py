@@ -1,4 +1,4 @@
-"""The draws compiled by numba where it is installed: the same bits as those of NumPy, several times as fast."""
+"""The SplitMix64 draws compiled by numba, if it is installed: the same bits as NumPy gives, several times as fast."""
 
 from __future__ import annotations
 
@@ -25,9 +25,11 @@ _seen = 0
 
 
 def kernel_for(draws: int) -> Kernel | None:
-    """Return the compiled draws, if this process has drawn enough, with these `draws`, to make loading numba pay.
+    """Return the compiled function that draws, or None while NumPy is to be used.
 
-    None where numba is absent or does not fit the installed NumPy.
+    Loading numba takes time, so the answer is None until this process has drawn enough numbers; `draws` is how many it
+    is about to draw, and every call adds them to the count. It is always None if numba is missing or does not fit the
+    installed NumPy.
     """
     global _seen
     _seen += draws
@@ -36,7 +38,10 @@ def kernel_for(draws: int) -> Kernel | None:
 
 @lru_cache(maxsize=1)
 def kernel() -> Kernel | None:
-    """Load numba and return the compiled draws; None where it cannot be imported."""
+    """Load numba and return the compiled function that draws; None if numba cannot be imported.
+
+    It is called as `kernel(out, states, shift, factor)`, with the meaning of `splitmix64.affine`.
+    """
     try:
         import numba
     except ImportError:

@@ -1,4 +1,4 @@
-"""Sizes of a decoder, and the budget that a caller allows for it."""
+"""The sizes of a decoder, and the limits that a caller sets for it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,11 @@ RARE = ("query_key_norm", "true_sizes")
 
 @dataclass(frozen=True, kw_only=True)
 class TrueSizes:
-    """Sizes of the wide decoder that a reduced twin stands for; depth, graph and multipliers are those of the twin."""
+    """Sizes of the wide decoder that a reduced twin stands for.
+
+    A reduced twin is a narrower decoder with the same ratios. Its depth, graph and multipliers are the wide decoder's
+    own, so they are not repeated here.
+    """
 
     width: int
     heads: int
@@ -42,12 +46,13 @@ class TrueSizes:
 
 @dataclass(frozen=True, kw_only=True)
 class DecoderConfig:
-    """A valid decoder-only architecture; sizes are checked when an object is created. Raises `ConfigError`.
+    """The sizes and kinds of a decoder-only transformer. Raises `ConfigError` at creation if they do not fit together.
 
-    `blocks` is the depth L: the number of complete blocks, each with an attention and a feed-forward addition.
-    `head_dim` is `width / heads` unless given. The defaults are the narrow eight-block decoder of the chapter.
-    `rms_epsilon` is inside the root of every norm. `query_key_norm` puts a norm on each head's query and key.
-    `true_sizes` is set by `reduced_twin` alone.
+    `blocks` is the depth L. Each block adds the output of an attention branch and then of a feed-forward branch to the
+    residual stream, unless the recipe runs both in parallel. `head_dim` is `width / heads` and `kv_heads` is `heads`
+    unless given. `rms_epsilon` is added to the mean square inside the square root of every norm. `query_key_norm` puts
+    a norm on each head's query and key. `true_sizes` is set by `reduced_twin` alone. The defaults are the narrow
+    decoder of eight blocks in the published example.
     """
 
     blocks: int = 8
@@ -105,35 +110,39 @@ class DecoderConfig:
 
     @property
     def key_value_heads(self) -> int:
-        """The number of key/value heads; never None."""
+        """The number of key/value heads as an int: `kv_heads`, which is never None after creation."""
         assert self.kv_heads is not None
         return self.kv_heads
 
     @property
     def head_width(self) -> int:
-        """The number of features per head; never None."""
+        """The number of features of one head as an int: `head_dim`, which is never None after creation."""
         assert self.head_dim is not None
         return self.head_dim
 
     @property
     def additions(self) -> int:
-        """The number of residual additions of the sequential topology, 2L."""
+        """The number of additions to the residual stream if branches run in sequence: 2 `blocks`."""
         return 2 * self.blocks
 
     @property
     def true_config(self) -> DecoderConfig:
-        """The wide decoder that a reduced twin stands for; any other decoder returns itself."""
+        """The sizes of the wide decoder that a reduced twin stands for; this config itself if it is not a twin."""
         return self if self.true_sizes is None else replace(self, true_sizes=None, **asdict(self.true_sizes))
 
     def document(self) -> dict[str, Any]:
-        """Return every field, in order of declaration, as plain JSON values; a field of `RARE` only if it is set."""
+        """Return every field by name as JSON values, in order of declaration.
+
+        `query_key_norm` and `true_sizes`, which few decoders have, are left out unless they are set.
+        """
         return {name: value for name, value in asdict(self).items() if value or name not in RARE}
 
     @classmethod
     def from_document(cls, fields: Mapping[str, Any]) -> DecoderConfig:
-        """Rebuild the config from what `document` returned.
+        """Return the config from the mapping that `document` returned.
 
-        Raises `ConfigError`, `KeyError` or `TypeError` if it cannot.
+        Raises `KeyError` for a missing field, `TypeError` for wrong fields in `true_sizes`, `ConfigError` for sizes
+        that are not valid.
         """
         named = {name: fields[name] for name in cls().document()}
         true = fields.get("true_sizes")
@@ -157,7 +166,10 @@ class Budget:
     remedy: Remedy = Remedy.PARAMETERS
 
     def check(self, config: DecoderConfig, parameters: int) -> None:
-        """Raise `BudgetError` if a decoder exceeds a limit; `parameters` is how many numbers are to exist at once."""
+        """Raise `BudgetError` if the decoder has too many blocks or positions, or `parameters` exceeds the limit.
+
+        `parameters` is the number of parameters in memory at once: 0 for a run that holds one block at a time.
+        """
         if config.blocks > self.max_blocks:
             raise BudgetError(f"{config.blocks} blocks exceed the limit of {self.max_blocks}; ask for fewer blocks.")
         if config.positions > self.max_positions:

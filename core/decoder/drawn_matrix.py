@@ -1,8 +1,9 @@
-"""Matrices that are drawn tile by tile inside a product, and never stand whole in memory.
+"""Matrices that are drawn tile by tile inside a product, so that a whole matrix is never in memory.
 
-All arms of a seed share one base matrix B: member e has diag(r_e) B diag(c_e), with a coefficient and, where its recipe
-normalizes rows or columns, their reciprocal norms in r_e or c_e. The rows of all arms are multiplied by the same tile;
-r_e and c_e are applied to the rows before and after. This equals the dense product up to rounding.
+An arm is one recipe; a member is one seed of one arm. All arms of a seed share one random base matrix B. The matrix of
+a member is diag(a) B diag(c): the vectors a and c hold a coefficient and, if the recipe normalizes rows or columns, the
+reciprocals of their lengths. A product draws each tile of B once, multiplies the rows of all arms by it, and applies a
+before and c after. The result equals the dense product up to rounding.
 """
 
 from __future__ import annotations
@@ -25,16 +26,20 @@ TILE = 512
 
 
 class Scaling(NamedTuple):
-    """What one arm does to the base matrix: columns or rows set to unit norm, if asked, then times a coefficient."""
+    """How one arm (recipe) scales the base matrix.
+
+    Its columns or rows are set to unit length if `unit` is given, then the matrix is multiplied by `coefficient`.
+    """
 
     coefficient: float = 1.0
     unit: Axis | None = None
 
 
 class DrawnMatrix:
-    """A matrix `[G, fan_in, fan_out]` of E members that a product draws; E = seeds x arms.
+    """A matrix `[G, fan_in, fan_out]` for E members, drawn anew in each product; E = number of seeds * number of arms.
 
-    G is E, or the number of seeds where all arms scale alike. It has no gradient: dense weights serve that.
+    G is E, or the number of seeds if all arms (recipes) scale the base matrix in the same way. Products are
+    differentiable with respect to their input, not to the matrix; use dense weights for gradients of parameters.
     """
 
     def __init__(self, draws: MatrixDraws, arms: Sequence[Scaling], dtype: torch.dtype) -> None:
@@ -47,25 +52,31 @@ class DrawnMatrix:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """The shape of the tensor that this matrix stands for."""
+        """The shape of the tensor it replaces: `(G, fan_in, fan_out)`, or `(G, fan_out, fan_in)` if transposed."""
         fan_in, fan_out = self._draws.shape
         slices = self.slices * (1 if len(set(self._arms)) == 1 else len(self._arms))
         return (slices, fan_out, fan_in) if self._transposed else (slices, fan_in, fan_out)
 
     @property
     def mT(self) -> DrawnMatrix:
-        """The transposed matrix."""
+        """This matrix with fan_in and fan_out exchanged, as a `DrawnMatrix`."""
         turned = copy(self)
         turned._transposed = not self._transposed
         return turned
 
     def product(self, x: torch.Tensor) -> torch.Tensor:
-        """Return x W for `x` `[E, ..., fan_in]`, differentiable with respect to `x`; no weight is kept for it."""
+        """Return x W `[E, ..., fan_out]` for `x` `[E, ..., fan_in]` and this matrix W, with a gradient for `x`.
+
+        W is drawn again in the backward pass, so no weight is kept for it.
+        """
         result: torch.Tensor = _Product.apply(x, self)  # type: ignore[no-untyped-call]
         return result
 
     def rows(self, ids: torch.Tensor) -> torch.Tensor:
-        """Return the rows of these ids, `[G, *ids.shape, fan_out]`; no other row is drawn."""
+        """Return the rows number `ids` of the matrix, `[G, *ids.shape, fan_out]`; no other row is drawn.
+
+        The matrix must not be transposed.
+        """
         assert not self._transposed
         numbers, places = np.unique(ids.numpy(), return_inverse=True)
         arms = self._arms[:1] if self.shape[0] == self.slices else self._arms
@@ -84,7 +95,10 @@ class DrawnMatrix:
         return found[:, torch.from_numpy(places.reshape(ids.shape))]
 
     def multiplied(self, x: torch.Tensor) -> torch.Tensor:
-        """Return x W without a graph. Tiles of the output's columns are shared among the cores."""
+        """Return x W `[E, ..., fan_out]` without an autograd graph.
+
+        Tiles of the output's columns are shared among the cores.
+        """
         fan_out, arms = self.shape[2], len(self._arms)
         rows = x.detach().to(self.wide).reshape(self.slices, arms, -1, x.shape[-1])
         rows = (rows * self.before()).flatten(1, 2)
@@ -110,11 +124,15 @@ class DrawnMatrix:
         return scaled.view(*x.shape[:-1], fan_out).to(x.dtype)
 
     def room(self, size: int = TILE * TILE) -> npt.NDArray[Any]:
-        """Return memory for tiles of up to `size` numbers."""
+        """Return an uninitialized NumPy array of `size` numbers for `tile` to draw into: float64 or float32."""
         return np.empty(size, dtype=np.float64 if self.wide == torch.float64 else np.float32)
 
     def tile(self, room: npt.NDArray[Any], seed: int, rows: slice, columns: slice) -> torch.Tensor:
-        """Draw the tile `[rows, columns]` of seed number `seed`, before any scaling, into `room`."""
+        """Draw entries `[rows, columns]` of the base matrix of seed number `seed` into `room`; return a tensor.
+
+        The tensor is float64 or float32, and no arm's scaling is applied. It shares memory with `room`, unless the
+        matrix is bfloat16.
+        """
         drawn = (columns, rows) if self._transposed else (rows, columns)
         height, width = (part.stop - part.start for part in drawn)
         values = room[: height * width].reshape(height, width)
@@ -125,11 +143,11 @@ class DrawnMatrix:
         return tile.mT if self._transposed else tile
 
     def before(self) -> torch.Tensor:
-        """Return what scales the rows of a product with plain tiles: `[slices, arms, 1, fan_in]`, or 1 for a size."""
+        """Return what the input of a product is multiplied by first: `[seeds or 1, arms, 1, fan_in or 1]`."""
         return self._factors("columns" if self._transposed else "rows", np.ones(len(self._arms)))
 
     def after(self) -> torch.Tensor:
-        """Return what scales such a product to that with this matrix: `[slices, arms, 1, fan_out]`, or 1 for a size."""
+        """Return what a product with unscaled tiles is multiplied by: `[seeds or 1, arms, 1, fan_out or 1]`."""
         coefficients = np.array([arm.coefficient for arm in self._arms])
         return self._factors("rows" if self._transposed else "columns", coefficients)
 
@@ -179,5 +197,5 @@ class _Product(torch.autograd.Function):
 
 
 def tiles(size: int) -> list[slice]:
-    """Return the slices that divide `size` into tiles; the last one may be shorter."""
+    """Return consecutive slices of at most 512 indices that cover `range(size)`; the last one may be shorter."""
     return [slice(start, min(start + TILE, size)) for start in range(0, size, TILE)]

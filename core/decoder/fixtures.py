@@ -1,4 +1,4 @@
-"""The four fixed decoders of the published chapter (see `core.tables.published`), by name."""
+"""The four fixed decoder sizes of the published example (see `core.tables.published`), as configs by name."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The forward pass: a loop over `step` that interprets a graph for E members at once.
+"""The forward pass of a decoder, run for E members (models) at once: a loop over `step`, which runs one block.
 
-Activations are `[E, B, T, D]`. In float32 and bfloat16 the norm's mean square, the softmax and the loss are computed in
-float32; rotary angles are computed in float64 and cast.
+Activations are `[E, B, T, D]`: B rows of T positions with D features. In float32 and bfloat16 the norm's mean square,
+the softmax and the loss are computed in float32; rotary angles are computed in float64 and then cast.
 """
 
 from __future__ import annotations
@@ -33,11 +33,13 @@ def forward(
     parameter_gradients: bool = False,
     told: Told = silent,
 ) -> Tape:
-    """Run every member of `weights` over `batch` and record the residual stream.
+    """Run every member (model) of `weights` over `batch` and return a `Tape`: states, contributions and losses.
 
-    The loss is a member's mean over all valid targets, in nats. `contributions` keeps what each branch adds;
-    `parameter_gradients` makes every drawn matrix an autograd leaf and lists it in `Tape.parameters` by full name.
-    `told(what, done, total)` is called after every block.
+    The loss of a member is the mean cross entropy over all valid targets, in nats. `contributions` keeps what each
+    branch adds to the stream. `parameter_gradients` makes every stored weight an autograd leaf and puts it into
+    `Tape.parameters` under its full name; gains of ones and biases of zeros that are not stored have none. `told(what,
+    done, total)` is the progress callback, called after every block. Raises `BatchError` if the batch does not fit the
+    decoder, and `ConfigError` for gradients of matrices that are drawn tile by tile.
     """
     config = weights.config
     batch.check(config)
@@ -71,9 +73,11 @@ def step(
     geometry: AttentionGeometry,
     first_site: int,
 ) -> tuple[torch.Tensor, list[torch.Tensor], list[Contribution], Carry]:
-    """Run one block as a pure function.
+    """Run one block; nothing is changed in place.
 
-    Returns the next state, the states after each addition, the contributions to them, and the carry for the next block.
+    Returns the state that leaves the block, the list of states after each addition, the contributions of its branches,
+    and the carry for the next block. `x` is the state that enters, `block` the number of the block, and `first_site`
+    the index of its first new state among the states of the whole decoder.
     """
     sites: list[torch.Tensor] = []
     parts: list[Contribution] = []
@@ -115,7 +119,10 @@ def _feed_forward(branch: Branch, read: torch.Tensor, weights: Weights, epsilon:
 
 
 def embed(stem: Weights, batch: Batch, members: int, factor: float) -> torch.Tensor:
-    """Return the input state `[E, B, T, D]`: the rows of the token embedding, and of learned positions if present."""
+    """Return the input state `[E, B, T, D]`: token embeddings times `factor`, plus learned positions if any.
+
+    E is `members`. Padding reads the embedding of id 0.
+    """
     x = looked_up(matrix(stem, "token_embedding.weight"), torch.from_numpy(np.where(batch.present, batch.inputs, 0)))
     if factor != 1.0:
         x = x * factor
@@ -143,7 +150,7 @@ def _scaled(x: torch.Tensor, coefficient: Coefficient, weights: Weights) -> torc
 
 @dataclass
 class Leaves:
-    """Turns weights into autograd leaves if parameter gradients are requested, and records them in `found` by name."""
+    """Makes weights autograd leaves if `wanted` is True, and keeps each one in the dict `found` under its full name."""
 
     wanted: bool
 
@@ -151,7 +158,11 @@ class Leaves:
         self.found: dict[str, torch.Tensor] = {}
 
     def take(self, weights: Weights, prefix: str) -> Weights:
-        """Return the weights, as leaves if wanted; `prefix` completes their names."""
+        """Return the weights under the same keys, detached and requiring gradients if `wanted`, else as they are.
+
+        `prefix`, such as `blocks.3.`, completes their names in `found`. Raises `ConfigError` for a matrix that is drawn
+        tile by tile, which has no gradient.
+        """
         if not self.wanted:
             return weights
         taken: dict[str, torch.Tensor | DrawnMatrix | None] = {}

@@ -1,7 +1,8 @@
-"""A residual topology as data: the additions of every block, with their norms and coefficients.
+"""The graph of a decoder's residual stream as data: the additions of every block, with their norms and coefficients.
 
-The forward interprets a `Graph` and needs no knowledge of recipes. A recipe declares a `Topology`; `build` expands it
-for a decoder's blocks.
+An addition adds the output of one branch (or of two parallel ones) to the stream. A recipe declares a `Topology`, and
+`Topology.build` expands it to a `Graph` for every block of a decoder. The forward pass interprets the graph and knows
+no recipes.
 """
 
 from __future__ import annotations
@@ -27,22 +28,30 @@ TANH_SLOPE = 0.5
 
 @dataclass(frozen=True)
 class DepthLaw:
-    """A coefficient of the forward: its formula as text, and its function of (block l from 0, number of blocks L)."""
+    """A coefficient of the forward pass that depends on the depth.
+
+    `formula` is its text. `value(block, blocks)` computes it from the block number, counted from 0, and the number of
+    blocks.
+    """
 
     formula: str
     value: Callable[[int, int], float]
 
     def __call__(self, block: int, blocks: int) -> float:
-        """Return the coefficient in block `block` of `blocks`."""
+        """Return the coefficient in block number `block`, counted from 0, of `blocks` blocks."""
         return self.value(block, blocks)
 
 
 @dataclass(frozen=True)
 class Norm:
-    """A norm over the features. `parameter` is the key prefix of its gain and bias, None if it has none.
+    """A norm over the last axis, the features of one state x; `factor` multiplies its result.
 
-    rmsnorm: x / sqrt(mean(x^2) + epsilon). layernorm: the same of x - mean(x). tanh: tanh(x / 2). unit: x / |x|.
-    `factor` multiplies the result.
+    - rmsnorm: x / sqrt(mean(x^2) + epsilon).
+    - layernorm: the same, applied to x - mean(x).
+    - tanh: tanh(x / 2).
+    - unit: x divided by its Euclidean length.
+
+    `parameter` is the prefix of the keys of its gain and bias, such as `attention_norm`, None if it has neither.
     """
 
     kind: NormKind
@@ -52,11 +61,12 @@ class Norm:
 
 @dataclass(frozen=True)
 class Branch:
-    """One branch of an addition: coefficient * norm_out(F(norm_in(x))).
+    """One branch F (attention or feed-forward): it adds coefficient * norm_out(F(norm_in(x))) to the stream x.
 
-    `score_factor` multiplies query-key products; `score_sum` adds the previous block's scores to them; `query_key_norm`
-    acts on each head after rotation; `gate_factor` multiplies the gate before its SiLU; `hidden_norm` acts on the
-    feed-forward features before the writer.
+    A norm that is None is left out. For attention, `score_factor` multiplies the query-key products, `score_sum` adds
+    the previous block's scores to them, and `query_key_norm` is applied to each head's query and key after rotation.
+    For feed-forward, `gate_factor` multiplies the gate before its SiLU, and `hidden_norm` is applied before the last
+    matrix. A coefficient is a number, or the key of a scalar in the weights.
     """
 
     kind: BranchKind
@@ -72,7 +82,11 @@ class Branch:
 
 @dataclass(frozen=True)
 class Addition:
-    """next = norm_after(shortcut * x + sum of the branches' contributions); every branch reads x."""
+    """One update of the stream x: norm_after(shortcut * x + the sum of the branches' contributions).
+
+    Every branch reads x. `label` names the state after it. `norm_after` is left out if None. `shortcut` is a number, or
+    the key of a scalar in the weights.
+    """
 
     branches: tuple[Branch, ...]
     label: str
@@ -80,14 +94,21 @@ class Addition:
     norm_after: Norm | None = None
 
     def gain_owner(self, branch: Branch) -> str | None:
-        """Return the key of the gain of a branch's norm: the one before it, else the one after the addition."""
+        """Return the key of the gain that belongs to `branch`, such as `attention_norm.gain`; None if there is none.
+
+        It is the gain of the norm before the branch or, without such a norm, of the norm after the addition.
+        """
         norm = branch.norm_in or self.norm_after
         return None if norm is None or norm.parameter is None else f"{norm.parameter}.gain"
 
 
 @dataclass(frozen=True)
 class Graph:
-    """The residual stream of a decoder: the additions of each block, the final norm, and factors outside the blocks."""
+    """The residual stream of a decoder as data.
+
+    `blocks[b]` holds the additions of block b. `final_norm` comes before the head, None if there is none.
+    `embedding_factor` multiplies the token embeddings and `logit_factor` the logits.
+    """
 
     blocks: tuple[tuple[Addition, ...], ...]
     final_norm: Norm | None
@@ -96,11 +117,11 @@ class Graph:
 
     @property
     def owns_final_gain(self) -> bool:
-        """Whether the final norm has a gain."""
+        """True if the final norm has a gain among the decoder's parameters."""
         return self.final_norm is not None and self.final_norm.parameter is not None
 
     def site_labels(self) -> list[str]:
-        """Return the labels of all states in forward order, beginning with `input`."""
+        """Return the labels of all sites (states of the stream) in forward order: `input`, then `block.{b}.{name}`."""
         labels = ["input"]
         for block, additions in enumerate(self.blocks):
             labels += [f"block.{block}.{addition.label}" for addition in additions]
@@ -109,7 +130,14 @@ class Graph:
 
 @dataclass(frozen=True)
 class Topology:
-    """A recipe's graph for any depth. `norm` stands for the decoder's own kind of norm, with its parameters."""
+    """What a recipe declares about the graph, for any depth and sizes.
+
+    `norm` stands for the decoder's own kind of norm, with its parameters at the places where a decoder has them.
+    `shortcut`, `branch` and `norm_in_factor` are laws of the depth, None for 1; `measured` takes the shortcut from a
+    profile step on a batch. `parallel` makes one addition of both branches. `score_exponent` p gives the score factor
+    head_dim^p. `embedding_scaled` multiplies embeddings by sqrt(width), and `logit_numerator` n multiplies logits by n
+    / width.
+    """
 
     norm_in: Literal["norm", "tanh"] | None = "norm"
     norm_out: Literal["norm", "unit"] | None = None
@@ -129,7 +157,7 @@ class Topology:
     logit_numerator: float | None = None
 
     def build(self, config: DecoderConfig) -> Graph:
-        """Expand the topology for every block of `config`."""
+        """Return the `Graph` of this topology for every block of `config`; it may be shared by several callers."""
         return _built(self, config)
 
     def _graph(self, config: DecoderConfig) -> Graph:

@@ -1,4 +1,4 @@
-"""The base draw of one matrix, any tile of it, with nothing kept."""
+"""The random base values of one matrix: any rows or any rectangle of it, drawn on request and not kept."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from .splitmix64 import FloatArray, advanced, affine, fill
 
 
 class MatrixDraws:
-    """The base matrices `[fan_in, fan_out]` of one parameter, one for each seed; the bits are those of `BaseDraw`.
+    """The base matrices `[fan_in, fan_out]` of one parameter, one per seed, with the same bits as `BaseDraw`.
 
-    `start` counts the draws that precede the parameter on the decoder's stream.
+    `spec` describes the parameter, and `start` is the number of draws that precede it on the stream of each seed.
     """
 
     def __init__(self, seeds: Sequence[int], spec: ParameterSpec, start: int, distribution: Distribution) -> None:
@@ -30,11 +30,14 @@ class MatrixDraws:
         self._kernel = kernel_for(len(seeds) * spec.draws)
 
     def into(self, out: npt.NDArray[Any], seed: int, rows: slice, columns: slice) -> None:
-        """Fill `out` with a tile of seed number `seed`: binary64 values, rounded once to the type of `out`."""
+        """Fill `out` with the entries `[rows, columns]` of the matrix of seed number `seed`, counted from 0.
+
+        Values are computed in float64 and rounded once to the dtype of `out`, float64 or float32.
+        """
         self._fill(out, seed, np.arange(rows.start, rows.stop, dtype=np.uint64), columns.start)
 
     def rows(self, seed: int, numbers: npt.NDArray[np.int64]) -> FloatArray:
-        """Return the rows of these numbers, `[len(numbers), fan_out]` in binary64."""
+        """Return the rows `numbers` of the matrix of seed number `seed`: float64 `[len(numbers), fan_out]`."""
         out = np.empty((len(numbers), self.shape[1]))
         self._fill(out, seed, numbers.astype(np.uint64), 0)
         return out

@@ -1,4 +1,4 @@
-"""The head and the mean loss of every member, whole or in one pass over tiles of the vocabulary."""
+"""The head and the mean loss of every member (model), with all logits at once or tile by tile over the vocabulary."""
 
 from __future__ import annotations
 
@@ -29,7 +29,12 @@ ROWS, PARTS = 128, 16
 def mean_loss(
     graph: Graph, config: DecoderConfig, x: torch.Tensor, stem: Weights, tail: Weights, batch: Batch
 ) -> torch.Tensor:
-    """Return the mean cross entropy `[E]` over valid targets, in nats, of the last state `x` `[E, B, T, D]`."""
+    """Return the mean cross entropy of each of E members over the valid targets: float64 `[E]`, in nats.
+
+    `x` `[E, B, T, D]` is the last state of the stream; the final norm and the head are applied here. `stem` holds the
+    embeddings (read if the head is tied), `tail` the final norm and an untied head. A large head is read in tiles, so
+    that the logits never exist at once.
+    """
     if graph.final_norm is not None:
         x = apply_norm(graph.final_norm, x, tail, config.rms_epsilon)
     chosen = torch.from_numpy(np.flatnonzero(batch.valid)).to(x.device)

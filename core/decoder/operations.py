@@ -1,4 +1,7 @@
-"""Matrix products and norms over members."""
+"""Matrix products and norms for all members (models of the batched run) at once.
+
+A weight has a leading size G that divides the number of members E; each slice serves E / G consecutive members.
+"""
 
 from __future__ import annotations
 
@@ -18,21 +21,29 @@ JOINT_SIZE = 4096
 
 
 def members_view(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-    """Group the rows of `x` `[E, ..., D]` as `[G, rows, D]`: members that share a weight slice share one product."""
+    """Return `x` `[E, ..., D]` as `[G, rows, D]`, where G is the leading size of `weight`.
+
+    Members that share a slice of the weight stand together, so that one product serves them.
+    """
     return x.reshape(weight.shape[0], -1, x.shape[-1])
 
 
 def project(x: torch.Tensor, weights: Weights, name: str) -> torch.Tensor:
-    """Return x W + b for `x` `[E, B, T, fan_in]`, with W `[G, fan_in, fan_out]`, and b `[G, fan_out]` if present."""
+    """Return x W + b `[E, B, T, fan_out]` for `x` `[E, B, T, fan_in]`.
+
+    W `[G, fan_in, fan_out]` is the weight `{name}.weight` and b `[G, fan_out]` the weight `{name}.bias`, if present; G
+    divides E.
+    """
     y = product(x, matrix(weights, f"{name}.weight"))
     bias = tensor(weights, f"{name}.bias")
     return y if bias is None else add_by_channel(y, bias)
 
 
 def product(x: torch.Tensor, weight: torch.Tensor | DrawnMatrix) -> torch.Tensor:
-    """Return x W for `x` `[E, ..., fan_in]` and W `[G, fan_in, fan_out]`.
+    """Return x W `[E, ..., fan_out]` for `x` `[E, ..., fan_in]` and W = `weight` `[G, fan_in, fan_out]`.
 
-    The bits of a member's result do not depend on the other members, unless W is drawn tile by tile.
+    G divides the number of members E. The bits of a member's result do not depend on the other members, unless W is
+    drawn tile by tile.
     """
     if isinstance(weight, DrawnMatrix):
         return weight.product(x)
@@ -43,7 +54,7 @@ def product(x: torch.Tensor, weight: torch.Tensor | DrawnMatrix) -> torch.Tensor
 
 
 def project_jointly(x: torch.Tensor, weights: Weights, names: Sequence[str]) -> torch.Tensor:
-    """Return several projections of the same rows, concatenated on the last axis.
+    """Return the projections `names` of the same rows `x`, concatenated on the last axis.
 
     Small matrices are concatenated before one product; for large ones the copy would cost more than separate products.
     """
@@ -76,24 +87,27 @@ def _spread(repeated: torch.Tensor, slices: int) -> torch.Tensor:
 
 
 def matrix(weights: Weights, name: str) -> torch.Tensor | DrawnMatrix:
-    """Return the matrix of that name."""
+    """Return the weight `name`, a matrix: a tensor or a `DrawnMatrix`. Raises `KeyError` if there is none."""
     found = weights[name]
     assert found is not None
     return found
 
 
 def looked_up(table: torch.Tensor | DrawnMatrix, ids: torch.Tensor) -> torch.Tensor:
-    """Return the rows of these ids, `[G, *ids.shape, D]`, of an embedding `[G, size, D]`."""
+    """Return the rows number `ids` of an embedding `[G, size, D]`: a tensor `[G, *ids.shape, D]`."""
     return table.rows(ids) if isinstance(table, DrawnMatrix) else table[:, ids.to(table.device)]
 
 
 def add_by_channel(x: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
-    """Add b `[G, D]` to every row of the members that share it."""
+    """Return `x` `[E, ..., D]` plus `bias` `[G, D]`; each slice of the bias is added to the members that share it."""
     return (members_view(x, bias) + bias[:, None]).view(x.shape)
 
 
 def apply_norm(norm: Norm, x: torch.Tensor, weights: Weights, epsilon: float) -> torch.Tensor:
-    """Apply a norm over the last axis, then its gain and bias `[G, D]` if it has any that differ from 1 and 0."""
+    """Return `x` after a norm over the last axis, in its shape and dtype.
+
+    The norm's gain and bias `[G, D]` are then applied if `weights` holds them; absent ones are ones and zeros.
+    """
     y = _row_transform(norm, x, epsilon)
     if norm.parameter is not None:
         gain, bias = tensor(weights, f"{norm.parameter}.gain"), tensor(weights, f"{norm.parameter}.bias")

@@ -1,7 +1,8 @@
-"""Names, shapes, roles and draw order of a decoder's parameters.
+"""Names, shapes, roles and order of a decoder's parameters.
 
-The order of the specifications is the order of the draws. Gains and biases are constants and draw nothing; a tied
-head reads the token embedding and has no parameter. A matrix is stored `[fan_in, fan_out]`.
+The random numbers of the matrices are drawn in the order of the specifications. Gains and biases are constants and draw
+nothing. A tied head reads the token embedding and has no parameter of its own. A matrix is stored as `[fan_in,
+fan_out]`.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ BLOCK_MATRICES: tuple[Role, ...] = ("query", "key", "value", "output", "gate", "
 
 @dataclass(frozen=True, kw_only=True)
 class ParameterSpec:
-    """One parameter: `name`, `shape`, `role`, its `block` (None outside blocks) and how it is filled.
+    """The description of one parameter: name, shape, role, block (None outside blocks) and how it is filled.
 
-    `key` is the name inside its block. `offset` counts the draws that precede it on the decoder's stream; inside
-    `block_template` the name still holds `{b}` and the offset counts from the start of the block. `twin_of` is the
-    shape in the wide decoder that a reduced twin stands for.
+    `offset` is the number of random draws that precede it on the decoder's stream. In `Layout.block_template` the name
+    still contains `{b}`, and the offset counts from the start of the block. `twin_of` is its shape in the wide decoder
+    that a reduced twin stands for, None outside twins.
     """
 
     name: str
@@ -44,15 +45,15 @@ class ParameterSpec:
 
     @property
     def true_shape(self) -> tuple[int, ...]:
-        """The shape at which laws are evaluated: that of the wide decoder in a reduced twin, else `shape`."""
+        """The shape that initialization laws are evaluated at: `twin_of` in a reduced twin, else `shape`."""
         return self.shape if self.twin_of is None else self.twin_of
 
     @cached_property
     def twin_gain(self) -> float:
-        """The standard deviation here divided by that at the true shape; 1 outside reduced twins.
+        """The factor on the standard deviation of this matrix in a reduced twin; 1 outside twins.
 
-        It is sqrt(true fan_in / fan_in) for a matrix, so that sigma * sqrt(fan_in), which sets the scale of the
-        matrix's output, keeps its true value. It is 1 for embeddings, which keep their RMS.
+        It is sqrt(true fan_in / fan_in), so that std * sqrt(fan_in), which sets the scale of the matrix's output, keeps
+        its true value. It is 1 for embeddings, which keep their RMS.
         """
         if self.role in EMBEDDINGS:
             return 1.0
@@ -60,12 +61,12 @@ class ParameterSpec:
 
     @cached_property
     def key(self) -> str:
-        """The name without `blocks.{b}.`: the key in the block's weights."""
+        """The name without `blocks.{b}.`, such as `attention.query.weight`: its key among the weights of one block."""
         return self.name.split(".", 2)[2] if self.name.startswith("blocks.") else self.name
 
     @cached_property
     def coordinates(self) -> int:
-        """The exact number of stored numbers of this parameter."""
+        """The number of elements of this parameter."""
         product = 1
         for size in self.shape:
             product *= size
@@ -73,13 +74,16 @@ class ParameterSpec:
 
     @property
     def draws(self) -> int:
-        """The number of draws that this parameter takes from the stream."""
+        """The number of random draws that this parameter takes: its elements if it is drawn, 0 if it is a constant."""
         return self.coordinates if self.fill == "drawn" else 0
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The parameters of a decoder as data: before, inside (as a template) and after the blocks."""
+    """The parameters of a decoder: `stem` before the blocks, `block_template` for every block, `tail` after the blocks.
+
+    Iteration yields a `ParameterSpec` for every parameter of the decoder, in draw order.
+    """
 
     stem: tuple[ParameterSpec, ...]
     block_template: tuple[ParameterSpec, ...]
@@ -88,22 +92,22 @@ class Layout:
 
     @cached_property
     def stem_draws(self) -> int:
-        """The number of draws before the first block."""
+        """The number of random draws before the first block."""
         return sum(spec.draws for spec in self.stem)
 
     @cached_property
     def block_draws(self) -> int:
-        """The number of draws of one block; the same for every block."""
+        """The number of random draws of one block; the same for every block."""
         return sum(spec.draws for spec in self.block_template)
 
     @property
     def draws(self) -> int:
-        """The number of draws of the whole decoder."""
+        """The number of random draws of the whole decoder."""
         return self.stem_draws + self.blocks * self.block_draws + sum(spec.draws for spec in self.tail)
 
     @property
     def parameters(self) -> int:
-        """The exact number of stored numbers of the whole decoder."""
+        """The number of elements of all parameters of the decoder."""
         outside = sum(spec.coordinates for spec in self.stem + self.tail)
         return outside + self.blocks * sum(spec.coordinates for spec in self.block_template)
 
@@ -113,11 +117,11 @@ class Layout:
         return len(self.stem) + len(self.tail) + self.blocks * len(self.block_template)
 
     def block_start(self, block: int) -> int:
-        """Return the number of draws before block `block`."""
+        """Return the number of random draws before block number `block`, counted from 0."""
         return self.stem_draws + block * self.block_draws
 
     def block(self, block: int) -> tuple[ParameterSpec, ...]:
-        """Return the specifications of block `block`, counted from 0."""
+        """Return the specifications of block number `block`, counted from 0, with full names and offsets."""
         size = len(self.block_template)
         return self._block_specs[block * size : (block + 1) * size]
 
@@ -137,7 +141,7 @@ class Layout:
 
 @lru_cache(maxsize=256)
 def layout(config: DecoderConfig) -> Layout:
-    """Return the specifications of every parameter of `config`, in draw order; no parameter is allocated."""
+    """Return the `Layout` of `config`: specifications of every parameter, in draw order; no parameter is allocated."""
     stem = [_matrix("token_embedding.weight", config.vocabulary, config.width, "token_embedding")]
     if config.position_encoding == "learned":
         stem.append(_matrix("position_embedding.weight", config.positions, config.width, "position_embedding"))

@@ -1,7 +1,8 @@
-"""The profile step of Admin: shortcut coefficients measured by one forward on a given batch.
+"""The profile step of the Admin recipe: shortcut coefficients w measured by one forward pass on a given batch.
 
-Source: Liu et al., "Understanding the difficulty of training Transformers" (2020): w_i^2 = 1 + the sum over earlier
-additions j < i of the output variance of branch j, measured with every w = 1.
+Source: Liu et al., "Understanding the difficulty of training Transformers" (2020). Addition i multiplies the stream by
+w_i before it adds its branch. w_i^2 = 1 + the sum of the output variances of all earlier branches j < i, measured with
+every w equal to 1.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ Done = Callable[[str, Callable[[], Record]], Record]
 
 
 def computed(name: str, compute: Callable[[], Record]) -> Record:
-    """Compute the step: the default, which keeps nothing."""
+    """Return `compute()`: the default `done` of `measured_shortcuts`, which stores nothing."""
     return compute()
 
 
@@ -34,10 +35,12 @@ def computed(name: str, compute: Callable[[], Record]) -> Record:
 def measured_shortcuts(
     graph: Graph, provider: Callable[[Scalars], WeightProvider], batch: Batch, done: Done = computed
 ) -> Scalars:
-    """Return the shortcut coefficients `[E]` of every addition, by block and key; w_0 = 1.
+    """Return the measured shortcut coefficients: one mapping per block, from the coefficient's key to float64 `[E]`.
 
-    The variance is the population variance, pooled over rows, valid positions and channels. `provider` builds the
-    weights for given coefficients; they are requested one block at a time. `done` is called for every block.
+    E is the number of members (models). The first coefficient is 1. Variances are population variances over all valid
+    positions and features. `provider(scalars)` must return the weights of the decoder with these coefficients; blocks
+    are requested one at a time. `done(name, compute)` must return `compute()` or a stored result of it; it is called
+    for the input and for every block.
     """
     keys = [[str(addition.shortcut) for addition in additions] for additions in graph.blocks]
     weights = provider([{key: torch.ones(1, dtype=torch.float64) for key in block} for block in keys])

@@ -1,7 +1,7 @@
-"""Progress of a long computation, reported to a callback that the caller gives; nothing is printed here.
+"""Progress of a long computation, reported to a callback of the caller; nothing is printed here.
 
-A callback of type `Told` is called with (what, done, total): the name of what is counted, how many are done, of how
-many.
+The callback, usually named `told`, is called as `told(what, done, total)`: the text `what` names what is counted, such
+as "blocks forward"; `done` of `total` are finished.
 """
 
 from __future__ import annotations
@@ -15,11 +15,14 @@ Told = Callable[[str, int, int], None]
 
 
 def silent(what: str, done: int, total: int) -> None:
-    """Ignore the progress: the default callback."""
+    """The default progress callback, which does nothing."""
 
 
 def counted(items: Sequence[Item], what: str, told: Told) -> Iterator[Item]:
-    """Yield the items, and call `told` for each one when the next is requested."""
+    """Yield the items in order; after each one is used, call `told(what, done, total)`.
+
+    The call comes when the next item is requested.
+    """
     for done, item in enumerate(items, 1):
         yield item
         told(what, done, len(items))

@@ -1,7 +1,8 @@
-"""SplitMix64 as a counter-based generator: any draw of any seed, vectorized and exact.
+"""SplitMix64 as a counter-based generator: any draw of any seed is computed directly, vectorized and exact.
 
-Source: Steele, Lea, Flood, "Fast splittable pseudorandom number generators" (2014). The raw 64-bit seed is the state
-before the first draw, so draw k of a seed is `mix(seed + (k + 1) * INCREMENT mod 2^64)`.
+Source: Steele, Lea, Flood, "Fast splittable pseudorandom number generators" (2014). The state before the first draw is
+the 64-bit seed itself, so draw k of a seed, counted from 0, is mix((seed + (k + 1) * INCREMENT) mod 2^64), where mix is
+the paper's function of 64 bits.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ SLAB = 32_768
 
 
 def advanced(state: int, draws: int) -> int:
-    """Return the state of the generator after `draws` more draws."""
+    """Return the state, a 64-bit integer, that the generator has `draws` draws after `state`."""
     return (state + draws * INCREMENT) & MASK
 
 
 def bits(seeds: Sequence[int], offset: int, count: int) -> npt.NDArray[np.uint64]:
-    """Return draws `offset` to `offset + count` (excluded) of every seed as uint64 `[len(seeds), count]`."""
+    """Return draws number `offset` to `offset + count - 1` of every seed: uint64 `[len(seeds), count]`."""
     out = np.empty((len(seeds), count), dtype=np.uint64)
     for rows, columns, drawn, _ in _tiles(_starts(seeds, offset), count):
         out[rows, columns] = drawn
@@ -44,10 +45,11 @@ def scaled_units(
     *,
     out: FloatArray | None = None,
 ) -> FloatArray:
-    """Return the same draws as binary64 numbers u in [0, 1), exact: the high 53 bits divided by 2^53.
+    """Return draws number `offset` to `offset + count - 1` of every seed as float64 `[len(seeds), count]` in [0, 1).
 
-    `finish(u, columns)` may change each tile `[rows, columns]` in place, while it is in the cache. If given, `out`
-    `[len(seeds), count]` is filled and returned.
+    A number is the high 53 bits of its draw divided by 2^53, which is exact. `finish(u, columns)`, if given, may change
+    the numbers in place: it is called for parts `u` of the array, with the slice of their columns. `out`, if given, is
+    the array that is filled and returned.
     """
     if out is None:
         out = np.empty((len(seeds), count), dtype=np.float64)
@@ -61,9 +63,10 @@ def fill(
     finish: Callable[[FloatArray, slice], None] | None,
     kernel: Kernel | None,
 ) -> None:
-    """Fill row i of `out` `[rows, count]` with the draws that follow `states[i]`, as `scaled_units` does.
+    """Fill row i of `out` `[rows, count]` with the draws, in [0, 1), that follow the generator state `states[i]`.
 
-    Values are finished in binary64 and rounded once to the type of `out`, binary64 or binary32.
+    `finish(u, columns)`, if given, changes parts of the rows in place, in float64; then they are rounded once to the
+    dtype of `out`, float64 or float32. `kernel` is the compiled function that draws, None to use NumPy.
     """
     room = np.empty(min(max(SLAB, out.shape[1]), out.size))
     for rows, columns, starts in _slabs(states, out.shape[1]):
@@ -78,10 +81,11 @@ def fill(
 def affine(
     out: npt.NDArray[Any], states: npt.NDArray[np.uint64], shift: float, factor: float, kernel: Kernel | None
 ) -> None:
-    """Fill row i of `out` with (n - shift) * factor for the high 53 bits n of every draw that follows `states[i]`.
+    """Fill row i of `out` with (n - shift) * factor, where n is the integer of the high 53 bits of a draw.
 
-    n - shift is exact for a shift of 0 or 2^52; the product is rounded to binary64, then once to the type of `out`.
-    `kernel` is the compiled form of this function, None to use NumPy.
+    The draws are those that follow the generator state `states[i]`. n - shift is exact for a shift of 0 or 2^52; the
+    product is rounded to float64, then once to the dtype of `out`. `kernel` is the compiled form of this function, None
+    to use NumPy.
     """
     if kernel is not None:
         kernel(out, states, shift, factor)
@@ -97,7 +101,7 @@ def affine(
 
 
 def units(seeds: Sequence[int], offset: int, count: int) -> FloatArray:
-    """Return draws `offset` to `offset + count` (excluded) of every seed in [0, 1): binary64 `[len(seeds), count]`."""
+    """Return draws number `offset` to `offset + count - 1` of every seed as float64 `[len(seeds), count]` in [0, 1)."""
     return scaled_units(seeds, offset, count)
 
 
@@ -144,19 +148,22 @@ def _mix(values: npt.NDArray[np.uint64], scratch: npt.NDArray[np.uint64]) -> Non
 
 
 class SplitMix64:
-    """A generator with an explicit state that can be saved and resumed; only its own methods change it."""
+    """A generator with an explicit state, which can be saved and resumed; each draw advances the state."""
 
     def __init__(self, seed: int) -> None:
         self._state = checked_seed(seed)
 
     @classmethod
     def from_state(cls, state: int) -> SplitMix64:
-        """Resume from a recorded state; for this generator, a seed and a state are the same number."""
+        """Return a generator that goes on from a recorded state.
+
+        For SplitMix64, a seed and a state are the same number.
+        """
         return cls(state)
 
     @property
     def state(self) -> int:
-        """The raw state before the next draw."""
+        """The state before the next draw, an integer from 0 to 2^64 - 1."""
         return self._state
 
     def clone(self) -> SplitMix64:
@@ -164,13 +171,13 @@ class SplitMix64:
         return SplitMix64(self._state)
 
     def next_bits(self, count: int = 1) -> npt.NDArray[np.uint64]:
-        """Return the next `count` 64-bit draws."""
+        """Return the next `count` draws, uint64 `[count]`, and advance."""
         drawn: npt.NDArray[np.uint64] = bits([self._state], 0, count)[0]
         self.skip(count)
         return drawn
 
     def next_units(self, count: int = 1) -> npt.NDArray[np.float64]:
-        """Return the next `count` draws in [0, 1)."""
+        """Return the next `count` draws as float64 `[count]` in [0, 1), and advance."""
         drawn: FloatArray = units([self._state], 0, count)[0]
         self.skip(count)
         return drawn
@@ -180,5 +187,5 @@ class SplitMix64:
         self._state = advanced(self._state, draws)
 
     def commit(self, other: SplitMix64) -> None:
-        """Take the state of `other`, a clone whose trial draws succeeded."""
+        """Set the state to that of `other`, usually a clone that has drawn values which turned out to be usable."""
         self._state = other._state

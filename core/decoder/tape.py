@@ -1,4 +1,4 @@
-"""What a forward records for an observer: labelled states, contributions, valid positions and every member's loss."""
+"""The record of a forward pass: labelled states, branch contributions, valid positions and every member's loss."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ import torch
 
 @contextmanager
 def recording(device: str = "cpu") -> Iterator[None]:
-    """Set autograd as a tape needs it, whatever the caller has set: gradients on, autocast off."""
+    """A context in which a tape can be recorded: gradients on, inference mode and autocast off."""
     with torch.inference_mode(False), torch.enable_grad(), torch.autocast(device, enabled=False):
         yield
 
 
 @dataclass(frozen=True)
 class Contribution:
-    """One branch of one addition, as tensors `[E, B, T, D]`.
+    """What one branch adds to the stream: tensors `[E, B, T, D]` of members (models), rows, positions, features.
 
-    `site` is the index of the state after the addition. `raw` is the branch's own output, `contribution` what is added
-    to the stream after coefficient and output norm, `stream` the shortcut term it is added to. `owns_gain` is whether
-    the branch's norm has a gain; `gain` is that gain `[G, D]`, None while it is still all ones.
+    `site` is the index of the state after the addition; `branch` is `attention` or `feed_forward`. `raw` is the
+    branch's own output, `contribution` is what is added, after coefficient and output norm, and `stream` is the state
+    that it is added to, after the shortcut coefficient. `owns_gain` is True if the branch's norm has a gain; `gain`
+    `[G, D]` holds it for G groups of members, None while it is all ones.
     """
 
     site: int
@@ -39,11 +40,12 @@ class Contribution:
 
 @dataclass(frozen=True)
 class Tape:
-    """A recorded forward of E members.
+    """The record of a forward pass of E members (models): B rows of T positions with D features.
 
-    `states[s]` is the residual stream `[E, B, T, D]` at site s, still attached to the autograd graph; `loss` is `[E]`,
-    the mean cross entropy over valid targets in nats; `valid` is `[B, T]`. Decoders of this project and users' models
-    give the same kind of tape.
+    `states[s]` is the residual stream `[E, B, T, D]` at site s, attached to the autograd graph, and `labels[s]` its
+    name. `loss` `[E]` is the mean cross entropy over valid targets, in nats; `valid` is `[B, T]`. `parameters` holds
+    the autograd leaves by name if gradients of parameters were requested. `final_gain` is the gain of the final norm,
+    None while it is all ones. Decoders of this project and users' models give the same kind of tape.
     """
 
     labels: list[str]

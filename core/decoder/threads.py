@@ -1,4 +1,4 @@
-"""The cores of this machine, and work that is shared among them."""
+"""The number of cores of this machine, and a function that shares work among them."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def cores() -> int:
 
 
 def on_all_cores(work: Callable[[Task], None], tasks: Iterable[Task]) -> None:
-    """Call `work` on every task, in as many threads as cores where torch runs on one thread.
+    """Call `work(task)` for every task, in several threads if cores are free.
 
-    Each of these threads runs torch on as many threads as the process has set for torch, so their number is the number
-    of cores divided by it: threads do not multiply, and torch's setting is not touched. `work` must write to places of
-    its own, so that the result does not depend on the number of threads.
+    The number of threads is the number of cores divided by torch's own number of threads, which each of them uses;
+    torch's setting is not changed. `work` must write only to memory that no other task writes to, so that the result
+    does not depend on the number of threads.
     """
     import torch  # the number of cores needs none
 

@@ -1,9 +1,10 @@
-"""The reduced twin: a narrower decoder whose ratios are those of a wide one, for an immediate answer.
+"""The reduced twin: a narrower decoder with the same ratios as a wide one, which can be observed at once.
 
-A residual branch reads a normalized state, so its contribution depends on a matrix only through sigma * sqrt(fan_in). A
-narrower decoder that keeps this product and the RMS of the embeddings has the same RMS at every site, up to
-fluctuations of order 1 / sqrt(width). With the same sigma instead it would be another model: at a fourth of the width
-the output of every matrix is half as large.
+A residual branch reads a normalized state, so the scale of its contribution depends on a matrix only through std *
+sqrt(fan_in), where std is the standard deviation of the entries. A narrower decoder that keeps this product and the RMS
+of the embeddings has the same RMS at every site (state of the residual stream), up to fluctuations of order 1 /
+sqrt(width). With the same std instead it would be another model: at a fourth of the width, the output of every matrix
+would be half as large.
 """
 
 from __future__ import annotations
@@ -31,18 +32,20 @@ LEAST_POSITIONS = 64
 def reduced_twin(
     config: DecoderConfig, width: int, *, vocabulary: int | None = None, positions: int | None = None
 ) -> DecoderConfig:
-    """Return the twin of `config` at `width`; use it with the same base draw (`Distribution`), seeds, recipe and rows.
+    """Return the config of the twin of `config` at `width`.
 
-    The result carries `true_sizes`, and every law of draw, recipe and graph is evaluated at them: each matrix has the
-    sigma * sqrt(fan_in) of the true one, embeddings have the true RMS, multipliers and recipe coefficients are the true
-    ones. `blocks`, norms, the kind of positions, tying and biases are kept. `ff_width` keeps its ratio to the width,
-    rounded. The number of heads is the largest that leaves an even head_dim of at least 16 (or the true one, if that is
-    smaller), and heads / kv_heads is kept if it divides the heads.
+    Use it with the same `Distribution`, seeds, recipe and rows. Its `true_sizes` are the sizes of the wide decoder. All
+    laws of draw, recipe and graph are evaluated at these: each matrix has the std * sqrt(fan_in) of the true one,
+    embeddings have the true RMS, and multipliers are the true ones. `blocks`, norms, the kind of positions, tying and
+    biases are kept. `ff_width` keeps its ratio to the width, rounded. The number of heads is the largest that leaves an
+    even head_dim of at least 16 (or the true one, if that is smaller); heads / kv_heads is kept if some such number of
+    heads allows it.
 
     `vocabulary` may reduce the vocabulary to 1,000 or more, and `positions` (of the longest row) the capacity to 64 or
     more; None, or a number that is not smaller, keeps them. A twin of a twin is a twin of the true decoder; at the true
-    sizes it is `config` itself. Source of the law: with independent weights of variance sigma^2, a sum of fan_in terms
-    has the variance fan_in * sigma^2 times the inputs' mean square. Raises `ConfigError`.
+    sizes it is `config` itself. Source of the law: with independent weights of variance std^2, a sum of fan_in terms
+    has the variance fan_in * std^2 times the inputs' mean square. Raises `ConfigError` if the width is not valid or
+    leaves no head.
     """
     true = config.true_config
     _check_width(true, width)
@@ -66,9 +69,9 @@ def reduced_twin(
 
 
 def suggested_width(true_width: int, widest: int = WIDEST) -> int:
-    """The true width halved until it is at most `widest`, a multiple of 8; `widest` itself where halving ends sooner.
+    """Return a width for a twin: `true_width` halved to at most `widest`, as long as halves are multiples of 8.
 
-    Halving keeps the ratios of all sizes exactly, and the number of heads as long as they are wide enough.
+    If halving ends before that, the result is `widest`. Halving keeps the ratios of all sizes exactly.
     """
     width = true_width
     while width > widest and width % 16 == 0:
@@ -77,7 +80,7 @@ def suggested_width(true_width: int, widest: int = WIDEST) -> int:
 
 
 def twin_for_rows(config: DecoderConfig, width: int, batch: Batch) -> DecoderConfig:
-    """Return the twin at `width` with just enough positions and vocabulary for the rows of `batch`.
+    """Return the config of the twin at `width`, with vocabulary and positions reduced to the need of `batch`.
 
     Raises `BatchError` if the rows do not fit the decoder itself, `ConfigError` as `reduced_twin`.
     """
@@ -89,10 +92,12 @@ def twin_for_rows(config: DecoderConfig, width: int, batch: Batch) -> DecoderCon
 
 
 def twin_document(config: DecoderConfig) -> dict[str, Any] | None:
-    """Return the `twin` block of a document; None if `config` is not a reduced twin.
+    """Return the key `twin` of a JSON document as a dict; None if `config` is not a reduced twin.
 
-    `true` and `twin` are both sizes with their exact parameter counts. `spreads` gives, for each role of matrix, the
-    fan_in of both, the twin's standard deviation divided by the true one, and which product was kept.
+    - `true`, `twin`: the sizes of the wide decoder and of the twin, each with its number of parameters.
+    - `spreads`: one entry per drawn matrix with its role, both fan_in, the twin's standard deviation divided by the
+      true one, and the product that was kept.
+    - `kept`: the depth, and whether each ratio or size is the true one.
     """
     if config.true_sizes is None:
         return None
@@ -153,11 +158,12 @@ def _no_head(true: DecoderConfig, width: int) -> str:
 def twin_heads(
     inner: int, heads: int, kv_heads: int, head_dim: int, *, exact: bool, dividing: int = 0
 ) -> tuple[int, int, int] | None:
-    """(heads, kv_heads, head_dim) of a twin with `inner` features over all query heads; None where none are even.
+    """Return (heads, kv_heads, head_dim) of a twin with `inner` features over all query heads; None if impossible.
 
-    `heads`, `kv_heads` and `head_dim` are the true ones. The most heads with their grouping, else the most heads.
-    Where the features over all heads need not be the width, not `exact`, each head has the nearest even size and all
-    together may miss `inner` by a tenth. `dividing` is a number that the heads must divide, 0 for none.
+    The arguments `heads`, `kv_heads` and `head_dim` are the true ones. The largest possible number of heads with the
+    true heads / kv_heads is chosen, else the largest number. With `exact` all heads together must have exactly `inner`
+    features; otherwise each head has the nearest even size, and the sum may miss `inner` by a tenth. The number of
+    heads must divide `dividing`, unless that is 0. An odd true head_dim allows odd sizes.
     """
     least, step = min(LEAST_HEAD_DIM, head_dim), 1 if head_dim % 2 else 2
     sizes: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""Selection of valid positions: invalid ones are removed, never multiplied by zero."""
+"""Selection of valid positions: others are removed, not multiplied by zero, so an infinite value is harmless."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from ..errors import ObservationError
 
 
 def select_valid(x: torch.Tensor, valid: npt.NDArray[np.bool_]) -> torch.Tensor:
-    """Return the valid features of `[E, B, T, D]` as float64 `[E, n * D]`.
+    """Return the features at the n valid positions of `x` `[E, B, T, D]`, one row per member: float64 `[E, n * D]`.
 
-    Raises `ObservationError` if shapes do not match or no position is valid.
+    `valid` is boolean `[B, T]`. Raises `ObservationError` if shapes do not match or no position is valid.
     """
     if x.dim() != 4 or tuple(x.shape[1:3]) != valid.shape:
         raise ObservationError(f"A state of shape {list(x.shape)} does not fit a validity mask of {list(valid.shape)}.")

@@ -1,8 +1,8 @@
-"""The interface that gives a forward its weights, block by block.
+"""The interface that gives a forward pass its weights, block by block.
 
-A tensor has a leading size G that divides the number of members E; member e reads slice e // (E / G). Members are
-ordered by seed, then by arm, so a matrix that all arms of a seed share is stored once. A `DrawnMatrix` may stand in a
-matrix's place.
+A member is one model of the batched run; E members are ordered by seed, then by arm (recipe). A weight has a leading
+size G that divides E, and member e reads slice e // (E / G). So a matrix that all arms of a seed share is stored once.
+A matrix may also be a `DrawnMatrix`, which is drawn inside products.
 """
 
 from __future__ import annotations
@@ -23,36 +23,44 @@ Weights = Mapping[str, torch.Tensor | DrawnMatrix | None]
 
 
 def tensor(weights: Weights, name: str) -> torch.Tensor | None:
-    """Return a parameter that is no matrix, which nothing draws: a gain, a bias or a coefficient."""
+    """Return the weight `name` if it is not a matrix (a gain, bias or coefficient).
+
+    None if it is absent or stored as None.
+    """
     found = weights.get(name)
     assert not isinstance(found, DrawnMatrix)
     return found
 
 
 class WeightProvider(Protocol):
-    """The parameters that a forward reads.
+    """An object that a forward pass asks for the parameters of E = `members` models with the sizes `config`.
 
-    Every method returns a mapping from a parameter's name, without `blocks.{b}.`, to its tensor or drawn matrix.
+    Every method returns a mapping from a parameter's name, without `blocks.{b}.`, to a tensor or `DrawnMatrix` with a
+    leading size G that divides E. None stands for a gain of ones or a bias of zeros.
     """
 
     config: DecoderConfig
     members: int
 
     def stem(self) -> Weights:
-        """Return the token embedding `[G, vocabulary, width]` and, if present, positions `[G, positions, width]`."""
+        """Return the token embedding `[G, vocabulary, width]` and learned positions `[G, positions, width]`, if any."""
         ...
 
     def block(self, block: int) -> Weights:
-        """Return all weights of one block."""
+        """Return all weights of block number `block`, counted from 0."""
         ...
 
     def tail(self) -> Weights:
-        """Return the final norm and, if not tied, the head `[G, width, vocabulary]`."""
+        """Return the gain (and bias) of the final norm and, if not tied, the head `[G, width, vocabulary]`."""
         ...
 
 
 class StoredWeights:
-    """The weights of finished decoders of one layout; each decoder maps every parameter name to its array."""
+    """A `WeightProvider` for finished decoders of the same sizes, one member per decoder.
+
+    `models` holds one mapping per decoder, from every full parameter name to its array. `scalars` gives, per block, the
+    measured shortcut coefficients by key.
+    """
 
     def __init__(
         self,
@@ -68,18 +76,18 @@ class StoredWeights:
         self._layout: Layout = layout(config)
 
     def stem(self) -> Weights:
-        """Return the embeddings of every member."""
+        """Return the embeddings of all members, by key."""
         return self._part(self._layout.stem)
 
     def block(self, block: int) -> Weights:
-        """Return one block of every member."""
+        """Return the weights of block number `block` of all members, by key."""
         weights = self._part(self._layout.block(block))
         if self._scalars is not None:
             weights.update(self._scalars[block])
         return weights
 
     def tail(self) -> Weights:
-        """Return the final norm and head of every member."""
+        """Return the final norm and an untied head of all members, by key."""
         return self._part(self._layout.tail)
 
     def _part(self, specs: Sequence[ParameterSpec]) -> dict[str, torch.Tensor | DrawnMatrix | None]:

@@ -1,7 +1,7 @@
-"""Xavier uniform matrices and named parameters; a draw that fails does not advance the generator.
+"""Xavier uniform matrices and named parameters; if a draw fails, the generator keeps its state.
 
-Source: X. Glorot and Y. Bengio, AISTATS 2010, proceedings pages 249 to 256, normalized initialization: target variance
-2 / (fan_in + fan_out), uniform on [-a, a) with a = sqrt(6 / (fan_in + fan_out)).
+Source: X. Glorot and Y. Bengio, AISTATS 2010, pages 249 to 256: normalized initialization with variance 2 / (fan_in +
+fan_out), uniform on [-a, a) with a = sqrt(6 / (fan_in + fan_out)).
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ NAME_FAULT = re.compile(rb"[^a-z0-9_.]|(?:\A|(?<=\.))(?:\.|\Z)")
 
 @dataclass(frozen=True)
 class XavierScale:
-    """The scale of one `[fan_in, fan_out]` matrix: variance in squared weight units, the rest in weight units."""
+    """The Xavier scale of a `[fan_in, fan_out]` matrix: entries are uniform on [-uniform_limit, uniform_limit).
+
+    `standard_deviation` and `uniform_limit` are in weight units, `target_variance` is the square of the former.
+    """
 
     fan_in: int
     fan_out: int
@@ -34,9 +37,10 @@ class XavierScale:
 
 
 def xavier_scale(fan_in: int, fan_out: int) -> XavierScale:
-    """Return the scale of a matrix.
+    """Return the `XavierScale` of a `[fan_in, fan_out]` matrix.
 
-    Raises `InitializationError` for, in this order, wrong types, zero fans, and a sum of fans beyond 2^64 - 1.
+    Raises `InitializationError` for a fan that is not a whole number from 0 to 2^64 - 1, then for a fan of 0, then for
+    a sum of fans above 2^64 - 1.
     """
     fan_in, fan_out = _checked_fans(fan_in, fan_out)
     if fan_in == 0:
@@ -53,7 +57,7 @@ def xavier_scale(fan_in: int, fan_out: int) -> XavierScale:
 
 
 def validate_name(name: str) -> None:
-    """Raise `InitializationError` unless a name is segments of `a-z`, `0-9` and `_`, separated by dots."""
+    """Raise `InitializationError` unless `name` is segments of `a-z`, `0-9` and `_`, separated by single dots."""
     # Text from outside may hold half a surrogate pair; its bytes are named like any others.
     encoded = name.encode("utf-8", "surrogatepass")
     if not encoded:
@@ -81,14 +85,17 @@ def validate_name(name: str) -> None:
 
 
 def uniform_from_units(units: FloatArray, limit: float | FloatArray) -> None:
-    """Replace units u in [0, 1) by limit * (2 u - 1) in place, rounded in this order."""
+    """Replace every u in [0, 1) of `units` by limit * (2 u - 1), in place; the operations are rounded in this order."""
     units *= 2.0
     units -= 1.0
     units *= limit
 
 
 def checked_elements(fan_in: int, fan_out: int) -> int:
-    """Return fan_in * fan_out. Raises `InitializationError` beyond 2^64 - 1, then beyond this machine's memory."""
+    """Return fan_in * fan_out.
+
+    Raises `InitializationError` if it exceeds 2^64 - 1, or if so many float64 numbers exceed this machine's memory.
+    """
     elements = fan_in * fan_out
     if elements > MASK:
         raise InitializationError(
@@ -105,9 +112,9 @@ def checked_elements(fan_in: int, fan_out: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class NamedParameter:
-    """A stable name and a leaf: one trainable binary64 tensor, `[fan_in, fan_out]` for a matrix.
+    """A parameter: a name and one float64 array of values, `[fan_in, fan_out]` for a matrix.
 
-    A clone shares the leaf; a parameter that is created again does not.
+    Copies made by `clone` share the array; a parameter that is created again has its own.
     """
 
     name: str
@@ -115,7 +122,10 @@ class NamedParameter:
 
     @classmethod
     def from_values(cls, name: str, values: npt.ArrayLike) -> NamedParameter:
-        """Create a parameter from finite values; the values are copied."""
+        """Return a parameter with a copy of `values`.
+
+        Raises `InitializationError` for an invalid name or values not finite.
+        """
         validate_name(name)
         array = np.array(values, dtype=np.float64)
         if not np.isfinite(array).all():
@@ -124,10 +134,11 @@ class NamedParameter:
 
     @classmethod
     def xavier_uniform(cls, name: str, fan_in: int, fan_out: int, generator: SplitMix64) -> NamedParameter:
-        """Draw one matrix row by row; `generator` advances only after everything has succeeded.
+        """Return a parameter drawn from the Xavier uniform distribution, row by row.
 
-        Raises `InitializationError` for the first error in the order type, name, zero fan_in, zero fan_out, sum of
-        fans, product of the shape, allocation.
+        `generator` advances by fan_in * fan_out draws, and only if everything succeeded. Raises `InitializationError`
+        for the first error in this order: type, name, fan_in of 0, fan_out of 0, sum of fans, number of elements,
+        memory.
         """
         fan_in, fan_out = _checked_fans(fan_in, fan_out)
         validate_name(name)
@@ -143,18 +154,18 @@ class NamedParameter:
         return cls(name, values.reshape(fan_in, fan_out))
 
     def clone(self) -> NamedParameter:
-        """Return a parameter with the same name and the same leaf."""
+        """Return a parameter with the same name that shares this one's array."""
         return NamedParameter(self.name, self.values)
 
     def is_same_leaf(self, other: NamedParameter) -> bool:
-        """Return whether both parameters share one stored tensor."""
+        """Return True if both parameters share one array in memory."""
         return self.values is other.values
 
 
 class NamedParameters(dict[str, NamedParameter]):
-    """Parameters by name, in order of declaration.
+    """A dict of parameters by name, in order of declaration.
 
-    Raises `InitializationError` for a repeated name, with both indices.
+    Raises `InitializationError`, with both indices, if a name is repeated.
     """
 
     def __init__(self, parameters: Iterable[NamedParameter]) -> None:

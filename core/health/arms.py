@@ -1,4 +1,4 @@
-"""Observe several recipes on the same seeds from one base draw; arms that share a graph run in one batched pass.
+"""Observes several recipes on the same seeds from one base draw; recipes with the same graph share a batched pass.
 
 An *arm* is one recipe on the base draws of all seeds. A *member* is one seed of one arm: one entry of the batched pass.
 """
@@ -35,7 +35,10 @@ Drawn = Callable[[BaseDraw, Sequence[Recipe], torch.dtype, str, Scalars | None],
 
 @dataclass(frozen=True)
 class Arm:
-    """The observation of one recipe on every seed; seed number s is member `first + s * stride` of `observation`."""
+    """The observation of one recipe on every seed.
+
+    Seed number s, counted from 0 in the order given, is member `first + s * stride` of `observation`.
+    """
 
     recipe: Recipe
     observation: Observation
@@ -52,11 +55,12 @@ class Arm:
 
 @dataclass(frozen=True)
 class ByBlock:
-    """How arms are observed block by block; see `core.health.block_driver`.
+    """Options of an observation that runs block by block; see `core.health.block_driver`.
 
-    `graph_room` is as in `BlockRun`. `journal(number)` gives the journal of pass `number`, counted from 1.
-    `seen(recipes, activation, adjoint)` is called after every block with the recipes of the pass and the RMS of every
-    site, `[E, S]` each, NaN where the pass has not been yet; members are ordered by seed, then by recipe.
+    `graph_room` is the number of bytes of autograd graphs that may be kept from the forward pass. `journal(number)`
+    returns the store of finished steps of pass `number`, counted from 1. `seen(recipes, activation, adjoint)` is called
+    after every block with the recipes of the pass and the RMS at every site: `[E, S]` each for E members and S sites,
+    NaN at sites not reached yet. Members are ordered by seed, then by recipe.
     """
 
     graph_room: int = 0
@@ -73,9 +77,10 @@ class _Asked:
 
 
 def by_block_of(cost: Estimate) -> ByBlock | None:
-    """Return how the request of an estimate is observed block by block; None if it is by the whole graph.
+    """Return how the request of an estimate is observed block by block.
 
-    Graphs of blocks may use the memory that the rest of the run leaves.
+    None if it is observed as a whole (driver `graph`). Autograd graphs of blocks may use the memory that the rest of
+    the run leaves free.
     """
     if cost.request.driver == "graph":
         return None
@@ -83,7 +88,7 @@ def by_block_of(cost: Estimate) -> ByBlock | None:
 
 
 def torch_dtype(name: str) -> torch.dtype:
-    """Return the torch dtype of that name. Raises `ConfigError` if the engine does not offer it."""
+    """Return the torch dtype named `name`, such as `float32`. Raises `ConfigError` if it is not offered."""
     checked_names(name, "cpu")
     dtype = getattr(torch, name)
     assert isinstance(dtype, torch.dtype)
@@ -110,10 +115,13 @@ def observe_arms(
     by_block: ByBlock | None = None,
     told: Told = silent,
 ) -> list[Arm]:
-    """Measure every recipe on every seed of `draw`; returns one arm per recipe, in the order of `recipes`.
+    """Observe every recipe on every seed of `draw`; return one `Arm` per recipe, in the order of `recipes`.
 
-    `tokens` is passed to `measure`. With `by_block` no decoder exists as a whole. `told(what, done, total)` is called
-    after every block and every site; if there are several passes, `what` also names the pass.
+    `contributions` also measures what each branch adds. `tokens` also measures the RMS of single tokens. With
+    `by_block` the decoder is run one block at a time and never exists as a whole. `told(what, done, total)` is the
+    progress callback, called after every block, and after every site in the reverse pass of a whole decoder; with
+    several passes, `what` begins with the number of the pass. Raises `ConfigError` for a dtype or device that is not
+    offered.
     """
     asked = _Asked(torch_dtype(dtype), checked_device(device), contributions, tokens)
     groups = passes(recipes)
@@ -138,9 +146,10 @@ def profile_scalars(
     done: Done = computed,
     drawn: Drawn = DrawnWeights,
 ) -> Scalars | None:
-    """Return the coefficients that a recipe's profile step measures on `batch`, in float64.
+    """Return the shortcut coefficients that a recipe's profile step measures on `batch`: float64, by block and key.
 
-    None for a recipe without one. `done` is as in `measured_shortcuts`; `drawn` makes the weights.
+    None for a recipe without such a step. `done(name, compute)` returns the result of a step, computed or stored;
+    `drawn` is the class that provides the weights.
     """
     if recipe.profile is None:
         return None

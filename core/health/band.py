@@ -1,4 +1,4 @@
-"""The inclusive band that unrounded ratios are judged by."""
+"""The band: the inclusive range that ratios must lie in, judged on unrounded values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Place = Literal["below", "within", "above"]
 
 @dataclass(frozen=True)
 class Band:
-    """Lower and upper limit of a dimensionless ratio, both included.
+    """The range that ratios must lie in: `lower` and `upper` limit, both included, without unit.
 
     Raises `ConfigError` unless 0 < lower <= upper < inf.
     """
@@ -64,14 +64,17 @@ DEFAULT_BAND = Band()
 
 
 def classify(ratio: float, band: Band = DEFAULT_BAND) -> Place:
-    """Return whether a ratio is below, within or above the band. Raises `ConfigError` if it is not finite."""
+    """Return `below`, `within` or `above` for a ratio and the band. Raises `ConfigError` if it is not finite."""
     if not abs(ratio) <= sys.float_info.max:
         raise ConfigError(f"The ratio {shown(ratio)} is not finite, so it has no place beside the band.")
     return cast("Place", band.judge(ratio).item())
 
 
 def parse_band(text: str) -> Band:
-    """Parse a band from `lower,upper`, such as `0.01,100`."""
+    """Return the `Band` written as `lower,upper`, such as `0.01,100`.
+
+    Raises `ConfigError` unless the text is two numbers that make a valid band.
+    """
     limits = [finite_number(part) for part in text.split(",")]
     if len(limits) != 2 or limits[0] is None or limits[1] is None:
         raise ConfigError(f"The band {text[:40]!r} is not two numbers; write it as 0.01,100.")

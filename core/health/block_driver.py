@@ -1,13 +1,12 @@
-"""The block-by-block driver: an observation of a decoder that never exists as a whole.
+"""The block-by-block driver: observes a decoder that never exists in memory as a whole.
 
-The forward keeps no autograd graph, only the state before each block; the reverse goes through the blocks from the
-last to the first and takes one vector-Jacobian product each, in a graph of that block alone. A block's weights are
-requested from their provider, used and dropped, in the forward and again in the reverse. Where a provider's weights
-hold no memory, a block's graph costs its activations alone: it is kept from the forward, as long as those fit into
-`graph_room`, and the second pass through that block is saved. With dense matrices a graph would hold them too, so that
-the block is computed again.
+The forward pass keeps only the state before each block, not the autograd graph. The reverse pass goes from the last
+block to the first and computes one vector-Jacobian product each, in a graph of that block alone. A block's weights are
+requested, used and dropped, in both passes. If the weights are drawn inside products and hold no memory, the graph of a
+block is kept from the forward pass as long as `graph_room` bytes suffice, and this block is not computed twice. With
+dense matrices a graph would hold them too, so the block is always computed again.
 
-What passes from block to block beside the state, the `Carry`, has an adjoint of its own, which passes back.
+The `Carry` that blocks hand on beside the state (summed attention scores) has its own adjoint, which is handed back.
 """
 
 from __future__ import annotations
@@ -61,14 +60,16 @@ class _Local:
 
 
 class BlockRun:
-    """One observation of every member of `weights` over `batch`, block by block.
+    """The observation of every member (model) of `weights` on `batch`, block by block.
 
-    `finish` computes it at once, `steps` a block at a time; `profile` returns what is known meanwhile. `contributions`
-    and `tokens` are as in `forward` and `measure`. `gradients(name, gradient)` is called with the loss's derivative to
-    each parameter, by full name, when its block has been passed in reverse; a dictionary's `__setitem__` keeps them
-    all. `graph_room` is how many bytes of blocks' graphs may be kept from the forward for the reverse.
+    `finish` computes everything and returns the observation; `steps` computes one block at a time, and `profile`
+    returns what is known so far. `contributions` also measures what each branch adds, `tokens` the RMS of single
+    tokens. `gradients(name, gradient)` is called with the derivative of the loss by each parameter, under its full
+    name, once its block has been passed in reverse. `graph_room` is the number of bytes of blocks' graphs that may be
+    kept.
 
-    A step whose record is in the journal of `records` is not computed again; its gradients are not handed over again.
+    A step whose result is stored in the journal of `records` is not computed again, and its gradients are not reported
+    again.
     """
 
     def __init__(
@@ -99,19 +100,22 @@ class BlockRun:
 
     @property
     def total(self) -> int:
-        """The number of steps that `steps` counts: every block twice."""
+        """The number of steps of the run: every block forward and in reverse."""
         return 2 * len(self._graph.blocks)
 
     def finish(self, told: Told = silent) -> Observation:
-        """Compute what is missing and return the observation; `told(what, done, total)` is called after every block."""
+        """Compute what is missing and return the `Observation`.
+
+        `told(what, done, total)` is called after every computed block of the forward and of the reverse pass.
+        """
         for done in self.steps():
             told(COUNTED, done, self.total)
         return self.observation()
 
     def steps(self) -> Iterator[int]:
-        """Compute what is missing; yields how many of `total` are done, after each block that was computed.
+        """Compute what is missing; yield the number of finished steps out of `total` after each computed block.
 
-        A run that is left between two blocks goes on where another one begins with the same journal. Raises
+        A run that stops between two blocks can be continued by another one with the same journal. Raises
         `ObservationError` if the loss does not depend on a state.
         """
         self._states[0] = self._done(INPUT, self._input)["state"]
@@ -145,11 +149,14 @@ class BlockRun:
             self._hand_over_stem(adjoint)
 
     def profile(self) -> tuple[FloatArray, FloatArray]:
-        """Return activation RMS and adjoint RMS of every site, `[E, S]` each; NaN where the run has not been yet."""
+        """Return (activation RMS, adjoint RMS), `[E, S]` each for E members (models) and S sites (states).
+
+        NaN at sites not reached yet.
+        """
         return self._records.profile(self._weights.members)
 
     def observation(self) -> Observation:
-        """Return the result of a run whose steps are all done."""
+        """Return the `Observation` of a run whose steps are all done."""
         return self._records.observation(self._batch.valid_count, self._weights.config.width)
 
     def _done(self, name: str, compute: Callable[[], Record]) -> Record:

@@ -1,6 +1,6 @@
-"""The records of a block-by-block run: what each of its steps leaves, and the observation that they make together.
+"""The records of a block-by-block run: the result of each step, and the observation that they form together.
 
-A record holds tensors alone, so that a journal can keep it: the state or adjoint that the next step needs, and the
+A record is a dict of tensors, so that it can be stored: the state or adjoint that the next step needs, and the
 statistics of the sites that the step has passed.
 """
 
@@ -27,36 +27,44 @@ PART_STATISTICS = ("raw_rms", "contribution_rms", "stream_rms", "cosine")
 
 
 def forward_name(block: int) -> str:
-    """Return the name of a block's step in the forward."""
+    """Return the name of the step of block number `block` in the forward pass, such as `forward-00003`."""
     return f"forward-{block:05}"
 
 
 def reverse_name(block: int) -> str:
-    """Return the name of a block's step in reverse."""
+    """Return the name of the step of block number `block` in the reverse pass, such as `reverse-00003`."""
     return f"reverse-{block:05}"
 
 
 class Journal(Protocol):
-    """Where the records of finished steps are kept, so that a run can go on after its process has ended."""
+    """A store of the records of finished steps, so that a run can continue after its process has ended."""
 
     def find(self, name: str) -> Record | None:
-        """Return the record of a step; None if the step has not finished."""
+        """Return the record of the step `name`, a dict of tensors; None if the step has not finished."""
         ...
 
     def keep(self, name: str, record: Record) -> None:
-        """Keep the record of a step."""
+        """Store the record of the step `name`."""
         ...
 
 
 def site_record(sites: Sequence[torch.Tensor], valid: npt.NDArray[np.bool_], tokens: bool) -> Record:
-    """Return the statistics of consecutive sites: `rms` `[E, n]` and, if asked for, `tokens` `[E, n, statistics]`."""
+    """Return the statistics of n consecutive sites by name: `rms` `[E, n]` for E members.
+
+    With `tokens` also `tokens` `[E, n, statistics]`, the quantiles of single tokens' RMS in the order of
+    `TOKEN_STATISTICS`.
+    """
     rms, quantiles = site_statistics(sites, valid, tokens)
     found = {"rms": torch.from_numpy(rms)}
     return found if quantiles is None else {**found, "tokens": torch.from_numpy(quantiles)}
 
 
 def contribution_record(parts: Sequence[Contribution], valid: npt.NDArray[np.bool_]) -> Record:
-    """Return the statistics of one block's branches, `[branches, E]` each, and the gains that are not ones."""
+    """Return the statistics of the branches of one block by name, `[branches, E]` each.
+
+    The names are `raw_rms`, `contribution_rms`, `stream_rms` and `cosine`; `gain.{index}` holds the gain of a branch's
+    norm unless it is all ones.
+    """
     statistics = contribution_statistics(parts, valid)
     record = {name: torch.from_numpy(np.stack([getattr(one, name) for one in statistics])) for name in PART_STATISTICS}
     gains = {f"gain.{index}": one.gain for index, one in enumerate(statistics) if one.gain is not None}
@@ -64,7 +72,10 @@ def contribution_record(parts: Sequence[Contribution], valid: npt.NDArray[np.boo
 
 
 class Records:
-    """The records of one run, taken from its journal or computed and kept there."""
+    """The records of one run: taken from its journal if stored there, otherwise computed and stored.
+
+    `computed` counts the steps that were computed.
+    """
 
     def __init__(self, graph: Graph, journal: Journal | None = None) -> None:
         self._graph, self._journal = graph, journal
@@ -74,7 +85,7 @@ class Records:
         self.computed = 0
 
     def done(self, name: str, compute: Callable[[], Record]) -> Record:
-        """Return what a step leaves: found in the journal, or computed and kept there."""
+        """Return the record of the step `name`: from the journal, or `compute()`, which is then stored."""
         record = None if self._journal is None else self._journal.find(name)
         if record is None:
             record = compute()
@@ -84,13 +95,16 @@ class Records:
         return record
 
     def take(self, name: str, compute: Callable[[], Record]) -> Record:
-        """Return the state or adjoint that a step leaves for the next one; its statistics stay here."""
+        """Return only what the next step needs of the step `name` (state, adjoint, scores).
+
+        Its statistics are kept here.
+        """
         record = self.done(name, compute)
         self._found[name] = {key: value for key, value in record.items() if key not in PASSED}
         return {key: value for key, value in record.items() if key in PASSED}
 
     def profile(self, members: int) -> tuple[FloatArray, FloatArray]:
-        """Return activation RMS and adjoint RMS of every site, `[E, S]` each; NaN where the run has not been yet."""
+        """Return (activation RMS, adjoint RMS), `[members, sites]` each; NaN at sites (states) not reached yet."""
         shape = (members, len(self._graph.site_labels()))
         activation, adjoint = np.full(shape, np.nan), np.full(shape, np.nan)
         if forward := self._forward():
@@ -102,7 +116,7 @@ class Records:
         return activation, adjoint
 
     def observation(self, valid_positions: int, width: int) -> Observation:
-        """Return the observation that the records of a finished run make."""
+        """Return the `Observation` that the records of a finished run form."""
         forward, reverse, loss = self._forward(), self._reverse(), self._found[LOSS]
         return Observation(
             labels=self._graph.site_labels(),

@@ -39,10 +39,10 @@ DIGEST_BYTES = 32
 
 
 class Checkpoint:
-    """The finished steps of the run of one identity; `opened` opens or begins it. Failures raise `StorageError`.
+    """The folder of finished steps of one run; open it with `Checkpoint.opened`. Failures raise `StorageError`.
 
-    The passes of a run ask for their steps in the order in which they are computed; `kept` counts the files that were
-    there. `say(sentence)` is called where a damaged last step is computed again.
+    The run must ask for its steps in the order in which they are computed. `kept` is the number of step files that were
+    there at opening. `say(sentence)` is called if a damaged last step has to be computed again.
     """
 
     def __init__(self, folder: Path, identity: Mapping[str, Any], say: Callable[[str], None]) -> None:
@@ -59,10 +59,11 @@ class Checkpoint:
         identity: Mapping[str, Any],
         say: Callable[[str], None] = lambda sentence: None,
     ) -> Iterator[Checkpoint]:
-        """Open the folder, made if missing, for the run of this identity while the block runs.
+        """A context that gives the `Checkpoint` in `folder`, which is created if missing and locked until exit.
 
-        `identity` maps the name of each setting that decides a bit of the result to its value. Raises `StorageError` if
-        another process holds the folder, or if it holds another run or anything else.
+        `identity` maps the name of each setting that can change the result to its value. `say(sentence)` receives a
+        message if a damaged last step is computed again. Raises `StorageError` if another process holds the folder, or
+        if it holds another run or anything else.
         """
         place = Path(folder)
         busy = StorageError(
@@ -72,11 +73,14 @@ class Checkpoint:
             yield cls(place, identity, say)
 
     def journal(self, number: int) -> PassJournal:
-        """Return the journal of pass `number`."""
+        """Return the journal (store of finished steps) of pass `number`, counted from 1."""
         return PassJournal(self, f"pass-{number}.")
 
     def find(self, file: str) -> Record | None:
-        """Return the record in a file; None if it is to be computed."""
+        """Return the record stored in `file`, a dict of tensors; None if the step must be computed.
+
+        Raises `StorageError` if the file is missing or damaged while files of later steps exist.
+        """
         present = file in self._unread
         self._unread.discard(file)
         record = self._read(file) if present else None
@@ -90,7 +94,7 @@ class Checkpoint:
         return record
 
     def keep(self, file: str, record: Record) -> None:
-        """Write a record, completely or not at all."""
+        """Write a record to `file`, either completely or not at all. Raises `StorageError` if it cannot be written."""
         payload = save({name: value.cpu().contiguous() for name, value in record.items()})
         try:
             with replacing(self.path / file) as (aside,):
@@ -121,17 +125,17 @@ class Checkpoint:
 
 
 class PassJournal:
-    """The journal of one pass in a checkpoint."""
+    """The `Journal` of one pass of a run: a store of its finished steps in the folder of a checkpoint."""
 
     def __init__(self, checkpoint: Checkpoint, prefix: str) -> None:
         self._checkpoint, self._prefix = checkpoint, prefix
 
     def find(self, name: str) -> Record | None:
-        """Return the record of a step; None if it is to be computed."""
+        """Return the record of the step `name`, a dict of tensors; None if it must be computed."""
         return self._checkpoint.find(f"{self._prefix}{name}.step")
 
     def keep(self, name: str, record: dict[str, torch.Tensor]) -> None:
-        """Keep the record of a step."""
+        """Store the record of the step `name`."""
         self._checkpoint.keep(f"{self._prefix}{name}.step", record)
 
 

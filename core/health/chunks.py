@@ -1,6 +1,6 @@
-"""How many seeds run in one pass.
+"""The number of seeds that run in one pass (one batched forward and reverse).
 
-It depends on the request alone, so every machine splits a seed range in the same way.
+It depends on the request alone, so every machine splits a range of seeds in the same way.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ def seed_chunks(seeds: Sequence[int], each: int) -> Iterator[Sequence[int]]:
 
 
 def seeds_per_chunk(config: DecoderConfig, batch: Batch, dtype: str, arms: int) -> int:
-    """Return the number of seeds per pass: a power of two, at least 1.
+    """Return the number of seeds that one pass runs: a power of two, at least 1.
 
-    It is the largest whose pass stays within the limits of members, time and memory.
+    It is the largest for which the pass stays within fixed limits of members (seeds * arms), time and memory; `arms` is
+    the number of recipes that run together.
     """
     seeds = 1
     while 2 * seeds * arms <= MAX_MEMBERS and _fits(config, batch, dtype, 2 * seeds, arms):
@@ -39,15 +40,15 @@ def seeds_per_chunk(config: DecoderConfig, batch: Batch, dtype: str, arms: int) 
 
 
 def arms_per_pass(config: DecoderConfig, batch: Batch, dtype: str, arms: int) -> int:
-    """Return how many of the `arms` arms of one seed run in one pass: as many as memory allows, at least two."""
+    """Return how many of `arms` recipes run in one pass of one seed: as many as memory allows, at least two."""
     fitting = [n for n in range(1, arms + 1) if pass_bytes(config, batch, dtype, 1, n) <= CHUNK_BYTES]
     return max(ARMS, *fitting) if fitting else ARMS
 
 
 def seeds_seconds(request: ObserveRequest, seeds: int, arms: int, pace: Pace | None = None) -> float:
-    """Return a rough time in seconds on one core for `arms` arms on `seeds` seeds.
+    """Return the estimated time in seconds on one core to observe `arms` recipes on `seeds` seeds.
 
-    If `pace` is None, it is this machine's.
+    `pace` is the speed of the machine, None for this one's.
     """
     config, batch, pace = request.config, request.batch, pace or machine_pace()
     runs = -(-seeds // seeds_per_chunk(config, batch, request.dtype, arms))
@@ -56,7 +57,7 @@ def seeds_seconds(request: ObserveRequest, seeds: int, arms: int, pace: Pace | N
 
 
 def pass_bytes(config: DecoderConfig, batch: Batch, dtype: str, seeds: int, arms: int) -> int:
-    """Return the peak bytes of one pass over `seeds` seeds with `arms` arms each, including the base draws it keeps."""
+    """Return the peak bytes of one pass over `seeds` seeds with `arms` recipes each, with the base draws it keeps."""
     cost = estimate(ObserveRequest(config=config, batch=batch, dtype=dtype))
     kept = 8 * seeds * layout(config).draws
     return seeds * arms * (cost.total_bytes // ARMS) + (kept if kept <= 8 * KEPT_DRAW else 0)

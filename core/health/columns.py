@@ -1,6 +1,6 @@
-"""Column names and types of the tables of sites and tokens, and the values of text columns.
+"""Names and types of the columns in the tables of sites and of tokens, and the values of text columns.
 
-Imports no array library.
+A site is a state of the residual stream. Imports no array library.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Diagnose an observe document in sentences: what leaves the band, at which site, and by how much.
+"""Describes an observe document in sentences: which ratio leaves the band, at which site, and by how much.
 
-Pure functions of the document; they use the band and the verdicts per site that the document contains.
+A site is a state of the residual stream. All functions are pure; they use the band and the judgements that the document
+contains.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ QUANTITIES: tuple[Quantity, ...] = ("activation", "adjoint")
 class Finding:
     """The sites at which one ratio (activation or adjoint) leaves the band on one side.
 
-    `sites` counts these sites, `first` and `worst` are two of them. `ratio` is the ratio at the worst site and `excess`
-    the factor by which it lies beyond `limit`, always above 1.
+    `sites` is their number; `first` is the index of the first and `worst` that of the one furthest out, with their
+    labels. `ratio` is the ratio at `worst`, `limit` the limit of the band on that side.
     """
 
     quantity: Quantity
@@ -36,7 +37,7 @@ class Finding:
 
     @property
     def excess(self) -> float:
-        """The factor by which the worst ratio lies beyond the limit."""
+        """The factor, above 1, by which the worst ratio lies beyond the limit."""
         return self.ratio / self.limit if self.side == "above" else self.limit / self.ratio
 
     @property
@@ -56,7 +57,11 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True)
 class Diagnosis:
-    """The diagnosis of one arm: every finding, and the largest ratios that the band is applied to."""
+    """The diagnosis of one arm (one recipe on one seed).
+
+    `findings` are ordered from the largest excess. `largest` maps `activation` and `adjoint` to (largest ratio, index
+    of its site, label of its site).
+    """
 
     recipe: str
     band: tuple[float, float]
@@ -65,7 +70,7 @@ class Diagnosis:
 
     @property
     def within(self) -> bool:
-        """Whether every ratio of the arm lies within the band, both ends included."""
+        """True if every ratio lies within the band, both ends included."""
         return not self.findings
 
     @property
@@ -79,7 +84,7 @@ class Diagnosis:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """Return what leaves the band, at which site and by how much; the largest ratios if nothing does."""
+        """One sentence per finding; without findings, one sentence on each largest ratio."""
         if self.findings:
             return tuple(finding.sentence for finding in self.findings)
         return tuple(
@@ -89,22 +94,25 @@ class Diagnosis:
 
     @property
     def verdict(self) -> tuple[str, ...]:
-        """Return the headline and the sentences that explain it."""
+        """The headline and the sentences that explain it, as a tuple."""
         return (self.headline, *self.sentences)
 
 
 def diagnose(document: Mapping[str, Any]) -> Diagnosis:
-    """Return the diagnosis of the recipe's arm of an observe document."""
+    """Return the `Diagnosis` of the arm with the recipe in a document of `observe_document`."""
     return diagnose_arm(document["initialized"], document["recipe"], document["band"])
 
 
 def diagnose_control(document: Mapping[str, Any]) -> Diagnosis:
-    """Return the diagnosis of the unscaled control of the same base draw."""
+    """Return the `Diagnosis` of the other arm in an observe document: the same base draw without a recipe."""
     return diagnose_arm(document["same_base_unscaled_control"], "unscaled", document["band"])
 
 
 def diagnose_arm(arm: Mapping[str, Any], recipe: str, band: Sequence[float]) -> Diagnosis:
-    """Return the diagnosis of one arm in the form `ARM`; `band` holds the two limits that its sites were judged by."""
+    """Return the `Diagnosis` of one arm in the form that `arm_document` returns.
+
+    `recipe` is its name, and `band` the two limits that its sites were judged by.
+    """
     lower, upper = band
     findings = [
         finding
@@ -121,12 +129,15 @@ def diagnose_arm(arm: Mapping[str, Any], recipe: str, band: Sequence[float]) -> 
 
 
 def comparison(document: Mapping[str, Any]) -> str:
-    """Return one sentence that compares the largest ratios of the recipe's arm and of the control."""
+    """Return one sentence that compares the largest ratios with the recipe to those without (the control)."""
     return compared(diagnose(document), diagnose_control(document), "the unscaled control", "this arm")
 
 
 def compared(one: Diagnosis, other: Diagnosis, beside: str, subject: str) -> str:
-    """Return one sentence that compares the largest ratios of two arms of the same base draw."""
+    """Return one sentence that compares the largest ratios of two arms of the same base draw.
+
+    `subject` is the phrase for `one`, `beside` that for `other`.
+    """
     parts = []
     for quantity in QUANTITIES:
         ours, theirs = one.largest[quantity][0], other.largest[quantity][0]

@@ -1,4 +1,4 @@
-"""The JSON document of one arm's observation, for use in scripts."""
+"""The JSON document of the observation of one arm (one recipe on one seed)."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ Document = dict[str, Any]
 
 
 def arm_document(observation: Observation, member: int, band: Band = DEFAULT_BAND) -> Document:
-    """Return one member as an `ARM`: loss, normalizers, sites, branches, contributions and gains.
+    """Return one member (one seed of one recipe) of an observation as JSON values.
 
-    Undefined values are None. A site also has the quantiles of its tokens' RMS, `activation_tokens` and
-    `adjoint_tokens`, if they were measured. Raises `ObservationError` if the member has ratios that are not finite.
+    The keys are the loss in nats, the number of valid positions, the RMS of input and last adjoint, `within_band`,
+    `sites`, `branches`, `contributions`, `undefined` (number of undefined cosines) and `final_norm_gain`. Undefined
+    values are None. If measured, a site also has `activation_tokens` and `adjoint_tokens`: the quantiles of its tokens'
+    RMS. Raises `ObservationError` if the member has ratios that are not finite.
     """
     refusal = observation.refusal(member)
     if refusal is not None:

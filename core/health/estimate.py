@@ -1,8 +1,7 @@
-"""Estimate what an observation costs before any array exists: peak bytes, and seconds on one core of this machine.
+"""Estimates the peak memory and the time of an observation; nothing is run and no array is made.
 
-It also decides by which driver a request runs, because that depends on its memory.
-
-All constants and formulas of cost are here; the cost of a sweep is a sum of them.
+All constants and formulas of cost are here. The choice between the drivers (the whole decoder at once, or block by
+block) is here too, because it depends on memory.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ SECOND_FORWARD = 1.5
 
 @dataclass(frozen=True)
 class Estimate:
-    """Peak bytes, split by what uses them, and seconds; rough values, meant to be right within a factor of two."""
+    """The estimated cost of a request: peak bytes by use, and seconds. Meant to be right within a factor of two."""
 
     request: ObserveRequest
     weight_bytes: int
@@ -59,12 +58,12 @@ class Estimate:
 
     @property
     def total_bytes(self) -> int:
-        """Peak bytes in addition to the size of the process before the run, and to graphs kept where there is room."""
+        """Peak bytes beyond what the process uses before the run, without the optional graphs that blocks may keep."""
         return self.weight_bytes + self.activation_bytes + self.logit_bytes
 
     @property
     def seconds(self) -> float:
-        """Seconds on one core of this machine, without imports."""
+        """Estimated seconds on one core of this machine, without the time of imports."""
         request, pace = self.request, machine_pace()
         by_block, tiled = request.driver == "block", is_tiled(request)
         return (
@@ -78,7 +77,10 @@ class Estimate:
 
 
 def estimate(request: ObserveRequest) -> Estimate:
-    """Estimate the cost of observing both arms of `request` by its driver; `auto` is decided first."""
+    """Return the estimated peak memory and time of observing `request`, with its recipe and without; nothing is run.
+
+    The driver `auto` is first replaced by the one that would be used; `Estimate.request` has it.
+    """
     request = decided(request)
     config, batch = request.config, request.batch
     sizes, item = layout(config), ITEM_BYTES[request.dtype]
@@ -120,17 +122,20 @@ def _carried_bytes(request: ObserveRequest) -> int:
 
 
 def is_kept(config: DecoderConfig) -> bool:
-    """Return whether the base draw of one seed is small enough to be kept from one pass to the next."""
+    """Return True if the base matrices of one seed (before a recipe) are few enough to stay in memory."""
     return layout(config).draws <= KEPT_DRAW
 
 
 def is_tiled(request: ObserveRequest) -> bool:
-    """Return whether a block-by-block run draws its weights tile by tile, inside products."""
+    """Return True if a block-by-block run of `request` draws its matrices tile by tile, inside products."""
     return not is_kept(request.config) and request.device == "cpu"
 
 
 def decided(request: ObserveRequest) -> ObserveRequest:
-    """Return the request with its driver: `auto` becomes `graph` or `block`."""
+    """Return the request with the driver `auto` replaced by `graph` or `block`; any other request unchanged.
+
+    `graph` is chosen if the whole decoder fits into the memory and parameter limits of the request.
+    """
     if request.driver != "auto":
         return request
     whole = replace(request, driver="graph")
@@ -142,18 +147,18 @@ def decided(request: ObserveRequest) -> ObserveRequest:
 def draw_seconds(
     config: DecoderConfig, seeds: int, distribution: Distribution = XAVIER, pace: Pace = REFERENCE
 ) -> float:
-    """Return the seconds that the base draws of `seeds` seeds take on one core at `pace`."""
+    """Return the estimated seconds on one core of drawing the base matrices of `seeds` seeds at the speed `pace`."""
     each = SECONDS_PER_DRAW if distribution.std is None else SECONDS_PER_NORMAL_DRAW
     return seeds * layout(config).draws * each * pace.moves
 
 
 def call_seconds(config: DecoderConfig, pace: Pace = REFERENCE) -> float:
-    """Return the seconds of a pass that do not depend on the number of members: the kernel calls of every block."""
+    """Return the estimated seconds of one pass that do not grow with the members: kernel calls of all blocks."""
     return config.blocks * SECONDS_PER_BLOCK * pace.moves
 
 
 def member_seconds(config: DecoderConfig, batch: Batch, dtype: str, pace: Pace = REFERENCE) -> float:
-    """Return the seconds that each member adds to a pass, forward and reverse, without draws."""
+    """Return the estimated seconds that each member (model) adds to a pass, forward and reverse, without draws."""
     rows = batch.inputs.size
     scores = config.heads * batch.longest
     products = 4 * rows * (layout(config).parameters + config.blocks * config.heads * config.head_width * batch.longest)
@@ -165,31 +170,34 @@ def member_seconds(config: DecoderConfig, batch: Batch, dtype: str, pace: Pace =
 
 
 def block_features(config: DecoderConfig) -> int:
-    """Return how many numbers per row and block are kept for the reverse pass.
+    """Return how many numbers per position and block are kept for the reverse pass.
 
-    They are norms, projections with their rotated copies, gate, up and product.
+    They are the outputs of norms and projections (with rotated copies), and the gate, up and product activations.
     """
     heads = config.heads + 2 * config.key_value_heads
     return 12 * config.width + 4 * heads * config.head_width + 5 * config.ff_width
 
 
 def graph_bytes(config: DecoderConfig, batch: Batch, item: int) -> int:
-    """Return the bytes of the activations that one member's graph of one block keeps; `item` is a number's bytes."""
+    """Return the bytes of activations in the autograd graph of one block of one member.
+
+    `item` is the number of bytes of one number.
+    """
     scores = KEPT_SCORES * config.heads * batch.longest * max(item, 4)
     return int(batch.inputs.size * (block_features(config) * item + scores))
 
 
 def check_run(request: ObserveRequest) -> Estimate:
-    """Check that the request can run, and return its estimate, whose `request` names the driver.
+    """Return the `Estimate` of a request that can run; its `request` has the driver that is used.
 
-    Raises the errors of `request.check` and `BudgetError`.
+    Raises the errors of `request.check`, and `BudgetError` if memory does not suffice.
     """
     request.check()
     return check_memory(request)
 
 
 def check_memory(request: ObserveRequest) -> Estimate:
-    """Return the estimate; raises `BudgetError` if it exceeds this machine's available memory, or `max_memory`."""
+    """Return the `Estimate` of a request. Raises `BudgetError` if it needs more than `allowed_memory` bytes."""
     cost = estimate(request)
     allowed = allowed_memory(request)
     if cost.total_bytes <= allowed:
@@ -207,18 +215,21 @@ def check_memory(request: ObserveRequest) -> Estimate:
 
 
 def usable_memory(request: ObserveRequest) -> int:
-    """Return how many bytes a graph may use by choice: `max_memory`, half of what is free unless given."""
+    """Return how many bytes the driver `auto` may use for a whole decoder.
+
+    It is `max_memory` if given, else half of the available memory.
+    """
     return int(GRAPH_SHARE * available_memory()) if request.max_memory is None else request.max_memory
 
 
 def allowed_memory(request: ObserveRequest) -> int:
-    """Return how many bytes a run may use: `max_memory`, but never more than a share of what is available."""
+    """Return how many bytes a run may use: `max_memory`, but at most 80 % of the available memory."""
     allowed = int(MEMORY_SHARE * available_memory())
     return allowed if request.max_memory is None else min(allowed, request.max_memory)
 
 
 def available_memory() -> int:
-    """Return how many bytes a process can still use: what the kernel calls available, else all physical memory."""
+    """Return how many bytes a process can still use: what Linux calls available, or all physical memory elsewhere."""
     try:
         with open("/proc/meminfo") as lines:
             for line in lines:

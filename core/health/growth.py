@@ -1,4 +1,4 @@
-"""How an arm's end-to-end ratios grow with depth: one exponent per ratio, fitted over half, full and double depth."""
+"""How end-to-end ratios grow with depth: one exponent per ratio, fitted over half, full and double depth."""
 
 from __future__ import annotations
 
@@ -20,17 +20,18 @@ LEAST_DEPTHS = 2
 
 
 def growth_depths(blocks: int) -> tuple[int, ...]:
-    """Return the depths L/2 (rounded down, at least 1), L and 2L without repetition."""
+    """Return the depths `blocks` // 2 (at least 1), `blocks` and 2 `blocks`, in order and without repetition."""
     return tuple(sorted({max(1, blocks // 2), blocks, 2 * blocks}))
 
 
 def with_growth(request: ObserveRequest, arms: Sequence[SeedArm], *, told: Told = silent) -> list[SeedArm]:
-    """Return `arms`, the result of `observe_seeds` for `request`, with the growth of each around its depth.
+    """Return `arms`, the result of `observe_seeds` for `request`, each with its `growth` set.
 
-    The same seeds are observed at the other depths. An exponent is the slope of log ratio against log blocks by least
-    squares over all seeds and depths. The ratios are A_last / A_0 and G_0 / G_last of seeds with finite ratios. An
-    exponent is None if fewer than two depths have such seeds. Raises the errors of `check_run` for the deepest decoder
-    before anything is drawn.
+    The same seeds are also observed at half and at double depth. An exponent is the least-squares slope of log ratio
+    against log blocks over all seeds and depths. The ratios are A_last / A_0 (activation RMS at the last site over that
+    at the input) and G_0 / G_last (RMS of the loss gradient at the input over that at the last site). Seeds without
+    finite ratios are left out; an exponent is None if fewer than two depths remain. Raises the errors of `check_run`
+    for the deepest decoder before anything is drawn.
     """
     depths = growth_depths(request.config.blocks)
     check_run(replace(request, config=replace(request.config, blocks=depths[-1])))

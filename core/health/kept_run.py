@@ -1,4 +1,4 @@
-"""A checkpointed observation: a block-by-block run whose finished blocks are kept in a folder."""
+"""An observation that can be interrupted: a block-by-block run whose finished blocks are kept in a folder."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def kept_document(
 
 
 def identity_of(request: ObserveRequest) -> dict[str, Any]:
-    """Return every setting that decides a bit of a run's states, adjoints and statistics, by name."""
+    """Return every setting that can change a bit of a run's result, by name, as JSON values."""
     return {
         **request.config.document(),
         "recipe": request.recipe,

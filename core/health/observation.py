@@ -1,8 +1,8 @@
-"""Observe a tape: activation RMS and adjoint RMS at every residual site, for every member.
+"""Observes a tape: the RMS of activations and adjoints at every site (state of the residual stream), for every member.
 
-A_s is the RMS, over valid positions and features, of the state at site s. G_s is the same of the adjoint: the
-derivative of the member's mean loss with respect to that state. The ratios are A_s / A_0 and G_s / G_last. No constant
-is added to a denominator to make a ratio finite.
+A member is one model of the batched run. A_s is the RMS, over valid positions and features, of the state at site s. G_s
+is the RMS of the adjoint: the derivative of the member's mean loss with respect to that state. The ratios are A_s / A_0
+and G_s / G_last. No constant is added to a denominator to make a ratio finite.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from .statistics import ContributionStatistics, contribution_statistics, gain_ar
 
 @dataclass(frozen=True)
 class Observation:
-    """Scalars of E members at S sites; nothing else of a forward is kept.
+    """The statistics of E members (models) at S sites (states of the residual stream); no state is kept.
 
-    `activation_rms` and `adjoint_rms` are `[E, S]`, `loss_nats` is `[E]`, `width` is D. `activation_tokens` and
-    `adjoint_tokens` are `[E, S, len(TOKEN_STATISTICS)]`, or None if they were not requested. `notes` are sentences on
-    how a user's model was run.
+    `activation_rms` and `adjoint_rms` are `[E, S]`, `loss_nats` is `[E]`, `width` is the number of features.
+    `activation_tokens` and `adjoint_tokens` are `[E, S, len(TOKEN_STATISTICS)]`, or None if they were not requested.
+    `parameter_gradients` are by full name. `notes` are sentences on how a user's model was run.
     """
 
     labels: list[str]
@@ -55,31 +55,40 @@ class Observation:
 
     @cached_property
     def ratios(self) -> tuple[FloatArray, FloatArray]:
-        """A_s / A_0 and G_s / G_last, `[E, S]` each, dimensionless."""
+        """The pair (`activation_ratio`, `adjoint_ratio`), `[E, S]` each for E members (models) at S sites; no unit."""
         return site_ratios(self.activation_rms, self.adjoint_rms)
 
     @property
     def activation_ratio(self) -> FloatArray:
-        """A_s / A_0, `[E, S]`, dimensionless."""
+        """Activation RMS at each of S sites over that at the input, `[E, S]` for E members (models); no unit.
+
+        A site is a state of the residual stream.
+        """
         return self.ratios[0]
 
     @property
     def adjoint_ratio(self) -> FloatArray:
-        """G_s / G_last, `[E, S]`, dimensionless."""
+        """Adjoint RMS at each of S sites over that at the last site, `[E, S]` for E members (models); no unit.
+
+        A site is a state of the residual stream; its adjoint is the gradient of the loss with respect to it.
+        """
         return self.ratios[1]
 
     @cached_property
     def sound(self) -> npt.NDArray[np.bool_]:
-        """Which members have only finite ratios, `[E]`; `refusal` gives the reason for the others."""
+        """True for each of the E members (models) whose loss and ratios are all finite: boolean `[E]`.
+
+        `refusal` gives the reason for the others.
+        """
         numbers = (self.activation_rms, self.adjoint_rms, *self.ratios)
         finite = np.logical_and.reduce([np.isfinite(values).all(axis=1) for values in numbers])
         usable = (self.activation_rms[:, 0] > 0) & (self.adjoint_rms[:, -1] > 0)
         return np.asarray(finite & usable & np.isfinite(self.loss_nats))
 
     def refusal(self, member: int) -> ObservationError | None:
-        """Return the first reason, in site order, why a member has ratios that are not finite.
+        """Return an `ObservationError` with the first reason why a member's ratios are not usable; None if they are.
 
-        None if all are finite.
+        The error is returned, not raised.
         """
         return next(self._refusals(member), None)
 
@@ -111,12 +120,13 @@ class Observation:
 
 
 def measure(tape: Tape, *, parameter_gradients: bool = False, tokens: bool = False, told: Told = silent) -> Observation:
-    """Compute the statistics of every member in one reverse pass. Members without finite ratios are kept.
+    """Return the statistics of every member of a tape, from one reverse pass.
 
-    `tokens` adds the quantiles of single tokens' RMS. `told(what, done, total)` is called for every site that the
-    reverse pass has reached. Raises `ObservationError` if shapes do not match, if the loss does not depend on a state
-    (the message names the site), or if the forward ran without gradients. The reverse pass frees the tape's graph, so a
-    tape can be measured only once.
+    Members without finite ratios are included. `tokens` adds the quantiles of single tokens' RMS, `parameter_gradients`
+    the gradients of `Tape.parameters`. `told(what, done, total)` is the progress callback, called for every site that
+    the reverse pass reaches. Raises `ObservationError` if shapes do not match, if the loss does not depend on a state
+    (the message names the site), or if the forward ran without gradients. The reverse pass frees the graph, so a tape
+    can be measured only once.
     """
     _check_geometry(tape)
     leaves = list(tape.parameters.values()) if parameter_gradients else []
@@ -145,7 +155,10 @@ def measure(tape: Tape, *, parameter_gradients: bool = False, tokens: bool = Fal
 
 
 def checked_adjoints(found: Sequence[torch.Tensor | None], labels: Sequence[str], first: int = 0) -> list[torch.Tensor]:
-    """Return the adjoints of consecutive sites from `first` on; raises `ObservationError` if one is None."""
+    """Return the adjoints of consecutive sites as a list; `first` is the index of the first site.
+
+    Raises `ObservationError`, with the label of the site, if one is None.
+    """
     adjoints = []
     for site, adjoint in enumerate(found, first):
         if adjoint is None:
@@ -207,7 +220,10 @@ def _check_geometry(tape: Tape) -> None:
 
 
 def observe(tape: Tape, *, parameter_gradients: bool = False) -> Observation:
-    """Call `measure`, and raise `ObservationError` at the first site where any member's RMS or ratio is not usable."""
+    """Return the `Observation` of a tape, as `measure` does, if every member (model) has usable ratios.
+
+    Raises `ObservationError` for the first member whose RMS or ratios are not all finite.
+    """
     observation = measure(tape, parameter_gradients=parameter_gradients)
     for member in np.flatnonzero(~observation.sound).tolist():
         refusal = observation.refusal(member)

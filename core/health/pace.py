@@ -1,4 +1,4 @@
-"""How fast one core of this machine is, compared with the reference machine that the constants of cost were fitted on.
+"""The speed of one core of this machine, relative to the reference machine that the cost constants were fitted on.
 
 It is measured once per process.
 """
@@ -25,7 +25,10 @@ BFLOAT16_FLAGS = frozenset({"avx512_bf16", "amx_bf16", "bf16"})
 
 @dataclass(frozen=True)
 class Pace:
-    """Time on this machine over time on the reference machine, for draws and data movement and for matrix products."""
+    """Time on this machine divided by time on the reference machine.
+
+    `moves` is for draws and data movement, `products` for matrix products; 2 means half as fast.
+    """
 
     moves: float = 1.0
     products: float = 1.0
@@ -36,7 +39,7 @@ REFERENCE = Pace()
 
 @cache
 def machine_pace() -> Pace:
-    """Return this machine's pace, measured in processor time by short probes, so that other load matters little."""
+    """Return the `Pace` of this machine, measured once in processor time, so that other load matters little."""
     matrix = np.ones((PROBE_WIDTH, PROBE_WIDTH), np.float32)
     # Memory that was touched before: how long the first touch takes depends on what the process did until now.
     room = np.zeros((1, PROBE_DRAWS))
@@ -48,7 +51,7 @@ def machine_pace() -> Pace:
 
 @cache
 def has_bfloat16() -> bool:
-    """Return whether the processor reports bfloat16 multiplication; False if it reports nothing."""
+    """Return True if the processor reports instructions that multiply bfloat16; False if it does not or is unknown."""
     try:
         with open("/proc/cpuinfo") as lines:
             found = next((line for line in lines if line.startswith(("flags", "Features"))), "")

@@ -29,21 +29,21 @@ class Paired:
 
     @property
     def within_noise(self) -> bool:
-        """Whether the interval contains zero, ends included."""
+        """True if the interval contains zero, ends included."""
         return self.low <= 0 <= self.high
 
     def document(self) -> dict[str, Any]:
-        """Return plain JSON values; an end of the interval that is not finite is None."""
+        """Return the fields and `within_noise` as JSON values; an end that is not finite is None."""
         numbers = {name: finite(value) for name, value in asdict(self).items()}
         return {**numbers, "seeds": self.seeds, "within_noise": self.within_noise}
 
 
 def paired(after: FloatArray, before: FloatArray) -> Paired:
-    """Return the paired differences `after - before` of values `[seeds]`.
+    """Return the `Paired` differences `after - before` of two arrays `[seeds]`.
 
     An infinite difference counts by its sign, and two equal infinite values differ by 0. The interval lies between the
-    order statistics k and n + 1 - k, where k is the largest with a binomial tail of at most 2.5 %: W. R. Thompson,
-    Annals of Mathematical Statistics 7 (1936).
+    order statistics k and n + 1 - k of the n differences, where k is the largest with a binomial tail of at most 2.5 %:
+    W. R. Thompson, Annals of Mathematical Statistics 7 (1936).
     """
     with np.errstate(invalid="ignore"):
         differences = np.sort(np.where(after == before, 0.0, after - before))

@@ -1,4 +1,4 @@
-"""Decide which recipes run in one batched pass."""
+"""Groups recipes into batched passes."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from ..recipes.recipe import Recipe
 
 
 def passes(recipes: Sequence[Recipe]) -> list[list[int]]:
-    """Return the indices of the recipes of each pass.
+    """Return one list per pass, with the indices into `recipes` of the recipes that run in it.
 
-    Recipes of one topology share a pass, in order of first appearance. A recipe with a profile step measures its own
-    members, so it runs alone.
+    Recipes with the same graph share a pass; passes are in order of first appearance. A recipe with a profile step
+    (measured shortcuts) runs alone.
     """
     groups: dict[object, list[int]] = {}
     for index, recipe in enumerate(recipes):

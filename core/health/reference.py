@@ -17,10 +17,11 @@ REFERENCES: tuple[Reference, ...] = get_args(Reference)
 
 
 def relative_rms(arm: Mapping[str, Any], quantity: str, reference: Reference) -> list[float | None]:
-    """Return the RMS of `quantity` (activation or adjoint) at every site of an `ARM`, relative to the reference site.
+    """Return the RMS of `quantity` (activation or adjoint) at every site, divided by that at the reference site.
 
-    `first block` is the last site of block 0. An entry is None where there is no reference (the input has no previous
-    site) or the reference is 0. Raises `ConfigError` for an unknown reference.
+    `arm` is the JSON form of one arm, from `arm_document`. `first block` is the last site of block 0. An entry is None
+    if there is no reference (the input has no previous site) or the reference is 0. Raises `ConfigError` for an unknown
+    reference.
     """
     values: Sequence[float] = [site[f"{quantity}_rms"] for site in arm["sites"]]
     if reference == "previous site":

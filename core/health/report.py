@@ -1,4 +1,4 @@
-"""The `observe` document: one seed, with one recipe and the unscaled control of the same base draw."""
+"""The `observe` document: one seed, with one recipe and without (the unscaled control of the same base draw)."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ def observe_document(
     by_block: ByBlock | None = None,
     told: Told = silent,
 ) -> Document:
-    """Build both arms of the request from one base draw, observe them and return the document.
+    """Observe a request with its recipe and without, on one base draw, and return the document as a dict.
 
-    `by_block` replaces how a request with the driver `block` is observed. Raises `ObservationError` if an arm has no
-    finite ratios; with `refused_arms` that arm is None in the document instead. `told(what, done, total)` is called
-    after every block and every site of the reverse pass.
+    `contributions` includes what each branch adds. `by_block` replaces the options of a block-by-block run. Raises
+    `ObservationError` if an arm (with or without the recipe) has no finite ratios; with `refused_arms` that arm is None
+    in the document instead. `told(what, done, total)` is the progress callback. Raises also the errors of `check_run`.
     """
     cost = check_run(request)
     draw = BaseDraw(request.config, [request.seed], request.distribution)
@@ -71,7 +71,10 @@ def observe_document(
 
 
 def built_run(request: ObserveRequest) -> StoredRun:
-    """Return both arms as finished decoders, to be saved; their values are those that `observe_document` observes."""
+    """Return the decoders that `observe_document` observes, with the recipe and without, so that they can be saved.
+
+    Raises the errors of the request.
+    """
     replace(request, driver="graph").check()
     fresh = FreshInitialization.prepare(
         Fresh(request.config, request.budget, request.distribution), SplitMix64(request.seed)
@@ -88,9 +91,10 @@ def restored_document(
     *,
     told: Told = silent,
 ) -> Document:
-    """Observe stored values exactly as they are, without draws or scaling. `told` is as in `observe_document`.
+    """Observe stored decoders exactly as they are, and return the document that `observe_document` would return.
 
-    `changed_weights` of the document names the arms whose file differs from the one that was saved.
+    If files differ from those that were saved, the key `changed_weights` names their arms (`initialized`, `control`).
+    `batch` is the published example if None. `told(what, done, total)` is the progress callback.
     """
     batch = batch or chapter_batch()
     record, chosen = run.initialized.record, recipe(run.initialized.record.recipe)

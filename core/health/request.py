@@ -18,11 +18,11 @@ CHAPTER_SEED = 4701
 
 @dataclass(frozen=True, kw_only=True)
 class ObserveRequest:
-    """Everything that determines an observation.
+    """Everything that determines an observation; the defaults are those of the published example.
 
-    The defaults are the narrow eight-block decoder of `core.decoder.fixtures`. `driver` is `graph`, which holds the
-    decoder and its autograd graph at once, `block`, which holds one block, or `auto`: the graph if it stays within
-    `max_memory` bytes (half of what is free unless given) and within the budget's parameters, else the blocks.
+    `driver` is `graph` (the whole decoder and its autograd graph in memory), `block` (one block at a time) or `auto`:
+    `graph` if it needs at most `max_memory` bytes (by default half of the free memory) and its parameters fit the
+    budget, else `block`.
     """
 
     config: DecoderConfig = field(default_factory=DecoderConfig)
@@ -38,7 +38,7 @@ class ObserveRequest:
     max_memory: int | None = None
 
     def check(self) -> None:
-        """Raise the first error of a request that cannot run: budget, then seed, recipe, batch, dtype and device."""
+        """Raise the first error of a request that cannot run: driver, budget, seed, recipe, batch, dtype, device."""
         if self.driver not in DRIVERS:
             raise ConfigError(f"The driver {str(self.driver)[:40]!r} is not offered; choose {', '.join(DRIVERS)}.")
         # Block by block, the parameters never exist at once.

@@ -15,9 +15,9 @@ SAFE_SQUARES = (2.0**-900, 2.0**900)
 
 
 def scaled(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Divide each row of `values` `[E, n]` exactly by a power of two, so that squares neither overflow nor vanish.
+    """Return (rows of `values` `[E, n]` divided by a power of two each, the exponents `[E]`).
 
-    Returns the divided rows, and the exponents `[E]`.
+    The division is exact, and the squares of the results neither overflow nor vanish.
     """
     largest = values.abs().amax(dim=1, keepdim=True)
     exponent = torch.frexp(torch.where(largest.isfinite(), largest, 1.0)).exponent
@@ -26,7 +26,7 @@ def scaled(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def rms_of_rows(values: torch.Tensor) -> torch.Tensor:
-    """Return the RMS `[E]` of each row of float64 `[E, n]`; it is nonfinite where a value in the row is."""
+    """Return the RMS `[E]` of each row of float64 `[E, n]`; it is not finite if a value in the row is not."""
     squares = values.square().mean(dim=1)
     if bool(((squares > SAFE_SQUARES[0]) & (squares < SAFE_SQUARES[1])).all()):
         return squares.sqrt()
@@ -35,7 +35,7 @@ def rms_of_rows(values: torch.Tensor) -> torch.Tensor:
 
 
 def valid_rms(x: torch.Tensor, valid: npt.NDArray[np.bool_]) -> torch.Tensor:
-    """Return sqrt(sum of squares over valid positions and features / (n D)) of every member as float64 `[E]`.
+    """Return the RMS of `x` `[E, B, T, D]` over valid positions and features, for every member: float64 `[E]`.
 
     Raises `ObservationError` if shapes do not match or no position is valid.
     """
@@ -43,7 +43,7 @@ def valid_rms(x: torch.Tensor, valid: npt.NDArray[np.bool_]) -> torch.Tensor:
 
 
 def cosine_of_rows(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
-    """Return the cosine of each pair of rows of `[E, n]`; NaN where either row is zero."""
+    """Return the cosine `[E]` between the rows of two tensors `[E, n]`; NaN where either row is zero."""
     a, _ = scaled(first)
     b, _ = scaled(second)
     lengths = a.square().sum(dim=1).sqrt() * b.square().sum(dim=1).sqrt()

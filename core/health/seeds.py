@@ -1,7 +1,7 @@
-"""Observe recipes over many seeds, in passes of fixed size, and judge each arm.
+"""Observes recipes over many seeds, in passes of limited size, and gives a verdict on each recipe.
 
-Only scalars are kept, and only the members of one pass are in memory, so memory does not grow with the number of seeds.
-A seed without finite ratios is *refused* in its arm: the arm keeps the reason in place of numbers.
+An arm is one recipe over all seeds. Only scalars are kept, so memory does not grow much with the number of seeds. A
+seed without finite ratios is *refused*: the arm has the reason instead of numbers.
 """
 
 from __future__ import annotations
@@ -32,10 +32,11 @@ from .verdict import Growth, Subject, Verdict, seed_margins, verdict_of
 
 @dataclass(frozen=True, eq=False)
 class SeedArm:
-    """One recipe over seeds: curves and verdict. Rows are seeds in the order given, columns are sites (`labels`).
+    """One recipe observed over seeds. Rows are seeds in the order given, columns are sites, named by `labels`.
 
     `activation_rms` and `adjoint_rms` are `[seeds, sites]`, absolute values and not ratios; `loss_nats` is `[seeds]`.
-    `reasons` maps the row of each refused seed to the sentence that says why; the numbers in that row mean nothing.
+    `reasons` maps the row of each refused seed (without finite ratios) to a sentence; the numbers in that row mean
+    nothing.
     """
 
     recipe: Recipe
@@ -51,7 +52,10 @@ class SeedArm:
 
     @cached_property
     def ratios(self) -> tuple[FloatArray, FloatArray]:
-        """A_s / A_0 and G_s / G_last, `[seeds, sites]` each, dimensionless; NaN in the rows of refused seeds."""
+        """The pair (`activation_ratio`, `adjoint_ratio`), `[seeds, sites]` each; NaN in the rows of refused seeds.
+
+        A refused seed has no finite ratios.
+        """
         found = site_ratios(self.activation_rms, self.adjoint_rms)
         for values in found:
             values[self.refused] = np.nan
@@ -59,39 +63,51 @@ class SeedArm:
 
     @property
     def activation_ratio(self) -> FloatArray:
-        """A_s / A_0, `[seeds, sites]`, dimensionless; NaN in the rows of refused seeds."""
+        """Activation RMS at each site (state of the stream) over that at the input, `[seeds, sites]`.
+
+        NaN in the rows of seeds without finite ratios.
+        """
         return self.ratios[0]
 
     @property
     def adjoint_ratio(self) -> FloatArray:
-        """G_s / G_last, `[seeds, sites]`, dimensionless; NaN in the rows of refused seeds."""
+        """RMS of the loss gradient at each site (state of the stream) over that at the last site, `[seeds, sites]`.
+
+        NaN in the rows of seeds without finite ratios.
+        """
         return self.ratios[1]
 
     @cached_property
     def refused(self) -> npt.NDArray[np.bool_]:
-        """Which seeds have no finite ratios, `[seeds]`."""
+        """True for each seed that has no finite ratios, boolean `[seeds]`."""
         out = np.zeros(len(self.seeds), dtype=np.bool_)
         out[list(self.reasons)] = True
         return out
 
     @property
     def first_block(self) -> int:
-        """The index of the last site of the first block; ratios relative to it do not depend on the input's scale."""
+        """The index of the last site (state of the stream) of the first block.
+
+        Ratios relative to it do not depend on the scale of the input.
+        """
         return first_block_site(self.labels)
 
     @cached_property
     def margins(self) -> FloatArray:
-        """The margin of each seed in doublings, `[seeds]`; minus infinity for refused seeds."""
+        """The smallest margin of each seed over all sites, in doublings, `[seeds]`; -inf for refused seeds.
+
+        A margin of 1 means that the ratio could double or halve and stay inside the band; it is negative outside.
+        """
         return np.where(self.refused, -np.inf, seed_margins(self.ratios, self.band))
 
     @property
     def median_loss(self) -> float:
-        """The median loss in nats over the seeds that are not refused; NaN if all are."""
+        """The median loss in nats over the seeds with finite ratios; NaN if there are none."""
         return float(np.median(self.loss_nats[~self.refused])) if not self.refused.all() else float("nan")
 
     @cached_property
     def verdict(self) -> Verdict:
-        """The verdict on this arm over all its seeds."""
+        """The `Verdict` on this recipe over all its seeds."""
         return verdict_of(
             *self.ratios,
             self.first_block,
@@ -102,7 +118,7 @@ class SeedArm:
         )
 
     def followed_by(self, other: SeedArm) -> SeedArm:
-        """Return the arm over these seeds and then those of `other`, an arm of the same request and recipe."""
+        """Return a `SeedArm` with these seeds and then those of `other`, of the same request and recipe."""
         return replace(
             self,
             seeds=self.seeds + other.seeds,
@@ -113,9 +129,9 @@ class SeedArm:
         )
 
     def ribbon(self, quantity: str, levels: Sequence[float] = (0.05, 0.5, 0.95)) -> FloatArray:
-        """Return quantiles of the ratios of `quantity` (activation or adjoint), `[len(levels), sites]`.
+        """Return quantiles over the seeds of the ratios of `quantity` (activation or adjoint): `[len(levels), sites]`.
 
-        They are taken over the seeds that are not refused; all are NaN if every seed is refused.
+        Seeds without finite ratios are left out; all quantiles are NaN if none remains.
         """
         values = getattr(self, f"{quantity}_ratio")[~self.refused]
         if not len(values):
@@ -125,7 +141,7 @@ class SeedArm:
 
 @dataclass(frozen=True)
 class SeedRows:
-    """One arm of one pass: activation and adjoint RMS `[seeds, sites]`, loss `[seeds]`, and reasons by row."""
+    """One recipe in one pass: RMS `[seeds, sites]`, loss `[seeds]` in nats, and reasons by row if refused."""
 
     activation: FloatArray
     adjoint: FloatArray
@@ -134,7 +150,10 @@ class SeedRows:
 
 
 def rows_of(arm: Arm, seeds: int) -> SeedRows:
-    """Return the scalars of an arm's `seeds` seeds in their order; the numbers of a refused seed mean nothing."""
+    """Return the `SeedRows` (RMS, loss, reasons) of the first `seeds` seeds of an arm, one recipe on many seeds.
+
+    The numbers of a seed without finite ratios mean nothing.
+    """
     observation, members = arm.observation, [arm.member(seed) for seed in range(seeds)]
     reasons = {
         row: str(observation.refusal(members[row])) for row in np.flatnonzero(~observation.sound[members]).tolist()
@@ -151,12 +170,12 @@ def observe_seeds(
     *,
     told: Told = silent,
 ) -> list[SeedArm]:
-    """Observe `recipes` on every seed of `seeds` (which replaces the request's seed), on shared base draws.
+    """Observe `recipes` on every seed of `seeds`, on shared base draws; return one `SeedArm` per recipe, in order.
 
-    Returns one arm per recipe, in order. If `recipes` is None, these are the request's recipe and the unscaled control.
-    `told(what, done, total)` is called after every finished seed. A seed without finite ratios raises nothing: it is
-    refused in its arm, with the reason. Raises the errors of the request, and an error for a recipe that cannot run on
-    the decoder, for empty `seeds` and for a repeated seed.
+    `seeds` replace the request's seed. If `recipes` is None, these are the request's recipe and the unscaled control.
+    `told(what, done, total)` is the progress callback, called with the number of finished seeds. A seed without finite
+    ratios raises nothing: the arm has the reason. Raises the errors of the request, and an error for a recipe that
+    cannot run on the decoder, for empty `seeds` and for a repeated seed.
     """
     asked = [recipe(name) for name in recipes or (request.recipe, CONTROL)]
     # The control is computed once where it is also the recipe.
@@ -186,7 +205,7 @@ def observe_embeddings(
 ) -> list[SeedArm]:
     """Observe the request's recipe with embeddings of each standard deviation in `stds`; the rest is drawn once.
 
-    Returns one arm per standard deviation, in order. Everything else is as in `observe_seeds`.
+    Returns one `SeedArm` per standard deviation, in order. Everything else is as in `observe_seeds`.
     """
     known, numbers = recipe(request.recipe), _checked_seeds(seeds)
     by_block = by_block_of(check_run(request))

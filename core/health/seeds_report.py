@@ -1,4 +1,4 @@
-"""The `observe` document over seeds: verdicts on both arms, and the sites of one seed."""
+"""The `observe` document over many seeds: verdicts with and without the recipe, and the sites of one seed."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def seeds_document(
     suggestion: bool = False,
     told: Told = silent,
 ) -> Document:
-    """Return the document of `observe_document` for the first seed that is not refused, and verdicts over all seeds.
+    """Return the document of `observe_document` for one seed, with verdicts over all `seeds` added.
 
-    `verdicts` has each arm's verdict, `seeds` all seeds as text, `refusals` each arm's refused seeds with their
-    reasons. An arm that is refused on the seed shown is None; both are None if every seed is refused. `growth` also
-    fits the exponents around this depth, `suggestion` adds the result of `suggest` for the recipe's arm. `told` is as
-    in `observe_seeds` and `observe_document`.
+    The seed shown is that of `shown_seed`. `verdicts` and `refusals` have one entry for the recipe and one for the
+    control (without it): the verdict over all seeds, and the seeds without finite ratios with their reasons. `seeds`
+    are all seeds as text. An arm that has no finite ratios at the seed shown is None. `growth` also fits the exponents
+    of the depth, `suggestion` adds the result of `suggest`. `told(what, done, total)` is the progress callback.
     """
     arms = observe_seeds(request, seeds, told=told)
     if growth:
@@ -53,7 +53,7 @@ def seeds_document(
 
 
 def shown_seed(arms: Sequence[SeedArm]) -> int:
-    """Return the first seed that no arm refused; else the first not refused in the first arm; else the first seed."""
+    """Return the seed to show: the first with finite ratios in all arms, else in the first arm, else the first seed."""
     for refused in (np.logical_or.reduce([arm.refused for arm in arms]), arms[0].refused):
         if not refused.all():
             return arms[0].seeds[int(np.argmin(refused))]
@@ -61,10 +61,7 @@ def shown_seed(arms: Sequence[SeedArm]) -> int:
 
 
 def check_arms(document: Document) -> None:
-    """Raise `ObservationError` with the first reason if an arm of the document is None.
-
-    For callers that need both arms.
-    """
+    """Raise `ObservationError`, with the first reason, if the document lacks an arm because it has no finite ratios."""
     for key in ARMS:
         if document[key] is None:
             raise ObservationError(document["refusals"][key][0]["reason"])

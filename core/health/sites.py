@@ -1,7 +1,4 @@
-"""Build the rows of the table of sites from arrays.
-
-Every document, file and frame with such rows uses these functions.
-"""
+"""Builds the rows of the table of sites (states of the residual stream) from arrays."""
 
 from __future__ import annotations
 
@@ -28,15 +25,15 @@ def first_block_site(labels: Sequence[str]) -> int:
 
 
 def site_ratios(activation: FloatArray, adjoint: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return A_s / A_0 and G_s / G_last of RMS values `[n, S]`, dimensionless."""
+    """Return (`activation` over its first column, `adjoint` over its last one), `[n, S]` each, from RMS `[n, S]`."""
     with np.errstate(all="ignore"):
         return activation / activation[:, :1], adjoint / adjoint[:, -1:]
 
 
 def site_values(labels: Sequence[str], rms: Sequence[FloatArray], ratios: Sequence[FloatArray], band: Band) -> Columns:
-    """Return the columns `site` to `adjoint_band` of n members, one row per site.
+    """Return the columns `site`, `label` and RMS, ratio and band of both quantities for n members, as lists by name.
 
-    `rms` and `ratios` are pairs of `[n, S]`.
+    `rms` and `ratios` are pairs (activation, adjoint) of arrays `[n, S]` for S sites; rows are member after member.
     """
     members, sites = rms[0].shape
     columns: Columns = {"site": [*range(sites)] * members, "label": [*labels] * members}
@@ -55,11 +52,11 @@ def site_rows(
     values: Columns,
     refused: Sequence[tuple[int, str]] = (),
 ) -> Columns:
-    """Return the columns of `SITE_TYPES`: one row per site of every observed cell, then one row per refused cell.
+    """Return the columns of `SITE_TYPES` as lists by name: a row per site and observed seed, then refused seeds.
 
-    `values` are the columns from `site_values`, one row per site, cell after cell. `observed` holds seed and loss of
-    these cells in the same order; `refused` holds seed and reason. In the rows seeds are text, for they may exceed
-    2^63. A refused cell has no site, and its numbers are None.
+    `values` are the columns from `site_values`, seed after seed. `observed` holds (seed, loss in nats) in the same
+    order. `refused` holds (seed, reason) of seeds without finite ratios; they have one row each, without site and
+    numbers. Seeds are written as text, because they may exceed 2^63.
     """
     rows = len(values["site"])
     count, each = rows + len(refused), rows // max(1, len(observed))

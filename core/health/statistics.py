@@ -21,9 +21,11 @@ STACKED_VALUES = 2**22
 
 @dataclass(frozen=True)
 class ContributionStatistics:
-    """Statistics `[E]` of one branch, pooled over valid positions.
+    """Statistics of one branch of one addition for E members, `[E]` each, pooled over valid positions.
 
-    `cosine` is between contribution and stream, NaN where undefined.
+    `raw_rms` is that of the branch output, `contribution_rms` that of what is added, `stream_rms` that of the stream it
+    is added to. `cosine` is between contribution and stream, NaN if one of them is zero. `gain` belongs to the branch's
+    norm, None while it is all ones.
     """
 
     site: int
@@ -40,9 +42,9 @@ class ContributionStatistics:
 def site_statistics(
     sites: Sequence[torch.Tensor], valid: npt.NDArray[np.bool_], tokens: bool
 ) -> tuple[FloatArray, FloatArray | None]:
-    """Return the RMS `[E, S]` of every site, and its token statistics or None.
+    """Return (RMS `[E, S]`, token statistics `[E, S, statistics]` or None) of S sites, each a state `[E, B, T, D]`.
 
-    Small sites are stacked to save calls.
+    Token statistics, as in `TOKEN_STATISTICS`, are computed if `tokens` is True.
     """
     members, width = sites[0].shape[0], sites[0].shape[-1]
     group = max(1, STACKED_VALUES // sites[0].numel())
@@ -60,7 +62,7 @@ def site_statistics(
 def contribution_statistics(
     parts: Sequence[Contribution], valid: npt.NDArray[np.bool_]
 ) -> list[ContributionStatistics]:
-    """Return the statistics of every branch of every addition, in their order."""
+    """Return one `ContributionStatistics` per contribution, in their order."""
     statistics: list[ContributionStatistics] = []
     group = max(1, STACKED_VALUES // parts[0].raw.numel()) if parts else 1
     for start in range(0, len(parts), group):
@@ -89,5 +91,5 @@ def contribution_statistics(
 
 
 def gain_array(gain: torch.Tensor | None) -> FloatArray | None:
-    """Return a gain as float64 on the processor; None stands for ones."""
+    """Return a gain as a float64 NumPy array; None, which stands for ones, is returned unchanged."""
     return None if gain is None else gain.detach().to("cpu", torch.float64).numpy()

@@ -38,7 +38,7 @@ class Change:
     embedding_std: float | None = None
 
     def applied(self, request: ObserveRequest) -> ObserveRequest:
-        """Return the request with this change and everything else kept."""
+        """Return the request with this change."""
         if self.kind == "recipe":
             return replace(request, recipe=self.recipe)
         return replace(request, distribution=replace(request.distribution, embedding_std=self.embedding_std))
@@ -50,7 +50,11 @@ Observed = Callable[[Sequence[Change], Sequence[int], Told], list[SeedArm]]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Candidate:
-    """A change and its effect: its arm over the seeds, and its margins minus those before, paired by seed."""
+    """A change that was tried.
+
+    `arm` is the result over the seeds; `difference` is its margins (distance from the band's limits, in doublings)
+    minus those before, paired by seed.
+    """
 
     change: Change
     arm: SeedArm
@@ -58,17 +62,19 @@ class Candidate:
 
     @property
     def rank(self) -> tuple[float, float]:
-        """The sort key of candidates: the share of seeds within the band, then the median margin."""
+        """(share of seeds within the band, median margin in doublings); candidates are sorted by it, largest first."""
         return _rank(self.arm)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Suggestion:
-    """Candidates from best to worst, and the arm `before`.
+    """Changes that were tried, from best to worst, and the result `before` any change.
 
-    There are no candidates if that arm is inside the band already. Those that fell behind on the first `FIRST_SEEDS`
-    seeds come last, with an arm over these seeds alone. `refused` maps each candidate that cannot run to the reason.
-    `tied` are the candidates that differ from the best by no more than the variation between seeds.
+    - There are no candidates if the verdict is inside the band already.
+    - Candidates that fell behind on the first `FIRST_SEEDS` seeds come last and have results for these seeds alone.
+    - `refused` maps each candidate that cannot run to the reason.
+    - `tied` are those that differ from the best by no more than the variation between seeds.
+    - `head_is_tied`: the head shares the embeddings, so that a change of these changes the logits.
     """
 
     before: SeedArm
@@ -85,7 +91,7 @@ class Suggestion:
         return first if first is not None and first.rank > before.rank else None
 
     def document(self) -> dict[str, Any]:
-        """Return the suggestion as plain JSON; `best` is the index of a candidate, or None if none is better."""
+        """Return the suggestion as a dict of JSON values; `best` is 0, the index of a candidate, or None."""
         from .suggestion_words import suggestion_sentences  # the sentences are made of this class
 
         return {
@@ -109,10 +115,10 @@ class Suggestion:
 def suggest(
     request: ObserveRequest, seeds: Sequence[int], *, before: SeedArm | None = None, told: Told = silent
 ) -> Suggestion:
-    """Try changes to `request` over `seeds`.
+    """Try changes to `request` over `seeds` and return the `Suggestion`.
 
-    `before` is the arm of the request's recipe on these seeds, observed here if None. `told` is as in
-    `observe_seeds`. Raises the errors of the request itself.
+    `before` is the result without a change, of the request's recipe on these seeds; it is observed here if None.
+    `told(what, done, total)` is the progress callback. Raises the errors of the request itself.
     """
     if before is None:
         (before,) = observe_seeds(request, seeds, [request.recipe], told=told)
@@ -131,7 +137,7 @@ def suggest(
 
 
 def candidates(name: str) -> list[Recipe]:
-    """Return the other named recipes that share the topology of `name` and have no profile step, in listed order."""
+    """Return the other recipes with the graph of the recipe `name`, in listed order, without profile step."""
     chosen = recipe(name)
     return [
         known

@@ -1,4 +1,4 @@
-"""The sentences of a suggestion, the same on a page and on the command line."""
+"""The sentences that suggest a change which brings the ratios into the band, for pages and the command line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SHOWN_TIES = 4
 
 
 def suggestion_sentences(suggestion: Suggestion) -> list[str]:
-    """Return sentences on what to change and its effect; if nothing helps, on what was tried."""
+    """Return a list of sentences on what to change and its effect; if nothing helps, on what was tried."""
     verdict, best = suggestion.before.verdict, suggestion.best
     if verdict.state == "inside":
         return ["Nothing needs to change: the verdict is inside the band."]

@@ -15,10 +15,10 @@ from .rms import rms_of_rows
 
 
 def token_statistics(values: torch.Tensor, width: int) -> FloatArray:
-    """Return `TOKEN_STATISTICS` of each row of float64 `values` `[E, n * width]` as `[E, len(TOKEN_STATISTICS)]`.
+    """Return quantiles of single tokens' RMS for each row of `values`: `[E, len(TOKEN_STATISTICS)]`.
 
-    Quantiles are interpolated linearly between order statistics. The last column is the RMS over all tokens but the
-    largest, NaN if there is only one token.
+    `values` is float64 `[E, n * width]`, n tokens of `width` features per member. Quantiles are interpolated linearly.
+    The last column is the RMS over all tokens but the largest, NaN if there is only one token.
     """
     tokens = rms_of_rows(values.reshape(-1, width)).view(len(values), -1).sort(dim=1).values
     rest = rms_of_rows(tokens[:, :-1]) if tokens.shape[1] > 1 else torch.full_like(tokens[:, 0], torch.nan)

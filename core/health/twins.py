@@ -24,10 +24,11 @@ from .request import ObserveRequest
 
 @dataclass(frozen=True, kw_only=True)
 class TwinRatios:
-    """One twin on one batch: medians over seeds of its ratios from end to end, and of those from the end of block 1.
+    """The ratios of one twin on one batch, medians over the seeds.
 
-    `activation` is A_2L / A_0 and `adjoint` is G_0 / G_2L. All are None if every seed is refused; those from the end of
-    block 1 are also None if there is only one block.
+    `activation` is the activation RMS at the last site over that at the input, `adjoint` the gradient RMS at the input
+    over that at the last site. `depth_activation` and `depth_adjoint` are the same with the end of the first block in
+    place of the input. All are None if no seed has finite ratios; the latter two are also None for a single block.
     """
 
     width: int
@@ -42,7 +43,8 @@ class TwinRatios:
 class TwinDrift:
     """The ratios of every twin width on every batch.
 
-    `by_width` is the largest factor between two widths on one batch, `by_positions` between two batches at one width.
+    `by_width` is the largest quotient of two end-to-end ratios on the same batch at different widths, `by_positions`
+    that at the same width on different batches; None if there is nothing to compare.
     """
 
     rows: tuple[TwinRatios, ...]
@@ -54,10 +56,11 @@ def twin_drift(
     request: ObserveRequest, widths: Sequence[int], batches: Sequence[Batch], seeds: Sequence[int], *,
     told: Told = silent,
 ) -> TwinDrift:  # fmt: skip
-    """Observe the request's recipe on the twins of `widths`, on `batches` of different row lengths.
+    """Observe the request's recipe on the twins of all `widths` and `batches`, and return the `TwinDrift`.
 
-    Base draw, recipe, dtype and budget are the request's; its batch, seed and band are not used. Raises `ConfigError`
-    without widths, batches or seeds, and the errors of a twin or of an observation.
+    Base draw, recipe, dtype and budget are the request's; its batch, seed and band are not used. `told(what, done,
+    total)` is the progress callback. Raises `ConfigError` without widths, batches or seeds, and the errors of a twin or
+    of an observation.
     """
     if not widths or not batches:
         raise ConfigError("A twin's ratios move between widths and row lengths; give at least one of each.")

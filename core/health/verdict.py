@@ -34,9 +34,9 @@ LEVELS = {"q05": 0.05, "median": 0.5, "q95": 0.95}
 
 @dataclass(frozen=True, kw_only=True)
 class Spread:
-    """Linear quantiles over the seeds that were not refused.
+    """The 5 %, 50 % and 95 % quantiles, linearly interpolated, over the seeds with finite ratios.
 
-    None where there is no such seed or the value is not finite.
+    None if there is no such seed or the value is not finite.
     """
 
     q05: float | None = None
@@ -54,7 +54,11 @@ class Pair:
 
 @dataclass(frozen=True, kw_only=True)
 class Growth:
-    """Exponents of A_last / A_0 and G_0 / G_last as powers of the depth, fitted over `blocks`; None where undefined."""
+    """The exponents of the end-to-end ratios as powers of the number of blocks, fitted over the depths `blocks`.
+
+    `activation` is for A_last / A_0, the activation RMS at the last site over the input; `adjoint` for G_0 / G_last,
+    the gradient RMS at the input over the last site. None if undefined.
+    """
 
     activation: float | None
     adjoint: float | None
@@ -63,10 +67,11 @@ class Growth:
 
 @dataclass(frozen=True, kw_only=True)
 class Thresholds:
-    """The limits that decide a state. `band` is inclusive.
+    """The limits that decide a state. `band` is (lower, upper), both included.
 
-    A state is inside only if most seeds have a margin of at least one doubling (*by 2*). The input's own ratio is 1, so
-    this needs lower <= 1/2 and upper >= 2; `by_2_possible` is False if the band is narrower.
+    A verdict is `inside` if at least the share `inside_share_within_by_2` of seeds has a margin of one doubling or
+    more, and `outside` if less than the share `outside_share_within` is within the band. The ratio of the input is
+    always 1, so such a margin needs lower <= 1/2 and upper >= 2; otherwise `by_2_possible` is False.
     """
 
     band: tuple[float, float]
@@ -77,7 +82,10 @@ class Thresholds:
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """What a verdict is about, named in its sentences. `embedding_std` is the embeddings' base std, in weight units."""
+    """What a verdict is about, for its sentences: a name and the number of blocks.
+
+    `embedding_std` is the standard deviation of the embeddings, in weight units, None if it is not known.
+    """
 
     name: str
     blocks: int
@@ -118,12 +126,12 @@ class Verdict:
     subject: Subject | None = None
 
     def document(self) -> dict[str, Any]:
-        """Return the verdict as plain JSON, with one key per field."""
+        """Return the verdict as a dict of JSON values, with one key per field."""
         return {name: _plain(value) for name, value in asdict(self).items()}
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Verdict:
-        """Rebuild the verdict from what `document` returned."""
+        """Return the verdict from the mapping that `document` returned."""
         found = {
             name: None if document[name] is None else part(**_listed(document[name])) for name, part in PARTS.items()
         }
@@ -205,12 +213,18 @@ def _check_shapes(activation: FloatArray, adjoint: FloatArray, first_block: int)
 
 
 def seed_margins(ratios: Sequence[FloatArray], band: Band) -> FloatArray:
-    """Return the smallest margin of each seed over arrays of ratios `[seeds, sites]`: `[seeds]`, in doublings."""
+    """Return the smallest margin of each seed, `[seeds]`, over arrays of ratios `[seeds, sites]`.
+
+    A margin is the distance to the nearer limit of `band` in doublings, negative outside.
+    """
     return np.asarray(np.minimum.reduce([band.margin(values).min(axis=1) for values in ratios]))
 
 
 def wilson(successes: int, trials: int) -> tuple[float, float]:
-    """Return the 95 % Wilson score interval of a share, without continuity correction: E. B. Wilson, JASA 22 (1927)."""
+    """Return the 95 % Wilson score interval (low, high) of the share `successes` / `trials`.
+
+    Without continuity correction. Source: E. B. Wilson, JASA 22 (1927).
+    """
     z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
     share, scale = successes / trials, 1 + z * z / trials
     middle = (share + z * z / (2 * trials)) / scale

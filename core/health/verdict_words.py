@@ -36,7 +36,7 @@ def verdict_headline(verdict: Verdict) -> str:
 
 
 def verdict_sentences(verdict: Verdict) -> list[str]:
-    """Return the headline, then sentences on refused seeds, the margin, the input and the depth, and the growth."""
+    """Return a list of sentences: the headline, then refused seeds, margin, input and depth, and growth."""
     found = [verdict_headline(verdict)]
     if verdict.state == "refused":
         return found
@@ -56,13 +56,13 @@ def verdict_sentences(verdict: Verdict) -> list[str]:
 
 
 def verdict_text(verdict: Verdict) -> str:
-    """Return the sentences as lines for a terminal."""
+    """Return the sentences as lines of text for a terminal, wrapped at 100 characters."""
     lines = [textwrap.wrap(one, LINE_WIDTH, subsequent_indent="  ") for one in verdict_sentences(verdict)]
     return "\n".join(line for each in lines for line in each)
 
 
 def verdict_html(verdict: Verdict) -> str:
-    """Return the sentences as HTML for a notebook."""
+    """Return the sentences of a verdict as HTML text for a notebook."""
     head, *rest = (escape(sentence) for sentence in verdict_sentences(verdict))
     items = "".join(f"<li>{sentence}</li>" for sentence in rest)
     return f"<p><strong>{head}</strong></p>" + (f"<ul>{items}</ul>" if items else "")

@@ -1,4 +1,4 @@
-"""The current model, which every page is about; it is in the session, the URL and the manifest."""
+"""The current model, which all pages show; it is kept in the session, the URL and the manifest of exports."""
 
 from __future__ import annotations
 
@@ -38,7 +38,11 @@ FORMER_CHOICE = "model"
 
 @dataclass(frozen=True, kw_only=True)
 class Known:
-    """A model that can be chosen by name: its title, its source, the control values that describe it, and its plan."""
+    """A model that can be chosen by name.
+
+    It has a title, a source, the control values that describe it, and its parameter plan. `family` is its model type in
+    transformers, if any.
+    """
 
     title: str
     source: str
@@ -49,7 +53,7 @@ class Known:
 
 @dataclass(frozen=True)
 class Model:
-    """The current model: its name for display, its source, its observe request, its number of seeds and its plan."""
+    """The current model: its name and source for display, the request to observe it, its number of seeds, its plan."""
 
     name: str
     source: str
@@ -64,26 +68,26 @@ class Model:
 
     @cached_property
     def parameters(self) -> int:
-        """The exact number of stored parameters, including parameters of the plan that the decoder does not have."""
+        """The number of stored parameters, with those that only the plan has."""
         extra = sum(spec.coordinates for spec in self.plan.extra)
         return layout(self.config).parameters + self.config.blocks * extra
 
     @cached_property
     def answered(self) -> ObserveRequest:
-        """The request, or that of its reduced twin if the model is too large for a page.
+        """The request that the pages observe: the model's, or that of its reduced twin if the model is too large.
 
-        Raises `BudgetError` if no twin is small enough.
+        The twin is a narrower decoder with the same ratios. Raises `BudgetError` if no twin is small enough.
         """
         return twins.answered(self.request, self.seeds)
 
     @property
     def is_reduced(self) -> bool:
-        """Whether `answered` is the request of a reduced twin."""
+        """True if `answered` is the request of a reduced twin."""
         return self.answered.config.true_sizes is not None
 
     @property
     def seed_values(self) -> tuple[int, ...]:
-        """The seeds over which the model's verdict is counted; after the largest 64-bit seed comes 0."""
+        """The seeds over which the verdict is counted, consecutive 64-bit integers; 0 follows the largest."""
         return tuple((self.request.seed + index) % 2**64 for index in range(self.seeds))
 
 
@@ -100,7 +104,7 @@ def _published(name: str) -> Known:
 
 
 def observed_values(found: ObservedModel) -> dict[str, Any]:
-    """Return the values of the model's controls for a model found in a config, with random rows as its input.
+    """Return control values by name for a model that was found in a config, with random rows as its input.
 
     Sizes, base draw and recipe are as in the code that initializes this model family.
     """
@@ -117,7 +121,7 @@ KNOWN: Mapping[str, Known] = {
 
 
 def current() -> Model:
-    """Return the decoder that the controls describe now. Raises `DepthscopeError` if they describe none."""
+    """Return the `Model` that the controls describe now. Raises `DepthscopeError` if they describe none."""
     values = values_of(controls.MODEL)
     if values["family"] is not None:
         raise ConfigError(
@@ -130,7 +134,7 @@ def current() -> Model:
 
 
 def known() -> Known | None:
-    """Return the known model with all sizes of the current controls; None if there is none."""
+    """Return the `Known` model whose sizes and depth the controls have now; None if there is none."""
     values = values_of(controls.MODEL)
     return next((one for one in KNOWN.values() if _is(one, values) and one.values["blocks"] == values["blocks"]), None)
 
@@ -185,7 +189,7 @@ def take_known(name: str) -> None:
 
 
 def query_of(name: str) -> dict[str, str | list[str]]:
-    """Return the query of a link to a known model."""
+    """Return the query parameters of a link to the known model `name`, as a dict."""
     defaults = defaults_of(controls.MODEL)
     return {key: linked(value) for key, value in KNOWN[name].values.items() if value != defaults[key]}
 

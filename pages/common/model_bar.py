@@ -17,7 +17,7 @@ COPIED = "The link is copied. It carries the model and everything set on this pa
 
 
 def draw(entry: Entry) -> None:
-    """Draw the bar; on pages about the model's health also depth, seed and recipe."""
+    """Draw the bar; on pages about a decoder's health also the controls of depth, seed and recipe."""
     on_page = _on_page(entry)
     with st.container(border=True, key="model-bar", gap="small"):
         with st.container(horizontal=True, vertical_alignment="center", gap="small", key="model-line"):
@@ -49,7 +49,7 @@ def _on_page(entry: Entry) -> tuple[Control, ...]:
 
 
 def line() -> str:
-    """Return the current model in one line of Markdown."""
+    """Return a description of the current model as one line of Markdown."""
     try:
         library = given.library()
         found = model.current() if library is None else None

@@ -198,12 +198,15 @@ def depth() -> Control:
 
 
 def request() -> ObserveRequest:
-    """Return the frozen request that the controls describe now. Raises `DepthscopeError` if they are not valid."""
+    """Return the `ObserveRequest` that the controls describe now. Raises `DepthscopeError` if they are not valid."""
     return request_of(values_of(MODEL))
 
 
 def request_of(values: Mapping[str, Any], batch: Batch | None = None) -> ObserveRequest:
-    """Return the request for control values; a missing value is its control's default. Raises `DepthscopeError`."""
+    """Return the `ObserveRequest` for control values by name; a missing value is its control's default.
+
+    `batch` replaces the input that the values choose. Raises `DepthscopeError` if the values are not valid.
+    """
     full = defaults_of(MODEL) | dict(values)
     config = config_of(full)
     batch = batch or chosen_batch(full, config.vocabulary)
@@ -222,13 +225,13 @@ def request_of(values: Mapping[str, Any], batch: Batch | None = None) -> Observe
 
 
 def config_of(values: Mapping[str, Any]) -> DecoderConfig:
-    """Return the decoder for control values. Raises `ConfigError` if the sizes are not valid."""
+    """Return the `DecoderConfig` for control values by name. Raises `ConfigError` if the sizes are not valid."""
     sizes = {name: values[name] for name in FIELDS}
     return DecoderConfig(**{**sizes, "head_dim": sizes["head_dim"] or None})
 
 
 def values_for(config: DecoderConfig, distribution: Distribution) -> dict[str, Any]:
-    """Return the control values that describe a decoder and its base draw."""
+    """Return the control values, by name, that describe a decoder and the distribution of its base draw."""
     found = {name: getattr(config, name) for name in FIELDS}
     if config.head_width * config.heads == config.width:
         found["head_dim"] = 0
@@ -236,7 +239,10 @@ def values_for(config: DecoderConfig, distribution: Distribution) -> dict[str, A
 
 
 def chosen_batch(values: Mapping[str, Any], vocabulary: int = NARROW.vocabulary) -> Batch:
-    """Return the input that control values choose. Raises `BatchError` or `StorageError` if it cannot be read."""
+    """Return the `Batch` that control values choose; random ids lie below `vocabulary`.
+
+    Raises `BatchError` or `StorageError` if it cannot be read.
+    """
     kind = values["batch"]
     if kind == RANDOM:
         return uniform_batch(values["rows"], values["context"], vocabulary)
@@ -261,7 +267,10 @@ def _uploaded() -> Batch:
 
 
 def keep_batch(data: bytes, name: str = "batch.json") -> None:
-    """Store an uploaded batch in the session, or the sentence that explains why the file `name` is not valid."""
+    """Store an uploaded batch in the session; if it is not valid, the sentence that explains why.
+
+    `data` is the content of the file `name`.
+    """
     try:
         st.session_state[UPLOADED] = Batch.from_document(parse_json(data, source="The uploaded batch"))
     except DepthscopeError as error:

@@ -1,6 +1,7 @@
-"""A visitor's files and texts as the current model: its config and a digest are kept, and weights for the audit alone.
+"""Makes a visitor's files or pasted settings the current model.
 
-A folder with weights, as a zip or as several files, is screened by the audit's intake before anything is written.
+The settings and a digest of the config are kept; weights are kept for the audit alone. A folder with weights, as a zip
+or as several files, is checked before anything is written.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ SUFFIXES = ("json", "zip", "safetensors")
 
 
 def take(key: str) -> None:
-    """Callback of an uploader: make its files the current model, or store the sentence that explains the error."""
+    """Callback of a file uploader: make its files the current model, or store the sentence that explains the error."""
     files = st.session_state.get(key) or []
     if not files:
         return

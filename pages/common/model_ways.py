@@ -42,7 +42,7 @@ def change(on_page: Collection[Control]) -> None:
 
 
 def choose(key: str = "choose-model") -> None:
-    """Draw a menu of the chapter's decoders and of well-known models; a choice takes effect at once."""
+    """Draw a menu of the published example decoders and of well-known models; a choice takes effect at once."""
     st.selectbox(
         "A well-known model", list(model.KNOWN), index=None, key=key, on_change=_chosen, args=(key,),
         placeholder="Choose one, or type its name", format_func=lambda name: model.KNOWN[name].title,
@@ -51,7 +51,7 @@ def choose(key: str = "choose-model") -> None:
 
 
 def drop(key: str = "model-files") -> None:
-    """Draw a file uploader; uploaded files are read at once."""
+    """Draw a file uploader. As soon as files are uploaded, they become the current model; no button is needed."""
     st.file_uploader(
         "Your config.json, a zip, or config and safetensors", type=list(model_files.SUFFIXES), key=key,
         accept_multiple_files=True, max_upload_size=uploads.MAX_MEGABYTES, on_change=model_files.take, args=(key,),
@@ -60,7 +60,7 @@ def drop(key: str = "model-files") -> None:
 
 
 def family() -> None:
-    """Draw a menu of the library's families, and the depth and width of the small model that is built of one."""
+    """Draw a menu of the model families of transformers; the chosen one is built small, with fresh weights."""
     st.selectbox(
         "A family of the transformers library", controls.FAMILIES, index=None, key="choose-family", on_change=_family,
         placeholder=controls.FAMILY.placeholder, help=controls.FAMILY.help,
@@ -69,7 +69,7 @@ def family() -> None:
 
 
 def paste() -> None:
-    """Draw a text field for settings."""
+    """Draw a text field for settings and a button; on a click, the settings become the current model."""
     st.text_area(
         "nanoGPT settings, or the text of a config.json", key="model-text", height=160,
         placeholder="n_layer = 12\nn_head = 12\nn_embd = 768\nblock_size = 1024\nvocab_size = 50304\nbias = False",
@@ -125,12 +125,12 @@ def ask(way: str) -> None:
 
 
 def asked() -> bool:
-    """Return whether a button outside the model bar asked for the dialog; True is returned once."""
+    """Return True if a button outside the model bar asked for the dialog; only once for each click."""
     return bool(st.session_state.pop(ASKED, False))
 
 
 def refusal() -> None:
-    """Draw why the last file or text was refused, once."""
+    """Draw the sentence that says why the last file or text was not accepted, once."""
     if (sentence := st.session_state.pop(model_files.REFUSAL, None)) is not None:
         panels.refusal(sentence)
 

@@ -1,4 +1,4 @@
-"""The top of the page Audit a model: what the current model is held against, the button Audit, and models to begin."""
+"""The top of the page Audit a model: the rule to check the model against, the button Audit, and example models."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ STEPS = {
 
 
 def form() -> tuple[Wanted | None, DeltaGenerator]:
-    """Draw the form; return the audit that it describes, None if there is none, and the place of the button Audit."""
+    """Draw the form.
+
+    Return (the audit that it describes, or None if it is not valid, and the place of the button Audit).
+    """
     with st.container(border=True, key="audit-form"):
         draw_beside(controls.CONTROLS)
         place = st.container(horizontal=True, gap="medium", vertical_alignment="center", key="audit-run-row")

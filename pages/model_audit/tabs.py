@@ -29,14 +29,14 @@ FEW_NAMES, SHOWN_NAMES = 4, 12
 
 @dataclass(frozen=True)
 class Shown:
-    """The audit document and the sheet on which it is shown."""
+    """The audit document, and the sheet (figures and tables with exports) on which it is shown."""
 
     document: Mapping[str, Any]
     sheet: Sheet
 
     @cached_property
     def tables(self) -> dict[str, pd.DataFrame]:
-        """All tables of the document, by name."""
+        """All tables of the document as data frames, by name."""
         return audit_tables(self.document)
 
 
@@ -91,7 +91,7 @@ def additions(shown: Shown) -> None:
 
 
 def health(shown: Shown) -> None:
-    """Draw both ratios with the band, for the model and its repaired twin (the same model, corrected)."""
+    """Draw the ratios of activations and gradients with the band, for the model as it is and corrected."""
     if not _observed(shown):
         return
     document, sites = shown.document, shown.tables["sites"]

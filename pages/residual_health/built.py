@@ -1,4 +1,4 @@
-"""Health of a model that the transformers library builds: the same verdict, tower and curves, from its audit."""
+"""The page Health for a model that the transformers library builds: verdict, tower and curves, from its audit."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ OWN_CODE = "Its initialization and its forward are the family's own code in the 
 
 @dataclass(frozen=True)
 class Built(tabs.Shown):
-    """The audit document of the current model, and its arms over the seeds."""
+    """The audit document of the current model, and its ratios over the seeds."""
 
     @cached_property
     def arms(self) -> list[SeedArm]:
-        """The model over the seeds, then the model with the repairs applied, if there is one."""
+        """The model over its seeds as a `SeedArm`, then the model with the repairs applied, if there are any."""
         from core.audit.seed_arms import seed_arms
         from core.health.band import Band
 
@@ -104,7 +104,7 @@ def _suggestion(shown: Built) -> None:
 
 
 def ratios(shown: Built) -> None:
-    """Draw the tower and both ratios with the band, of the model and with the repairs applied."""
+    """Draw the ratios at every site as a tower and as curves with the band, for the model as it is and repaired."""
     if not shown.arms:
         return
     spread = _by_arm(ribbon_table(shown.arms))

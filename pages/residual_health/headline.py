@@ -30,7 +30,7 @@ LAST = "last verdict"
 
 
 def draw(shown: Shown) -> None:
-    """Draw the verdict and what would improve it; while seeds are counted, the last verdict and its setting."""
+    """Draw the verdict and what would improve it; while seeds are still counted, the last verdict and its setting."""
     if (sentence := shown.refusal) is not None:
         panels.refusal(sentence)
     if shown.arms is not None:
@@ -46,7 +46,10 @@ def draw(shown: Shown) -> None:
 
 
 def go_on(shown: Shown) -> None:
-    """Do what remains after the curves are drawn: count the seeds, search for a better setting, or vary the twin."""
+    """Do one step that remains after the curves: count the seeds, seek a better setting, or vary the twin.
+
+    The twin is the narrower decoder that stands for a large model.
+    """
     if shown.refusal is not None:
         return
     if shown.arms is None:
@@ -80,7 +83,7 @@ def _offer(shown: Shown) -> None:
 
 
 def reduced(shown: Shown) -> None:
-    """Draw what a reduced twin is, with the sizes of the model and of the twin."""
+    """Draw what a reduced twin is (a narrower decoder with the same ratios), with the sizes of both."""
     config, found = shown.request.config, seeds.moves(shown.request)
     words = twins.sizes_words(config.true_config, config)
     if found is not None:

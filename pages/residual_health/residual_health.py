@@ -1,4 +1,4 @@
-"""Health, the landing page: is the depth of the current model safe, by how much, and what would improve it."""
+"""Health, the first page: whether the depth of the current model is safe, by how much, and what would improve it."""
 
 from __future__ import annotations
 

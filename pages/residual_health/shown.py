@@ -1,4 +1,4 @@
-"""What the page Health shows: the current model, its document, its arms over the seeds, and the rows of the arms."""
+"""What the page Health shows: the current model, its document, and its ratios over the seeds for two recipes."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Shown:
-    """The current model, the document that answers for it, and the sheet on which it is shown.
+    """The current model, its observe document, and the sheet (figures and tables with exports) on which it is shown.
 
-    `document` observes one seed of the model or of its reduced twin.
+    `document` observes one seed of the model or, if that is large, of its reduced twin (a narrower decoder).
     """
 
     model: Model
@@ -44,43 +44,43 @@ class Shown:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The recipes counted over seeds: the model's and the one it is compared with."""
+        """The names of the two recipes counted over seeds: the model's, and `unscaled` or the default beside it."""
         return (self.request.recipe, CONTROL if self.request.recipe != CONTROL else DEFAULT)
 
     @cached_property
     def arms(self) -> list[SeedArm] | None:
-        """Both arms over the model's seeds; None while they are not counted."""
+        """The results of both recipes over the model's seeds; None while they are not counted."""
         return seeds.counted(self.request, self.model.seed_values, self.names)
 
     @cached_property
     def refusal(self) -> str | None:
-        """Why the last count of seeds was refused; None if it was not."""
+        """The sentence that says why the last count of seeds failed; None if it did not."""
         return seeds.refusal()
 
     @cached_property
     def suggestion(self) -> Suggestion | None:
-        """What would improve the verdict; None while it is not known."""
+        """The `Suggestion` of what would improve the verdict; None while it is not known."""
         return None if self.arms is None else seeds.suggested(self.request, self.arms[0])
 
     @cached_property
     def sites(self) -> pd.DataFrame:
-        """The site table of both arms."""
+        """The table of sites with the recipe and without (both arms), one row per site."""
         return site_table(self.document)
 
     @cached_property
     def contributions(self) -> pd.DataFrame:
-        """The contribution table of the arm `arm`."""
+        """The table of contributions of the arm whose blocks are drawn, one row per branch."""
         table = contribution_table(self.document)
         return table[table["arm"] == self.arm]
 
     @property
     def arm(self) -> str:
-        """The name of the arm whose blocks are drawn."""
+        """The name of the arm whose blocks are drawn: `initialized` (with the recipe) or `control` (without)."""
         return SAME_BASE_CONTROL if controls.ARMS.value == controls.CONTROL_ONLY else INITIALIZED
 
     @property
     def site(self) -> int | None:
-        """The chosen site; None if no site is chosen or the arm does not have it."""
+        """The index of the chosen site; None if no site is chosen or the arm does not have it."""
         wanted = str(controls.SITE.value).strip()
         known = wanted.isascii() and wanted.isdigit() and len(wanted) < 6
         return (
@@ -89,7 +89,7 @@ class Shown:
 
     @cached_property
     def compared(self) -> pd.DataFrame:
-        """The site table of both arms; if the recipe is the control, the second arm is the default recipe."""
+        """The table of sites with the recipe and without; if the recipe is the control, with the default recipe."""
         if self.request.recipe != CONTROL:
             return self.sites
         other = site_table(cached.observation(replace(self.request, recipe=DEFAULT)))
@@ -98,11 +98,11 @@ class Shown:
 
     @property
     def log(self) -> bool:
-        """Whether figures have a logarithmic axis."""
+        """True if figures have a logarithmic axis."""
         return bool(controls.SCALE.value == controls.LOGARITHMIC)
 
 
 def chosen_arms(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of the arms that the reader has chosen."""
+    """Return the rows of `table` of the arms (with the recipe, without, or both) that the visitor has chosen."""
     wanted = {controls.RECIPE_ONLY: "initialized", controls.CONTROL_ONLY: "control"}.get(controls.ARMS.value)
     return table if wanted is None else table[table["arm"] == wanted]

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 
 def ratios(shown: Shown) -> None:
-    """Draw both ratios with the band, for the chosen arms at every site."""
+    """Draw the ratios of activations and gradients at every site, with the band, for the chosen arms."""
     draw_row(controls.ARMS, controls.SCALE, controls.SITE, key="figure-options")
     table = chosen_arms(shown.compared)
     spread = None if shown.arms is None else ribbon_table(shown.arms)
@@ -128,7 +128,7 @@ def _drawn_block(shown: Shown, file: str, number: int) -> None:
 
 
 def absolute(shown: Shown) -> None:
-    """Draw the absolute RMS of states and adjoints, and name what it depends on."""
+    """Draw the RMS of states and of their gradients, not as ratios, with a sentence on what it depends on."""
     panels.notice(reduction_sentence(shown.document))
     tokens = token_table(shown.document)
     if (outsized := outsized_sentence(tokens)) is not None:
@@ -160,7 +160,7 @@ def contributions(shown: Shown) -> None:
 
 
 def reference_site(shown: Shown) -> None:
-    """Draw the RMS relative to a chosen site, with the ratio of the definition."""
+    """Draw the RMS relative to a chosen site (state of the stream), with a table that has the usual ratio too."""
     st.markdown(
         "The ratio of the definition divides by the input's RMS. A tiny embedding makes every later site large beside "
         "it, and one of unit scale hides growth; another reference tells which it is. No band judges these."
@@ -183,7 +183,7 @@ def block(shown: Shown) -> None:
 
 
 def mend_it(shown: Shown) -> None:
-    """Draw what would improve the verdict, before and after, and every change that was tried."""
+    """Draw the ratios before and after the best change, and a table of every change that was tried."""
     if shown.arms is not None and shown.arms[0].verdict.state == "inside":
         panels.outcome("The verdict is inside the band; nothing needs to change.", good=True)
         return
@@ -203,7 +203,7 @@ def mend_it(shown: Shown) -> None:
 
 
 def kept_runs(shown: Shown) -> None:
-    """Draw up to four runs and the present setting in one figure, with their differences."""
+    """Draw the runs that the visitor has kept (up to four) and the present setting in one figure, compared."""
     if not settings.pins():
         st.info("No run is kept yet. Press Keep in the bar above; up to four stay here.", icon=":material/push_pin:")
         return

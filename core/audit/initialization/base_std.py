@@ -1,7 +1,7 @@
-"""The base: the standard deviation that matrices have before any depth rule, a constant or a law of the fans.
+"""The base: the standard deviation that matrices have before any depth rule, a constant or a function of the fans.
 
-A reader is a matrix that reads the residual stream, a writer one that writes to it. A reader agrees with a base if its
-standard deviation is the base's within sampling error.
+A reader is a matrix that reads the residual stream (begins a branch), a writer one that ends a branch. A reader agrees
+with a base if its standard deviation is the base's within sampling error.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .weight_stats import ORTHOGONAL, combined_tolerance, tolerance
 
 @dataclass(frozen=True)
 class FanLaw:
-    """A function of (fan_in, fan_out) that a base standard deviation is proportional to."""
+    """A function of (fan_in, fan_out), with its formula as text, that a standard deviation is proportional to."""
 
     formula: str
     of: Callable[[int, int], float]
@@ -45,7 +45,7 @@ PARTS = ("text_config", "decoder", "llm_config")
 
 
 class Origin(Enum):
-    """Where a base comes from."""
+    """Where a base (the standard deviation of matrices before any depth rule) was read from."""
 
     DECLARED = "declared by the user"
     CONFIGURED = "a key of the configuration"
@@ -59,12 +59,14 @@ class Origin(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class BaseStd:
-    """A base: std = `constant` * `shrink` * law(fan_in, fan_out), where `shrink` is std over sigma after truncation.
+    """A base standard deviation: constant * shrink * law(fan_in, fan_out).
 
-    The constant was measured on `count` values, 0 where it is exact; `agreeing` of `readers` agree with it. `named`:
-    the constant is one in common use. `key` is the configuration's key or the table's name; `beside` is the readers'
-    base where the writers have another. `apart`: the pieces of a fused matrix were drawn one by one, so that their own
-    fan_out counts and not that of the whole.
+    - `shrink` is the standard deviation over that before truncation, 1 without truncation.
+    - `count` is the number of values that the constant was measured on, 0 if it is exact.
+    - `agreeing` of `readers` matrices that read the stream agree with the base.
+    - `named`: the constant is one in common use. `key`: the configuration's key or the table's name it was read from.
+    - `beside` is the readers' base if the writers have another.
+    - `apart`: the pieces of a fused matrix were drawn one by one, so that each has its own fan_out.
     """
 
     law: FanLaw
@@ -80,19 +82,19 @@ class BaseStd:
     apart: bool = False
 
     def std(self, matrix: MatrixStats) -> float:
-        """Return the standard deviation that the base gives the matrix, before any depth rule."""
+        """Return the standard deviation that this base gives `matrix`, before any depth rule."""
         return self.constant * self.shrink * self.law.of(matrix.fan_in, matrix.drawn_out(apart=self.apart))
 
     @property
     def tolerance(self) -> float:
-        """The sampling tolerance of the constant, as a difference of logarithms."""
+        """How far the measured constant may be off by chance, as a difference of logarithms; 0 if it is exact."""
         return tolerance(self.count) if self.count else 0.0
 
 
 def declared_base(std: float, origin: Origin, readers: Sequence[MatrixStats], key: str = "") -> BaseStd:
-    """Return the constant base with standard deviation `std`.
+    """Return the constant base with standard deviation `std`, declared by the user or found in the configuration.
 
-    Where the readers agree with it only after truncation, it includes their `shrink`.
+    If the readers agree with it only after truncation, it includes their `shrink`.
     """
     base = BaseStd(law=CONSTANT, constant=std, origin=origin, key=key, readers=len(readers))
     bases = [replace(base, shrink=shrink) for shrink in shrinks(readers)]
@@ -101,7 +103,10 @@ def declared_base(std: float, origin: Origin, readers: Sequence[MatrixStats], ke
 
 
 def configured_base(settings: Mapping[str, Any] | None, readers: Sequence[MatrixStats]) -> BaseStd | None:
-    """Return the base that a configuration declares; None where it declares none."""
+    """Return the `BaseStd` that a configuration declares, for example by `initializer_range`; None without one.
+
+    It is the standard deviation of matrices before any depth rule.
+    """
     for key in RANGE_KEYS:
         value = (settings or {}).get(key)
         if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf:
@@ -111,16 +116,19 @@ def configured_base(settings: Mapping[str, Any] | None, readers: Sequence[Matrix
 
 
 def shrinks(readers: Sequence[MatrixStats]) -> tuple[float, ...]:
-    """Return the possible ratios of std to the sigma before truncation.
+    """Return the possible ratios of the standard deviation to that before truncation, as a tuple.
 
-    These are 1 and, where readers show truncation, the mean ratio of those readers.
+    They are 1 and, if some readers show truncation, the mean ratio of those.
     """
     cut = [m.weights.shrink for m in usable(readers) if m.weights.truncation is not None]
     return (1.0, sum(cut) / len(cut)) if cut else (1.0,)
 
 
 def named_bases(readers: Sequence[MatrixStats]) -> Iterator[BaseStd]:
-    """Yield every base in common use, without truncation and with that of the readers."""
+    """Yield a `BaseStd` for every law in common use, without truncation and with that seen in `readers`.
+
+    Readers are the matrices that begin a branch.
+    """
     for law, constant in NAMED:
         for shrink in shrinks(readers):
             yield BaseStd(
@@ -129,11 +137,11 @@ def named_bases(readers: Sequence[MatrixStats]) -> Iterator[BaseStd]:
 
 
 def pooled_base(readers: Sequence[MatrixStats]) -> BaseStd | None:
-    """The base standard deviation that the most readers (matrices that read the stream) agree with.
+    """Return the base that the most readers (matrices that read the stream) agree with, within sampling error.
 
-    A reader agrees within its sampling error. If several laws have equally many readers, one with a constant in common
-    use wins, because such agreement is rarely chance, unless a plain constant fits its readers much better; otherwise a
-    plain constant wins. None where no reader has a positive, finite standard deviation.
+    Among laws with equally many readers, one with a constant in common use wins, because such agreement is rarely
+    chance, unless a plain constant fits its readers much better; otherwise a plain constant wins. None if no reader has
+    a positive, finite standard deviation.
     """
     known = usable(readers)
     if not known:
@@ -185,7 +193,10 @@ def other_laws(readers: Sequence[MatrixStats], base: BaseStd) -> Iterator[BaseSt
 
 
 def transposed(readers: Sequence[MatrixStats]) -> BaseStd | None:
-    """Return the base by fan_out, if every reader agrees with it and its constant is one in common use; else None."""
+    """Return the `BaseStd` proportional to 1 / sqrt(fan_out); None if the readers do not show it.
+
+    Every reader (matrix that begins a branch) must agree with it, and its constant must be in common use.
+    """
     known = usable(readers)
     cluster = _cluster(known, FAN_OUT) if known else []
     if not cluster or len(cluster) < len(known):

@@ -30,9 +30,10 @@ HUGE, TINY = 1e6, 1e-30
 def uninitialized(
     model: nn.Module, marked: nn.Module | None, explained: frozenset[str] = frozenset()
 ) -> Iterator[Finding]:
-    """Yield findings on parameters that no initializer wrote, found by `marked` and by their values.
+    """Yield findings on parameters of `model` that no initializer wrote.
 
-    `marked` is a build in memory that was filled with NaN, or None. Parameters in `explained` have another finding.
+    They hold NaN in `marked`, a build in memory that was filled with NaN (or None), or values that no initializer
+    draws. Parameters in `explained` have another finding and are left out.
     """
     parameters = dict(model.named_parameters())
     blank = [] if marked is None else [name for name, p in marked.named_parameters() if bool(p.isnan().any())]
@@ -44,7 +45,10 @@ def uninitialized(
 
 
 def unwritten(blank: list[str], odd: list[str], largest: float) -> Iterator[Finding]:
-    """Yield findings on parameters that no initializer wrote: left `blank`, or holding `odd` values up to `largest`."""
+    """Yield findings on parameters that were never written: those left `blank`, and those with `odd` values.
+
+    `largest` is the largest magnitude of the latter.
+    """
     if blank:
         yield Finding(kind="never-initialised", parameters=tuple(blank), sentence=words.blank(blank))
     if odd:
@@ -53,9 +57,9 @@ def unwritten(blank: list[str], odd: list[str], largest: float) -> Iterator[Find
 
 
 def alike(model: nn.Module, again: nn.Module) -> bool:
-    """Return whether a second build has the names, shapes and, within sampling error, standard deviations of a model.
+    """Return True if a second build `again` has the same names, shapes and, within error, standard deviations.
 
-    If not, the model was changed after it was built, so its source builds another model.
+    If not, the model was changed after it was built, and its source builds another model.
     """
     one, two = dict(model.named_parameters()), dict(again.named_parameters())
     if {name: p.shape for name, p in one.items()} != {name: p.shape for name, p in two.items()}:
@@ -69,7 +73,7 @@ def alike(model: nn.Module, again: nn.Module) -> bool:
 
 
 def shared(model: nn.Module) -> Iterator[Finding]:
-    """Yield a warning on matrices with the same draw, and an info on names that share one tensor (as intended)."""
+    """Yield a warning on matrices that hold the same random draw, and an info on names that share one tensor."""
     names = ParameterNames(model)
     memory: dict[tuple[int, int, int], list[str]] = {}
     for name, p in names.parameters.items():
@@ -86,7 +90,10 @@ def shared(model: nn.Module) -> Iterator[Finding]:
 
 
 def sharing(groups: Sequence[tuple[str, ...]], tied: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
-    """Yield findings on groups of parameters that hold one draw, and on first names with the others of one tensor."""
+    """Yield a finding on groups of parameters that hold the same random draw, and one on tied parameters.
+
+    `tied` maps the first name of a shared tensor to its other names.
+    """
     if groups:
         every = [name for group in groups for name in group]
         yield Finding(
@@ -103,7 +110,7 @@ def sharing(groups: Sequence[tuple[str, ...]], tied: Mapping[str, Sequence[str]]
 
 
 def equal_shards(model: nn.Module) -> Iterator[Finding]:
-    """Yield a finding on matrices whose parts hold one draw, as when every rank of a group draws by one seed."""
+    """Yield a finding on matrices of which several parts hold the same draw, as if parallel ranks had one seed."""
     found = {name: cut for name, p in ParameterNames(model).parameters.items() if (cut := equal_parts(p)) is not None}
     if found:
         parts, _, different = next(iter(found.values()))
@@ -127,7 +134,7 @@ def _missing(names: tuple[str, ...], sentence: str) -> Finding:
 
 
 def reloaded(model: nn.Module, source: Rebuilder) -> Iterator[Finding]:
-    """Yield findings on the parameters that saving and loading the model changes or loses."""
+    """Yield findings on parameters that are changed or lost when the model is saved and loaded."""
     if sum(parameter.numel() for parameter in model.parameters()) > LARGEST_REBUILD:
         return
     own = hasattr(model, "save_pretrained") and hasattr(type(model), "from_pretrained")

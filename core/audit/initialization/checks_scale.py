@@ -1,6 +1,7 @@
-"""Checks of scale: each takes a resolution (rule, base and explanations of the writers) and yields findings.
+"""Checks of scale: each takes a `Resolution` (rule, base and explanations of the writers) and yields findings.
 
-Writers are matrices that write to the residual stream, readers those that read it.
+Writers are the matrices that end a branch, readers those that begin one. The base is the standard deviation before any
+depth rule.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ FEWEST_COUNTED, MOST_COUNTED = 0.875, 64.0
 
 
 def reader_ranges(found: Resolution) -> Iterator[Finding]:
-    """Yield a finding on readers that do not have the declared base.
+    """Yield a finding on readers (matrices that begin a branch) whose standard deviation is not the declared one.
 
-    Those with the rule's factor have other findings.
+    Readers that have the rule's factor instead are left to other checks.
     """
     first, base = found.first, found.first.base
     readers = usable(first.stats.readers)
@@ -50,7 +51,10 @@ def reader_ranges(found: Resolution) -> Iterator[Finding]:
 
 
 def reader_fans(found: Resolution) -> Iterator[Finding]:
-    """Yield findings on matrices that follow a law with the wrong fan: readers, and writers if there is no rule."""
+    """Yield a finding per wrong fan (number used as fan_in) that matrices were drawn by.
+
+    The matrices are those that begin a branch and, if there is no rule, also those that end one.
+    """
     first = found.first
     away: dict[Fan, list[MatrixStats]] = {}
     if found.remark is Remark.BY_FAN_OUT:
@@ -85,7 +89,10 @@ def _fan_of(found: Resolution, group: Matrices) -> Fan | None:
 
 
 def on_everything(found: Resolution) -> Iterator[Finding]:
-    """Yield a finding where all readers are scaled as the writers are, and the writers meet the rule."""
+    """Yield a finding if all readers (matrices that begin a branch) are scaled by depth as the writers are.
+
+    Writers, the matrices that end a branch, must meet the rule.
+    """
     if found.everything:
         factor = median(map(found.first.stored, found.scaled_readers))
         sentence = words.everything(found.scaled_readers, factor)
@@ -93,7 +100,10 @@ def on_everything(found: Resolution) -> Iterator[Finding]:
 
 
 def on_reader(found: Resolution) -> Iterator[Finding]:
-    """Yield findings on readers with the factor of their branch's writer: instead of it or in addition (twice)."""
+    """Yield findings on readers (matrices that begin a branch) that have the depth factor of their branch's writer.
+
+    The writer, the matrix that ends the branch, either lacks the factor or has it too.
+    """
     first, rule = found.first, found.rule
     for bare in (True, False):
         writers = found.beside_readers(bare=bare)
@@ -115,7 +125,7 @@ def on_reader(found: Resolution) -> Iterator[Finding]:
 
 
 def writers_away(found: Resolution) -> Iterator[Finding]:
-    """Yield findings on writers that do not meet the rule, by what they follow instead."""
+    """Yield findings on writers (matrices that end a branch) that do not meet the rule, one per explanation."""
     told: dict[Explanation, list[MatrixStats]] = {}
     for one in found.unsettled:
         told.setdefault(one.explanation, []).extend(one.writers)
@@ -130,7 +140,11 @@ def writers_away(found: Resolution) -> Iterator[Finding]:
 
 
 def absurd(found: Resolution, ratio: float) -> bool:
-    """Return whether a constant factor would count less than one addition, or far more than there are."""
+    """Return True if a constant factor makes no sense as a count of additions.
+
+    `ratio` is the factor over the rule's; it is absurd if it counts less than one addition, or over 64 times the number
+    there is.
+    """
     rule = found.rule
     if rule is None or rule.recipe.counts is None or not 0 < ratio < math.inf:
         return False
@@ -178,7 +192,10 @@ def _coefficient(found: Resolution, rule: Rule, writers: Matrices) -> Finding:
 
 
 def readers_missing(found: Resolution) -> Iterator[Finding]:
-    """Yield a finding on readers that are at the base where the rule scales them, as DeepNorm does values."""
+    """Yield a finding on readers (matrices that begin a branch) that the rule scales and that are not scaled.
+
+    DeepNorm, for example, scales the value matrices.
+    """
     first, rule = found.first, found.rule
     if rule is None:
         return
@@ -196,9 +213,9 @@ def readers_missing(found: Resolution) -> Iterator[Finding]:
 
 
 def hidden(found: Resolution) -> Iterator[Finding]:
-    """Yield a finding on scaled writers whose scale a norm removes.
+    """Yield a finding on scaled writers (matrices that end a branch) whose scale a following norm removes.
 
-    Without a rule, only on writers that were scaled; under a rule that does not scale, nothing is yielded.
+    Without a rule, only on writers that were scaled; nothing is yielded under a rule that does not scale.
     """
     first, rule = found.first, found.rule
     matrices = [m for m in first.stats.writers if m.hidden and m.weights.std != 0]
@@ -210,7 +227,10 @@ def hidden(found: Resolution) -> Iterator[Finding]:
 
 
 def applied(found: Resolution) -> Iterator[Finding]:
-    """Yield a finding where every writer meets the rule, and no reader has its factor."""
+    """Yield the finding `applied` if every writer (matrix that ends a branch) meets the rule.
+
+    No reader (matrix that begins a branch) may have the writers' factor, or lack one that the rule asks for.
+    """
     writers = [m for one in found.explained for m in one.writers]
     met = all(one.cause is Cause.AS_ASKED for one in found.explained) and not found.everything
     met = met and not any(readers_missing(found))
@@ -223,7 +243,7 @@ def applied(found: Resolution) -> Iterator[Finding]:
 
 
 def no_rule(found: Resolution) -> Iterator[Finding]:
-    """Yield a finding where no rule is declared and none is met."""
+    """Yield the finding `no-rule-declared` if no rule is declared and none is met."""
     if found.rule is None:
         yield Finding(kind="no-rule-declared", sentence=words.no_rule(found.depths))
 

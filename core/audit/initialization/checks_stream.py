@@ -24,7 +24,7 @@ LARGE, MULTIPLIED, FAR = 3.0, 1.5, 100.0
 
 
 def stream_findings(discovery: Discovery) -> Iterator[Finding]:
-    """Yield the findings about the stream of a discovery."""
+    """Yield the findings about the stream: lost, norms at some additions only, large input, coarse floating type."""
     names = lost_matrices(discovery)
     if names:
         yield Finding(kind="stream-lost", parameters=tuple(names), sentence=words.lost(names))
@@ -34,7 +34,7 @@ def stream_findings(discovery: Discovery) -> Iterator[Finding]:
 
 
 def lost_matrices(discovery: Discovery) -> list[str]:
-    """Return the names of the matrices of blocks that take the place of the stream: no path leads around them."""
+    """Return the names of matrices that replace the stream instead of adding to it: no path leads around them."""
     if not discovery.sites:
         return []
     flow, chain = discovery.chain.flow, discovery.chain

@@ -19,7 +19,8 @@ from .measure import MatrixStats, ModelStats
 def zero_branches(discovery: Discovery, stats: ModelStats, *, lost: bool) -> Iterator[Finding]:
     """Yield findings on branches that add zero, on those that can never learn, and on blocks that never write.
 
-    `lost`: the stream is lost, which is why earlier blocks seem never to write to it.
+    `lost` is True if the stream is lost (a state is overwritten), which is why earlier blocks seem never to write to
+    it.
     """
     silent = [] if lost else _silent(discovery)
     if silent:
@@ -95,7 +96,7 @@ def _dead(discovery: Discovery, branches: list[tuple[Site, int]], moving: frozen
 
 
 def branch_parameters(discovery: Discovery, site: Site, number: int) -> list[torch.Tensor]:
-    """Return every parameter between the state before an addition and what its branch `number` adds."""
+    """Return the parameters, as tensors, that branch number `number` of an addition computes its contribution with."""
     flow, addition = discovery.chain.flow, site.addition
     others = {branch.leaf for place, branch in enumerate(site.branches) if place != number}
     start = site.branches[number].leaf

@@ -1,4 +1,4 @@
-"""The corrected model: the same base draw, every matrix multiplied so that it meets the rule, the same batch."""
+"""The corrected model: the same random draw and batch, with every matrix multiplied so that it meets the rule."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ OF_THE_WIDTH = (
 
 @dataclass(frozen=True, kw_only=True)
 class Corrected:
-    """The observation of the corrected model, or the `refusal`: a sentence that says why there is none.
+    """The observation of the corrected model, or a `refusal`: a sentence that says why there is none.
 
-    `factors` holds what each matrix was multiplied by; `draws` compares the base draws with the model's, which must
-    agree.
+    `factors` maps the name of each matrix to what it was multiplied by. `draws` compares the signs of its values with
+    the original model's, which must agree.
     """
 
     observation: Observation | None
@@ -39,9 +39,10 @@ class Corrected:
 
 
 def corrections(found: Resolution) -> dict[tuple[str, str], float]:
-    """Return factors by (name, slice): they bring writers to the rule, and readers that carry it back to the base.
+    """Return a dict from (name, slice) of a matrix to the factor that corrects it.
 
-    Empty where the rule does not scale. Writers whose group meets the rule, zero and nonfinite writers are left out.
+    Writers are brought to the rule, and readers that have the rule's factor back to the base. It is empty if there is
+    no rule that scales. Writers that meet the rule, are zero or are not finite are left out.
     """
     first, rule = found.first, found.rule
     if rule is None or not rule.scales:

@@ -1,4 +1,4 @@
-"""The judgement as rows of the document: conformance, matrices, depths, profiles, and the corrected model."""
+"""The judgement as JSON rows of the audit document: conformance, matrices, depths, profiles and the corrected model."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Document = dict[str, Any]
 def conformance_document(
     rule: str | None, findings: Sequence[Finding], found: Resolution | None, notes: Sequence[str]
 ) -> Document:
-    """Return the conformance part of the document; `found` is None where no scale could be judged."""
+    """Return the part `conformance` of the document as a dict; `found` is None if no scale could be judged."""
     return {
         "rule": rule,
         "formula": found.rule.formula if found is not None and found.rule is not None else None,
@@ -40,7 +40,10 @@ def conformance_document(
 
 
 def twin_document(corrected: Corrected | None, band: Band) -> Document:
-    """Return the corrected model's part of the document; all values are null or empty where there is no such model."""
+    """Return the keys of the corrected model (`twin`, `twin_refusal`, `twin_factors`, `twin_draws`) as a dict.
+
+    All values are null or empty if there is no corrected model.
+    """
     if corrected is None:
         return {"twin": None, "twin_refusal": None, "twin_factors": {}, "twin_draws": None}
     health, refusal = None, corrected.refusal
@@ -57,7 +60,10 @@ def twin_document(corrected: Corrected | None, band: Band) -> Document:
 
 
 def matrix_rows(found: Resolution, matrices: Sequence[MatrixStats], hashes: Mapping[str, str]) -> list[Document]:
-    """Return one row per writer or reader, or per slice of one: what was measured, and what the rule asks for."""
+    """Return one dict per matrix, or per slice of one: what was measured, and what the rule requires.
+
+    `hashes` maps names to digests of the random draw.
+    """
     return [_matrix_row(found, matrix, hashes.get(matrix.name)) for matrix in matrices]
 
 

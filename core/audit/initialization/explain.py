@@ -49,7 +49,7 @@ class Cause(Enum):
 
 
 class FanKind(Enum):
-    """What code may use as a matrix's fan_in."""
+    """What code may use in place of a matrix's fan_in."""
 
     WIDTH = "the width"
     FAN_OUT = "its fan_out"
@@ -61,9 +61,10 @@ class FanKind(Enum):
 
 @dataclass(frozen=True)
 class Fan:
-    """A fan that is used in place of fan_in; `axes` are those whose sizes are multiplied, for a product of axes.
+    """A number that code may use in place of fan_in.
 
-    `share` is the number of equal shares of the heads, of which one is counted.
+    `axes` are those whose sizes are multiplied, for `FanKind.AXES`. `share`, for `FanKind.FEWER_HEADS`, is the number
+    of equal parts of the heads, of which one is counted.
     """
 
     kind: FanKind
@@ -73,9 +74,9 @@ class Fan:
 
 @dataclass(frozen=True)
 class Constants:
-    """One factor for all writers at each depth, to two digits, None where there is none.
+    """The factor, to two digits, that all writers of a group have at each depth in `blocks`; None if they differ.
 
-    `same`: equal at all depths.
+    `same` is True if it is equal at all depths.
     """
 
     values: tuple[float | None, ...]
@@ -88,11 +89,10 @@ FactorOf = Callable[[Factors, MatrixStats], float]
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why writers have the standard deviation that they have: a cause, and what its sentence must name.
+    """Why writers have their standard deviation: a cause, and in `payload` the law, fan, base or constants.
 
-    `payload` is that: a depth law, a fan, a base or constants. `factor(factors, writer)` is the factor that the cause
-    predicts for a writer, NaN where it predicts none. Where several fit equally, the one with the smallest `length` is
-    taken.
+    `factor(factors, writer)` is the factor that the cause predicts for a writer, NaN if none. If several explanations
+    fit equally, the one with the smallest `length` is taken.
     """
 
     cause: Cause
@@ -107,7 +107,7 @@ StagesOf = Mapping[int, Sequence[Stages | None]]
 
 @dataclass(frozen=True)
 class Explained:
-    """Writers of the audited build that have one explanation in common."""
+    """Writers (matrices that end a branch) of the audited model that have one explanation in common."""
 
     explanation: Explanation
     writers: tuple[MatrixStats, ...]
@@ -119,9 +119,11 @@ class Explained:
 
 
 def explain(depths: Sequence[Factors], rule: Rule, groups: Sequence[Sequence[MatrixStats]]) -> tuple[Explained, ...]:
-    """Return an explanation for each group that fits all its writers at every depth, else one per writer.
+    """Return why the writers in `groups` have their standard deviations, as a tuple of `Explained`.
 
-    Where several fit, what the rule asks for is taken first, then the one that fits the most groups, then the shortest.
+    A group (the same matrix of every block) gets one explanation if one fits all its writers at every depth, else one
+    per writer. If several fit, the rule itself is taken first, then the one that fits the most groups, then the
+    shortest.
     """
     first = depths[0]
     stages = {d.blocks: [named_stages(d.stats.writers), *equal_stages(d.blocks)] for d in depths}
@@ -238,7 +240,10 @@ def _by_layer(law: KnownLaw, stages: StagesOf, number: int | None, factors: Fact
 
 
 def other_fans(matrix: MatrixStats, width: int) -> dict[Fan, tuple[int, int]]:
-    """Return what code may use as a matrix's (fan_in, fan_out), by `Fan`; those with the true fan_in are left out."""
+    """Return the pairs (fan_in, fan_out) that code may use by mistake, by `Fan`.
+
+    Those with the true fan_in are left out.
+    """
     fan_in, fan_out = matrix.fan_in, matrix.fan_out
     found = {
         Fan(FanKind.WIDTH): (width, fan_out),
@@ -261,10 +266,7 @@ def other_fans(matrix: MatrixStats, width: int) -> dict[Fan, tuple[int, int]]:
 
 
 def fan_factor(factors: Factors, matrix: MatrixStats, fan: Fan) -> float:
-    """Return the std that a matrix has when drawn with another fan, over that with its true fans.
-
-    NaN where the matrix has no such fan.
-    """
+    """Return a matrix's standard deviation if drawn by another fan, over that by its true fans; NaN without it."""
     fans = other_fans(matrix, factors.stats.width).get(fan)
     law = FAN_IN if factors.base.law in (CONSTANT, FAN_OUT) else factors.base.law
     return math.nan if fans is None else law.of(*fans) / law.of(matrix.fan_in, matrix.fan_out)

@@ -73,8 +73,8 @@ def severity(name: str) -> Severity:
 class Finding:
     """One finding about an initialization; the sentence says what to change.
 
-    `measured` and `expected` are ratios to the declared standard deviation where the kind is about scale. `guessed`
-    marks a comparison with a rule that was not declared; its severity is at most `warning`.
+    If the kind is about scale, `measured` and `expected` are ratios to the declared standard deviation. `guessed` is
+    True if the rule was not declared; then the severity is at most `warning`.
     """
 
     kind: str
@@ -103,7 +103,7 @@ class Finding:
 
 
 def ordered(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Return the findings, worst first; those of one kind keep their order."""
+    """Return the findings as a tuple, worst first; those of one kind keep their order."""
     return tuple(sorted(findings, key=lambda finding: (_WORST.index(finding.severity), ORDER[finding.kind])))
 
 

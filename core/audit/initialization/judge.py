@@ -40,9 +40,10 @@ TRAINED = "The weights are trained, so they say nothing of their initialization.
 
 @dataclass(frozen=True, kw_only=True)
 class Judgement:
-    """The judgement of an initialization: the rule, the findings, and what they are based on.
+    """The judgement of an initialization: the name of the rule, the findings, and what they are based on.
 
-    `resolution` is None where nothing could be measured.
+    `resolution` is None if nothing could be measured. `hashes` identify the random draw of each matrix by its signs.
+    `reseeds` is True if the source builds this very model, so that it can be built from other seeds.
     """
 
     rule: str | None
@@ -60,7 +61,7 @@ class Judgement:
         return verdict_of(self.findings)
 
     def document(self) -> dict[str, Any]:
-        """Return the conformance part of the document."""
+        """Return the part `conformance` of the audit document as a dict."""
         return conformance_document(self.rule, self.findings, self.resolution, self.notes)
 
 
@@ -73,9 +74,11 @@ def judged_document(
     band: Band = DEFAULT_BAND,
     seeds: Sequence[int] = SEEDS,
 ) -> dict[str, Any]:
-    """Return the whole audit document, with the conformance and the corrected model.
+    """Return the whole audit document as a dict, with the judgement of the initialization and the corrected model.
 
-    `seeds` are those that the ratios are counted over where the model can be built again; the first is the model's own.
+    `rule` is the declared rule, `auto` to recognize it; `sigma` the declared standard deviation before depth, or None.
+    `source` builds the model again. `seeds` are those that ratios are measured over if it can; the first is the model's
+    own.
     """
     source = source or rebuilder_of(result.discovery.guard.model)
     judgement = judge(result, rule=rule, sigma=sigma, source=source)
@@ -106,9 +109,10 @@ def judge(
     source: Rebuilder | None = None,
     with_twin: bool = True,
 ) -> Judgement:
-    """Judge an audited model by a declared rule; `auto` takes the one that most of its writers meet.
+    """Judge the initialization of an audited model by a rule, and return the `Judgement`.
 
-    `sigma` is the declared base standard deviation, None where none is declared. `source` builds the model again; None
+    `rule` is the name of a recipe; `auto` takes the one that most writers (matrices that end a branch) meet. `sigma` is
+    the declared standard deviation before depth, None if none is declared. `source` builds the model again; None
     derives it from the model. `with_twin` observes the corrected model too. Raises `AuditError` or `RecipeError` for a
     rule or a sigma that is not valid.
     """
@@ -184,7 +188,10 @@ def _stats(result: AuditResult, source: Rebuilder, *, deep: bool) -> list[ModelS
 
 
 def at_depth(result: AuditResult, source: Rebuilder, blocks: int) -> ModelStats | None:
-    """Return the matrices of a model of `blocks` blocks at another depth; None where it cannot be built or run."""
+    """Return the statistics of the matrices at another depth; None if the model cannot be built or run at it.
+
+    `blocks` is the depth of the audited model; the other one is twice that, or half for more than 8 blocks.
+    """
     again = 2 * blocks if blocks <= DEEP else blocks // 2
     model = rebuilt(source, result.discovery.guard.model, blocks=again)
     if model is None:
@@ -199,7 +206,7 @@ def at_depth(result: AuditResult, source: Rebuilder, blocks: int) -> ModelStats 
 
 
 def stream_notes(result: AuditResult) -> Iterator[str]:
-    """Yield notes on the stream: that it is not pre-norm, or that a norm's epsilon is not small beside a branch."""
+    """Yield sentences on the stream: its norms are not before the branches, or a branch is small beside epsilon."""
     discovery = result.discovery
     stream = stream_of(discovery)
     if stream in (Stream.POST_NORM, Stream.SOME_NORMS):

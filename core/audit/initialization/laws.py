@@ -1,7 +1,7 @@
-"""What recipes ask of matrices, and the depth laws that writers may follow instead.
+"""What recipes (depth rules) require of matrices, and the depth laws that writers may follow instead.
 
-The latter are the laws of other recipes and known mistakes. A factor is a standard deviation over the base, which is
-the standard deviation before any depth rule. A stage is a group of blocks that code may count separately.
+The latter are the laws of other recipes and known mistakes. A factor is a standard deviation over the base, the
+standard deviation before any depth rule. A stage is a group of blocks that code may count separately.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ READERS = tuple(role for role in BLOCK_MATRICES if role not in WRITERS)
 
 @dataclass(frozen=True)
 class Rule:
-    """A recipe as factors: `stored` on a standard deviation, `forward` on a contribution relative to the shortcut.
+    """A recipe as factors that a model can be checked for.
 
-    `guessed`: the rule was not declared.
+    `stored` is the factor on a standard deviation, `forward` that on a contribution relative to the shortcut. `guessed`
+    is True if the rule was recognized and not declared.
     """
 
     recipe: Recipe
@@ -41,45 +42,49 @@ class Rule:
 
     @property
     def scales(self) -> bool:
-        """Whether the recipe is any but the control, which scales nothing."""
+        """True for every recipe except the control, which scales nothing."""
         return self.recipe.name != CONTROL
 
     @property
     def formula(self) -> str:
-        """The formula of the law on writers, else of the factor in the forward; 1 where there is neither."""
+        """The formula of the rule as text: that on the writers' weights, else that in the forward, else `1`."""
         law, branch = self.recipe.laws.get("down"), self.recipe.topology.branch
         return law.formula if law is not None else branch.formula if branch is not None else "1"
 
     @property
     def absolute(self) -> bool:
-        """Whether it sets the writers' standard deviation itself, independent of the base."""
+        """True if the recipe sets a standard deviation itself, and not a factor on the one that a matrix has."""
         law = self.recipe.laws.get("down")
         return law is not None and len({law.coefficient(Matrix(0, 2, 1, 1, 1, std)) for std in (1.0, 2.0)}) > 1
 
     def stored(self, matrix: MatrixStats, stats: ModelStats, base: BaseStd) -> float:
-        """Return the factor on a writer's standard deviation."""
+        """Return the factor on the base standard deviation that the recipe requires of a writer's weights.
+
+        A writer is a matrix that ends a branch.
+        """
         return _coefficient(self.recipe.laws.get(matrix.role), matrix, stats, base)
 
     def forward(self, block: int, blocks: int) -> float:
-        """Return the factor of the forward on the contributions of a block."""
+        """Return the forward's factor on contributions of block `block` of `blocks`, over that on the shortcut."""
         branch = self.recipe.topology.branch
         return (1.0 if branch is None else branch(block, blocks)) / self.shortcut(block, blocks)
 
     def readers(self, matrix: MatrixStats, stats: ModelStats, base: BaseStd) -> tuple[float, ...]:
-        """Return the factors that a reader may have.
+        """Return the factors that the recipe allows for the weights of a reader (a matrix that begins a branch), as a
+        tuple.
 
-        Several where its role is not known, or where it holds several, and the recipe's factors differ by role.
+        There are several if the role of the reader is not known, or if it holds several roles with different factors.
         """
         return tuple({_coefficient(self.recipe.laws.get(role), matrix, stats, base) for role in matrix.reads_as})
 
     @property
     def in_forward(self) -> bool:
-        """Whether the forward of the recipe multiplies branches or shortcuts."""
+        """True if the recipe multiplies branches or shortcuts in the forward."""
         topology = self.recipe.topology
         return topology.branch is not None or isinstance(topology.shortcut, DepthLaw)
 
     def shortcut(self, block: int, blocks: int) -> float:
-        """Return the factor of the forward on the shortcut of a block."""
+        """Return the factor that the recipe's forward puts on the shortcut in block `block`, from 0, of `blocks`."""
         shortcut = self.recipe.topology.shortcut
         return shortcut(block, blocks) if isinstance(shortcut, DepthLaw) else 1.0
 
@@ -93,14 +98,14 @@ def _coefficient(law: Law | None, matrix: MatrixStats, stats: ModelStats, base: 
 
 
 def counted_additions(rule: Rule, blocks: int, ratio: float) -> float:
-    """Return how many blocks or additions a law of their inverse root counts, at `ratio` times the rule's value."""
+    """Return the count n (of blocks or additions) in a law n^(-1/2) whose factor is `ratio` times the rule's."""
     return blocks * (2 if rule.recipe.counts == "additions" else 1) / ratio**2
 
 
 def declared_rule(name: str, blocks: int) -> Rule | None:
-    """Return the rule of that name for a model with `blocks` blocks; None for `auto`.
+    """Return the `Rule` named `name` for a model with `blocks` blocks; None for `auto`.
 
-    Raises `AuditError` where weights cannot show the rule or it needs more blocks, `RecipeError` for an unknown name.
+    Raises `AuditError` if weights cannot show the rule or it needs more blocks, `RecipeError` for an unknown name.
     """
     chosen = checked_rule(name)
     if chosen is None:
@@ -113,14 +118,17 @@ def declared_rule(name: str, blocks: int) -> Rule | None:
 
 
 def recognized_rules(blocks: int) -> list[Rule]:
-    """Return the rules that `auto` tries, the most common first."""
+    """Return the list of `Rule` objects that `auto` tries for a model with `blocks` blocks, the most common first."""
     known = [recipe for recipe in RECIPES if recipe.auto_order is not None and recipe.minimum_blocks <= blocks]
     return [Rule(recipe, guessed=True) for recipe in sorted(known, key=lambda recipe: recipe.auto_order or 0)]
 
 
 @dataclass(frozen=True)
 class LayerIndex:
-    """The position of a writer: block `block` of `blocks`, and within its stage block `inner` of `stage`."""
+    """The position of a writer.
+
+    It is in block `block`, counted from 0, of `blocks`, and in block `inner` of the `stage` blocks of its stage.
+    """
 
     block: int
     blocks: int
@@ -130,7 +138,10 @@ class LayerIndex:
 
 @dataclass(frozen=True)
 class KnownLaw:
-    """A depth law: the factor by layer index, and a clause on what it counts; `by_stage`: it counts within stages."""
+    """A depth law: its formula, a clause on what it counts, and its factor as a function of the `LayerIndex`.
+
+    `by_stage` is True if it counts within stages (groups of blocks).
+    """
 
     formula: str
     counted: str
@@ -180,9 +191,10 @@ Stages = dict[int, tuple[int, int]]
 
 
 def named_stages(writers: Sequence[MatrixStats]) -> Stages | None:
-    """Return the stages that names show: blocks in several containers, or in numbered containers inside numbered ones.
+    """Return the stages (groups of blocks) that parameter names show; None if there are fewer than two.
 
-    None where names show fewer than two stages.
+    The result maps a block to (number of blocks in its stage, its index in the stage). Names show stages as several
+    containers of blocks, or as numbered containers inside numbered ones.
     """
     names = [(m.block, numbered(m.name)) for m in writers]
     if not all(pairs for _, pairs in names):
@@ -200,7 +212,10 @@ def named_stages(writers: Sequence[MatrixStats]) -> Stages | None:
 
 
 def equal_stages(blocks: int) -> Iterator[Stages]:
-    """Yield every division of the blocks into stages of equal size, the largest size first."""
+    """Yield every division of the blocks into stages (groups) of equal size, the largest size first.
+
+    Each maps a block to (number of blocks in its stage, its index in the stage).
+    """
     for size in range(blocks // 2, 1, -1):
         if blocks % size == 0:
             yield {block: (size, block % size) for block in range(blocks)}

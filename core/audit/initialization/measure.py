@@ -1,4 +1,4 @@
-"""Measure writers (matrices that write to the residual stream) and readers (matrices that read it).
+"""Measures writers (matrices that end a branch) and readers (matrices that begin one).
 
 Both are measured as they are stored and as the forward uses them.
 """
@@ -23,14 +23,18 @@ from .weight_stats import ORTHOGONAL, WeightStats, standard_deviation, weight_st
 
 @dataclass(frozen=True, kw_only=True)
 class MatrixStats:
-    """One matrix in use, or one slice of a fused tensor.
+    """One matrix as it is used, or one slice of a fused parameter.
 
-    `place` is the index of its addition, `branch` that of its branch there, `shape` that of the whole parameter.
-    `forward` is the product of the factors that the forward applies before, on and after the matrix, relative to the
-    shortcut's, which is `shortcut`. `gates` are the parameters that multiply a writer's branch, `modulated` where a
-    condition decides their values. `hidden`: a norm stands between it and the stream. `linear`: the branch is linear in
-    the output of this reader, `partly` in a part of it. `joint` and `piece` are the fan_out of the whole parameter and
-    of the equal pieces that its output is cut into, 0 where there are none.
+    - `place` and `branch` are the indices of its addition, and of its branch there. `shape` is that of the whole
+      parameter.
+    - `forward` is the product of all factors that the forward applies to the branch, divided by `shortcut`, the factor
+      on the shortcut.
+    - `gates` are the parameters that multiply a writer's branch; `modulated` is True if their values depend on a
+      condition.
+    - `hidden`: a norm stands between the matrix and the stream.
+    - `linear`: the branch is linear in the output of this reader; `partly`: in a part of that output.
+    - `joint` and `piece` are the fan_out of the whole parameter, and of the equal pieces that its output is cut into; 0
+      if there are none.
     """
 
     name: str
@@ -55,12 +59,12 @@ class MatrixStats:
     piece: int = 0
 
     def drawn_out(self, *, apart: bool) -> int:
-        """Return the fan_out that a draw counts: of the whole parameter, or of one piece where drawn `apart`."""
+        """Return the fan_out that the initializer used: the whole parameter's, or one piece's if drawn `apart`."""
         return (self.piece if apart else self.joint) or self.fan_out
 
     @property
     def reads_as(self) -> tuple[Role, ...]:
-        """The roles that a reader may have in a recipe's `laws`, by how its branch depends on it."""
+        """The roles that this reader may have in a recipe, such as `query`, by how its branch depends on it."""
         if self.kind == FEED_FORWARD:
             return ("up",) if self.linear else ("gate", "up")
         if self.kind != ATTENTION:
@@ -70,7 +74,7 @@ class MatrixStats:
 
     @property
     def role(self) -> Role:
-        """The key of this writer's law in a recipe's `laws`: `down` in a feed-forward branch, else `output`.
+        """The role of this writer in a recipe: `down` in a feed-forward branch, else `output`.
 
         Has no meaning for a reader.
         """
@@ -78,7 +82,7 @@ class MatrixStats:
 
     @property
     def orthonormal(self) -> bool:
-        """Whether its rows or columns are orthonormal: orthogonal, and without any factor."""
+        """True if the rows or columns are orthonormal: orthogonal, and of length 1."""
         length = self.weights.std * math.sqrt(max(self.fan_in, self.fan_out, *self.shape[-2:]))
         return self.weights.distribution == ORTHOGONAL and abs(length - 1) < CAST
 
@@ -94,16 +98,16 @@ class MatrixStats:
 
     @property
     def where(self) -> tuple[int, int]:
-        """The indices of its addition and its branch."""
+        """(index of its addition to the stream, index of its branch there)."""
         return self.place, self.branch
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelStats:
-    """Every writer and reader of one build, in forward order, each parameter or slice once.
+    """All writers (matrices that end a branch) and readers (that begin one) of a model, in forward order, each once.
 
-    `outside` maps the names of tables outside the blocks to their standard deviation and number of values. `idle`: some
-    branch adds exactly zero.
+    `outside` maps the names of matrices outside the branches, such as embeddings, to (standard deviation, number of
+    values). `idle` is True if some branch adds exactly zero.
     """
 
     blocks: int
@@ -115,12 +119,15 @@ class ModelStats:
 
     @property
     def visible(self) -> list[MatrixStats]:
-        """The writers whose scale reaches the stream: not zero and not hidden by a norm; infinite ones are included."""
+        """The writers (matrices that end a branch) whose scale reaches the stream: not zero, not behind a norm.
+
+        Writers that are infinite are included.
+        """
         return [m for m in self.writers if not m.hidden and m.weights.std != 0 and m.forward != 0]
 
     @property
     def zero(self) -> list[MatrixStats]:
-        """The writers that are zero, or that the forward multiplies by zero."""
+        """The writers (matrices that end a branch) that are zero, or that the forward multiplies by zero."""
         return [m for m in self.writers if m.weights.largest == 0 or m.forward == 0]
 
 
@@ -149,9 +156,10 @@ def median(values: Iterable[float]) -> float:
 
 
 def measure(discovery: Discovery) -> ModelStats:
-    """Measure every writer and reader of a discovery, and return them with their statistics.
+    """Return the `ModelStats` of a discovered stream: all its writers and readers.
 
-    A matrix that is both counts as a writer, except where slices of it are used.
+    Writers are the matrices that end a branch, readers those that begin one. A matrix that is both counts as a writer,
+    except if different slices of it are used.
     """
     written = list(_seen(discovery, "writers"))
     names = {seen.name for seen in written}

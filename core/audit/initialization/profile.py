@@ -1,4 +1,4 @@
-"""The ratios of writers to their rule over the blocks, and what the shape of this sequence means."""
+"""Describes the ratios of writers to their rule over the blocks, and what the shape of this sequence means."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Build a model again: from another seed, at another depth, or in memory filled with NaN.
+"""Builds a model again: from another seed, at another depth, or in memory filled with NaN.
 
-The NaN that are left show what no initializer writes.
+NaN that remain after the last show which parameters no initializer writes.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ Build = Callable[[int | None], nn.Module]
 
 @dataclass(frozen=True, kw_only=True)
 class Rebuilder:
-    """How to build a model again: `build(None)` returns a new one, `build(blocks)` one of another depth if `deep`.
+    """How to build a model again.
 
-    `build` is None where that is not possible. `settings` is the configuration, `missing` holds the parameters that the
-    stored files lack, `trained` is None where it is not known.
+    `build(None)` returns a new model; `build(blocks)` one of that depth, if `deep` is True. `build` is None if the
+    model cannot be built again. `settings` is the configuration. `missing` has the names of parameters that the stored
+    files lack. `trained` is None if it is not known.
     """
 
     build: Build | None = None
@@ -39,7 +40,7 @@ class Rebuilder:
 
 
 def rebuilder_of(model: nn.Module) -> Rebuilder:
-    """Return how to build a model object again; `build` is None unless it has a configuration of transformers."""
+    """Return the `Rebuilder` of a model; its `build` is None unless the model has a transformers configuration."""
     config, maker = getattr(model, "config", None), getattr(type(model), "_from_config", None)
     if config is None or not hasattr(config, "to_dict"):
         return Rebuilder()
@@ -61,7 +62,7 @@ def rebuilder_of(model: nn.Module) -> Rebuilder:
 
 
 def deepened(settings: Mapping[str, Any], blocks: int) -> dict[str, Any]:
-    """Return the settings that set a configuration's depth to `blocks`, including lists with one entry per block."""
+    """Return only the settings to change so that the model has `blocks` blocks, with lists of one entry per block."""
     depth = next((settings[key] for key in DEPTH_KEYS if isinstance(settings.get(key), int)), None)
     changed: dict[str, Any] = {}
     for key, value in small_settings(settings, blocks).items():
@@ -76,9 +77,9 @@ def deepened(settings: Mapping[str, Any], blocks: int) -> dict[str, Any]:
 def rebuilt(
     source: Rebuilder, model: nn.Module, *, blocks: int | None = None, seed: int = 0, sentinel: bool = False
 ) -> nn.Module | None:
-    """Build the model again and return it; None where that fails. Torch's generator is restored afterwards.
+    """Return a new build of the model, drawn from `seed`, with `blocks` blocks if given; None if it cannot be built.
 
-    With `sentinel`, memory that the build allocates without values is filled with NaN.
+    With `sentinel`, memory that the build allocates without values is filled with NaN. Torch's generator is restored.
     """
     size = sum(parameter.numel() for parameter in model.parameters())
     if source.build is None or size > LARGEST_REBUILD or (blocks is not None and not source.deep):

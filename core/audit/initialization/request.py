@@ -47,7 +47,7 @@ def checked_rule(name: str) -> Recipe | None:
 
 
 def checkable(chosen: Recipe) -> bool:
-    """Return whether stored writers and branch coefficients are all that the recipe uses to control depth."""
+    """Return True if stored writers and branch coefficients are all that the recipe uses to control depth."""
     if chosen.name == CONTROL:
         return True
     topology = replace(chosen.topology, branch=None, shortcut=None, norm_in="norm", norm_after=None, final_norm="norm")

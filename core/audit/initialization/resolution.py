@@ -1,7 +1,7 @@
-"""What a model is judged against: the rule, the base, an explanation per group of writers, and the description length.
+"""What a model is judged against: the rule, the base and an explanation per group of writers.
 
-Writers are matrices that write to the residual stream, readers those that read it. The base is the standard deviation
-before any depth rule. The description length is the cost of a resolution; the cheapest one is taken.
+Writers are the matrices that end a branch, readers those that begin one. The base is the standard deviation before any
+depth rule. The description length measures how many assumptions a resolution needs; the shortest one is taken.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FREE_CONSTANT, NAMED_CONSTANT, GUESS, REMARK, EXPLANATION = 8, 2, 3, 2, 4
 
 
 class Remark(Enum):
-    """A remark on the base, apart from the writers' factors."""
+    """An observation about the base or the readers as a whole."""
 
     NONE = "nothing"
     EVERYTHING = "every reader is scaled as the writers are"
@@ -30,10 +30,11 @@ class Remark(Enum):
 
 @dataclass(frozen=True)
 class Resolution:
-    """What a model is judged against; `depths` are its builds with their bases, the audited one first.
+    """What a model is judged against.
 
-    `rule` is None where none is declared or met. `explained` holds an explanation for every visible writer;
-    `scaled_readers` have the factor of their branch's writer although the rule does not scale readers.
+    `depths` are the measured models with their bases, the audited one first. `rule` is None if none is declared or met.
+    `explained` holds an explanation for every writer whose scale reaches the stream. `scaled_readers` have the factor
+    of the writer of their branch although the rule does not scale readers.
     """
 
     depths: tuple[Factors, ...]
@@ -44,23 +45,30 @@ class Resolution:
 
     @property
     def first(self) -> Factors:
-        """The audited build."""
+        """The factors of the audited model."""
         return self.depths[0]
 
     @property
     def guessed(self) -> bool:
-        """Whether there is a rule that was not declared."""
+        """True if there is a rule that was not declared."""
         return self.rule is not None and self.rule.guessed
 
     @property
     def everything(self) -> bool:
-        """Whether all writers meet the rule and all readers have its factor too."""
+        """True if all writers (matrices that end a branch) meet the rule and all readers have its factor too.
+
+        Readers are the matrices that begin a branch.
+        """
         readers = usable(self.first.stats.readers)
         met = all(found.cause is Cause.AS_ASKED for found in self.explained)
         return met and len(self.scaled_readers) == len(readers) > 1
 
     def beside_readers(self, *, bare: bool) -> list[MatrixStats]:
-        """Return the writers of branches with a scaled reader: those left at the base if `bare`, else the others."""
+        """Return the writers (matrices that end a branch) of branches whose reader has the depth factor.
+
+        With `bare` those without the factor, otherwise those that have it too. A reader is a matrix that begins a
+        branch.
+        """
         places = set() if self.everything else {m.where for m in self.scaled_readers}
         return [
             m
@@ -72,7 +80,10 @@ class Resolution:
 
     @property
     def unsettled(self) -> tuple[Explained, ...]:
-        """The explanations without the writers that a finding about readers covers."""
+        """The explanations of writers (matrices that end a branch), without those that another finding covers.
+
+        The other findings are about readers, the matrices that begin a branch.
+        """
         if self.everything:
             return ()
         gone = {m.shown for bare in (True, False) for m in self.beside_readers(bare=bare)}
@@ -81,7 +92,7 @@ class Resolution:
 
     @property
     def length(self) -> int:
-        """The description length of the measured standard deviations; the resolution with the smallest is taken."""
+        """The description length: how many assumptions this resolution needs; the one with the smallest is taken."""
         base = self.first.base
         named = base.named or base.origin is Origin.OUTSIDE
         total = NAMED_CONSTANT if named else FREE_CONSTANT if base.count else 0

@@ -47,10 +47,11 @@ def resolve(
     sigma: float | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> Resolution:
-    """Return the resolution with the smallest description length, over every depth that the model was built at.
+    """Return the `Resolution` with the smallest description length, over all depths that the model was built at.
 
-    The base is `sigma`, else the configuration's, else one that readers or writers show; a configured one that no
-    matrix follows is replaced by the readers'. Of equally short ones the first is taken.
+    `declared` is the rule, None to recognize one. The base is `sigma`, else that of the configuration `settings`, else
+    one that readers or writers show; a configured one that no matrix follows is replaced by the readers'. Among equally
+    short ones the first is taken.
     """
     rules = [declared] if declared is not None else recognized_rules(stats[0].blocks)
     depths = [_read(one, sigma, settings) for one in stats]
@@ -88,7 +89,10 @@ def _resolution(depths: Sequence[Factors], rule: Rule | None, remark: Remark = R
 
 
 def scaled_readers(first: Factors, rule: Rule) -> Iterator[MatrixStats]:
-    """Yield the readers that have the factor of their branch's writer although the rule does not scale readers."""
+    """Yield the readers (matrices that begin a branch) that have the depth factor of the writer of their branch.
+
+    Readers that the rule scales are left out.
+    """
     for matrix in usable(first.stats.readers):
         writer = next((m for m in first.stats.writers if m.where == matrix.where), None)
         if writer is None or matrix.orthonormal:

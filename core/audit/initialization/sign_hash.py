@@ -1,6 +1,6 @@
-"""Identify the draw that a tensor holds, independent of any positive factor: hash the signs of its values.
+"""Identifies the random draw in a tensor by the signs of its values, which no positive factor changes.
 
-Arms (models scaled from one base draw) have equal digests; a shifted or repeated draw shows.
+Models scaled from one base draw have equal digests; a shifted or repeated draw shows as a difference or an equality.
 """
 
 from __future__ import annotations
@@ -20,7 +20,11 @@ MOST_SHARDS = 16
 
 @dataclass(frozen=True)
 class SharedDraws:
-    """The comparison of two models' draws: how many are equal, the first that differs, names in one model only."""
+    """The comparison of the draws of two models.
+
+    `shared` is the number of equal ones, `first_shifted` the first name whose draws differ, or None; the others are
+    names in one model only.
+    """
 
     shared: int
     first_shifted: str | None
@@ -29,7 +33,7 @@ class SharedDraws:
 
     @property
     def all_shared(self) -> bool:
-        """Whether both models have the same names and draws."""
+        """True if both models have the same names and the same random draws."""
         return self.first_shifted is None and not self.only_first and not self.only_second
 
     @property
@@ -52,9 +56,9 @@ class SharedDraws:
 
 
 def sign_hash(tensor: torch.Tensor) -> str | None:
-    """Return the shape and signs of a tensor as 16 hexadecimal digits.
+    """Return a digest of the shape and signs of a tensor, 16 hexadecimal digits.
 
-    None where all signs are equal, where there are fewer than `FEWEST` values, or where one is not finite.
+    None if all signs are equal, if there are fewer than `FEWEST` values, or if one is not finite.
     """
     values = tensor.detach()
     if values.numel() < FEWEST or not values.is_floating_point() or not bool(values.isfinite().all()):
@@ -80,7 +84,10 @@ def sign_hashes(parameters: Mapping[str, torch.Tensor]) -> dict[str, str]:
 
 
 def compare_digests(first: Mapping[str, str], second: Mapping[str, str]) -> SharedDraws:
-    """Compare the digests of two models: they are equal where both are scaled from one base draw."""
+    """Compare the digests of two models by name; return the `SharedDraws`.
+
+    All are equal if both models are scaled from one base draw.
+    """
     common = [name for name in first if name in second]
     shifted = [name for name in common if first[name] != second[name]]
     return SharedDraws(
@@ -92,9 +99,10 @@ def compare_digests(first: Mapping[str, str], second: Mapping[str, str]) -> Shar
 
 
 def repeated_draws(parameters: Mapping[str, torch.Tensor]) -> list[tuple[str, ...]]:
-    """Return groups of names that hold the same draw, up to a positive factor; empty where no draw is repeated.
+    """Return groups of names of parameters that hold the same random draw, up to a positive factor.
 
-    Each matrix of a stacked tensor (as of experts) counts separately, as `name[0]` and so on.
+    Each matrix of a stacked tensor (as of experts) counts separately, as `name[0]` and so on. Empty if no draw is
+    repeated.
     """
     stacked = {
         f"{name}[{place}]": matrix

@@ -33,9 +33,9 @@ class Slice:
 
 
 def slices_of(tensor: torch.Tensor) -> list[Slice]:
-    """Return the largest ranges along one axis with different standard deviations.
+    """Return the largest ranges along one axis that have different standard deviations, as `Slice` objects.
 
-    One slice where there is no difference.
+    If there is no difference, the only one covers the whole tensor.
     """
     values = tensor.detach()
     if values.dim() >= 2 and bool(values.isfinite().all()):
@@ -46,7 +46,7 @@ def slices_of(tensor: torch.Tensor) -> list[Slice]:
 
 
 def slices_by_power(powers: Sequence[npt.NDArray[np.float64]]) -> list[Slice]:
-    """Return what `slices_of` does for a tensor of finite values, given its sums of squares along every axis."""
+    """Return what `slices_of` returns, given the sums of squares of a tensor of finite values along each axis."""
     count = math.prod(len(power) for power in powers)
     best: tuple[float, int, list[int]] | None = None
     for axis, power in enumerate(powers):

@@ -24,10 +24,10 @@ CUTS = frozenset({"Split", "SplitWithSizes", "Unbind"})
 
 @dataclass(frozen=True)
 class Reading:
-    """How a branch depends on a reader's output: `linear` on all of it, or `partly` (a fused value projection).
+    """How a branch depends on a reader's output.
 
-    `piece` is the number of output features of the smallest equal piece that the output is cut into; 0 where it is
-    used whole, or cut unequally.
+    `linear`: linearly on all of it. `partly`: linearly on a part, as in a fused projection with values. `piece` is the
+    number of output features in the equal pieces that the output is cut into; 0 if it is not cut, or unequally.
     """
 
     linear: bool
@@ -36,9 +36,9 @@ class Reading:
 
 
 def behind(discovery: Discovery, site: Site, number: int, use: MatrixUse) -> float:
-    """Return the factor on the branch's output, relative to the shortcut; 1 where it depends on the batch.
+    """Return the factor on the output of branch `number` of an addition, divided by that on the shortcut.
 
-    0 where the branch adds exactly zero although the writer's own output is not zero.
+    1 if it depends on the batch; 0 if the branch adds exactly zero although the writer's own output is not zero.
     """
     if site.measured is None:
         return 1.0
@@ -51,7 +51,7 @@ def behind(discovery: Discovery, site: Site, number: int, use: MatrixUse) -> flo
 
 
 def before(discovery: Discovery, use: MatrixUse) -> float:
-    """Return the product of the constants that multiply what a writer reads."""
+    """Return the product of the constants that multiply the input of a writer (the matrix that ends a branch)."""
     flow, factor = discovery.chain.flow, 1.0
     moving = flow.moving(flow.nodes[use.node])
     while len(moving) == 1:
@@ -64,7 +64,7 @@ def before(discovery: Discovery, use: MatrixUse) -> float:
 
 
 def on_matrix(operand: torch.Tensor | None, parameter: torch.Tensor) -> float:
-    """Return the factor on the parameter itself before the product uses it; 1 where it is used as it is stored."""
+    """Return the factor that multiplies a parameter before a product uses it; 1 if it is used as it is stored."""
     if operand is None or operand.numel() != parameter.numel():
         return 1.0
     if operand.untyped_storage().data_ptr() == parameter.untyped_storage().data_ptr():
@@ -79,7 +79,7 @@ def on_matrix(operand: torch.Tensor | None, parameter: torch.Tensor) -> float:
 
 
 def gates(discovery: Discovery, site: Site, number: int) -> tuple[str, ...]:
-    """Return the names of the parameters that multiply a branch behind its writers: gains, scalars, modulations."""
+    """Return the names of the parameters that multiply a branch after its writers: gains, scalars and modulations."""
     flow, branch = discovery.chain.flow, site.branches[number]
     found = {id(p): p for use in branch.gates for p in use.parameters}
     for node in path_to_sum(discovery, site, [(use.node, 0) for use in branch.writers]):
@@ -89,7 +89,7 @@ def gates(discovery: Discovery, site: Site, number: int) -> tuple[str, ...]:
 
 
 def path_to_sum(discovery: Discovery, site: Site, starts: list[Vertex]) -> Iterator[int]:
-    """Yield the nodes between some vertices and the sum of their addition, the sum left out."""
+    """Yield the indices of the operations between `starts` and the sum of an addition, the sum left out."""
     flow, end = discovery.chain.flow, site.addition.sum[0]
     queue, seen = list(starts), {start[0] for start in starts}
     while queue:
@@ -102,7 +102,10 @@ def path_to_sum(discovery: Discovery, site: Site, starts: list[Vertex]) -> Itera
 
 
 def reading(discovery: Discovery, branch: Branch, reader: MatrixUse) -> Reading:
-    """Return how a branch depends on a reader's output: by every path from it to a writer."""
+    """Return the `Reading`: how a branch depends on the output of `reader`, the matrix that begins it.
+
+    Every path from it to the matrix that ends the branch counts.
+    """
     flow, ways = discovery.chain.flow, set[bool]()
     stack = [(vertex, True) for use in branch.writers for vertex in flow.moving(flow.nodes[use.node])]
     seen = set(stack)

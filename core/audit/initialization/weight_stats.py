@@ -23,9 +23,10 @@ _CHANCE = math.log(1e-9)
 
 @dataclass(frozen=True, kw_only=True)
 class WeightStats:
-    """Standard deviation, mean and number of a tensor's values; `largest` is the largest magnitude.
+    """Statistics of the values of a tensor.
 
-    `truncation` is where a truncated normal is cut, in sigmas before truncation; None where it is not cut.
+    `largest` is the largest magnitude, `count` the number of values, `distribution` its name. `truncation` is where a
+    truncated normal is cut, in standard deviations before truncation; None if it is not cut.
     """
 
     std: float
@@ -37,17 +38,17 @@ class WeightStats:
 
     @property
     def shrink(self) -> float:
-        """Standard deviation over the sigma before truncation: 0.88 for a cut at two sigmas, 1 without truncation."""
+        """Standard deviation over that before truncation: 0.88 for a cut at two of them, 1 without truncation."""
         return 1.0 if self.truncation is None else shrink(self.truncation)
 
     @property
     def finite(self) -> bool:
-        """Whether every value is finite."""
+        """True if every value is finite."""
         return math.isfinite(self.std) and math.isfinite(self.largest)
 
 
 def weight_stats(tensor: torch.Tensor) -> WeightStats:
-    """Return the statistics of a tensor, computed in float64."""
+    """Return the `WeightStats` of a tensor, computed in float64."""
     values = tensor.detach().to(torch.float64).flatten()
     if not values.numel():
         return WeightStats(std=0.0, mean=0.0, largest=0.0, count=0, distribution="unclear")
@@ -60,7 +61,7 @@ def weight_stats(tensor: torch.Tensor) -> WeightStats:
 
 
 def completed(found: WeightStats, *, orthogonal: bool) -> WeightStats:
-    """Return statistics with what the largest value and the angles of the rows add to the distribution's name."""
+    """Return the statistics with the distribution refined to `orthogonal` or `truncated normal` where that is seen."""
     if orthogonal:
         return replace(found, distribution=ORTHOGONAL)
     name = found.distribution
@@ -77,10 +78,11 @@ def shrink(cut: float) -> float:
 
 
 def tolerance(count: int, sigmas: float = SIGMAS) -> float:
-    """Return the largest |log(std found / std drawn)| of `count` normal values within `sigmas` standard errors.
+    """Return how far the standard deviation of `count` normal values may be off by chance: |log(found / true)|.
 
-    By Wilson and Hilferty's cube root of chi-square, which holds in the far tail too; flatter distributions than the
-    normal stay closer. Infinite where there are too few values; at least `FLOOR`.
+    It is the bound at `sigmas` standard errors, by Wilson and Hilferty's cube root of chi-square, which holds in the
+    far tail too; flatter distributions than the normal stay closer. Infinite if there are too few values; at least
+    `FLOOR`.
     """
     if count < 2:
         return math.inf
@@ -93,7 +95,7 @@ def tolerance(count: int, sigmas: float = SIGMAS) -> float:
 
 
 def combined_tolerance(*tolerances: float) -> float:
-    """Return the tolerance of a quotient of independent estimates."""
+    """Return the tolerance, a difference of logarithms, of a quotient of independent estimates."""
     return math.hypot(*tolerances)
 
 
@@ -112,7 +114,7 @@ def _orthogonal(tensor: torch.Tensor) -> bool:
 
 
 def orthogonal_products(products: torch.Tensor, length: int) -> bool:
-    """Return whether `ROWS` vectors of `length` values are orthogonal, given the products of every two."""
+    """Return True if `ROWS` vectors of `length` values are orthogonal; `products[i, j]` is that of vectors i and j."""
     sizes = products.diagonal().sqrt()
     apart = ~torch.eye(len(sizes), dtype=torch.bool, device=products.device)
     cosines = (products / sizes / sizes[:, None])[apart]
@@ -156,7 +158,7 @@ def distribution(tensor: torch.Tensor) -> str:
 
 
 def distribution_of(sample: torch.Tensor) -> str:
-    """Return the name of the distribution that a sample of finite values, not all zero, was drawn from."""
+    """Return `constant`, `uniform`, `truncated normal`, `normal` or `unclear` for a sample of finite values."""
     sample = sample.to(torch.float64)
     squares = (sample - sample.mean()).square_()
     variance = float(squares.mean())

@@ -1,7 +1,6 @@
 """The sentences of all findings that are not about scale, and phrases on bases and names.
 
-There is one function per kind of finding. What to report is decided elsewhere, from values; no code parses these
-sentences.
+There is one function per kind of finding. What to report is decided elsewhere; no code parses these sentences.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ def shown(matrices: Sequence[MatrixStats]) -> str:
 
 
 def base_source(base: BaseStd) -> str:
-    """Return a phrase on where a base comes from."""
+    """Return a phrase on where a base (the standard deviation before any depth rule) was read from."""
     share = "all readers" if base.agreeing == base.readers else f"{base.agreeing} of {base.readers} readers"
     usual = base.law.formula if base.constant == 1.0 else f"{base.constant:.4g} times {base.law.formula}"
     usual += "" if base.shrink == 1.0 else ", truncated"
@@ -47,7 +46,7 @@ def base_source(base: BaseStd) -> str:
 
 
 def patterned(names: Sequence[str]) -> str:
-    """Return names as text, those that differ by their numbers alone as one, with how many there are."""
+    """Return names as text; names that differ only in numbers are shown once, with their count."""
     groups: dict[str, list[str]] = {}
     for name in names:
         groups.setdefault(pattern(name), []).append(name)
@@ -88,7 +87,10 @@ def _learn(moving: Sequence[str], still: Sequence[str]) -> str:
 
 
 def blank(names: Sequence[str]) -> str:
-    """Return the sentence of a `never-initialised` finding: built in memory filled with NaN, they still hold NaN."""
+    """Return the sentence of a `never-initialised` finding on parameters that still hold NaN.
+
+    The model was built in memory filled with NaN, so nothing has written them.
+    """
     return (
         f"{listed(names)} {'are' if len(names) > 1 else 'is'} never written: built in memory filled with NaN, the NaN "
         "is still there; draw it in the initializer."
@@ -104,7 +106,7 @@ def odd_values(names: Sequence[str]) -> str:
 
 
 def duplicated(groups: Sequence[Sequence[str]]) -> str:
-    """Return the sentence of a `duplicated` finding; each group holds the names of one draw."""
+    """Return the sentence of a `duplicated` finding; each group has the names of matrices with the same random draw."""
     return (
         f"{sum(map(len, groups))} matrices hold {len(groups)} draws, up to a factor, as {' = '.join(groups[0][:2])}; "
         "draw each one separately instead of copying or seeding again, or tie them if they are meant to be one."
@@ -112,7 +114,10 @@ def duplicated(groups: Sequence[Sequence[str]]) -> str:
 
 
 def equal_shards(found: Mapping[str, tuple[int, int, int]]) -> str:
-    """Return the sentence of an `equal-shards` finding; `found` maps names to (parts, axis, different draws)."""
+    """Return the sentence of an `equal-shards` finding: parts of one matrix hold the same random draw.
+
+    `found` maps the name of a matrix to (number of parts, axis, number of different draws).
+    """
     name, (parts, axis, different) = next(iter(found.items()))
     return (
         f"{patterned(tuple(found))} {'repeat' if len(found) > 1 else 'repeats'} a draw within one matrix: the {parts} "

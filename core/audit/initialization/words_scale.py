@@ -1,6 +1,6 @@
 """The sentences about scale, one function per kind of finding.
 
-Writers are matrices that write to the residual stream, readers those that read it.
+Writers are the matrices that end a branch, readers those that begin one.
 """
 
 from __future__ import annotations
@@ -54,7 +54,10 @@ def applied(rule: Rule, depths: Sequence[int], *, forward: bool, idle: bool) -> 
 
 
 def everything(readers: Matrices, factor: float) -> str:
-    """Return the sentence of an `on-everything` finding."""
+    """Return the sentence of an `on-everything` finding: all readers have the depth factor of the writers too.
+
+    Readers are the matrices that begin a branch, writers those that end one.
+    """
     return (
         f"All {len(readers)} readers ({len(grouped(readers))} a block) carry the writers' factor {factor:.4g} too, and "
         f"attention logits shrink to its square, {factor * factor:.2g} of their size; scale the writers alone and draw "
@@ -63,7 +66,10 @@ def everything(readers: Matrices, factor: float) -> str:
 
 
 def on_reader(rule: Rule, readers: Matrices, writers: Matrices, factor: float, *, bare: bool) -> str:
-    """Return the sentence of an `on-reader` finding: readers are scaled, and their writers are not (`bare`) or are."""
+    """Return the sentence of an `on-reader` finding: readers (matrices that begin a branch) have a depth factor.
+
+    `bare` is True if the writers, which end the branches, have none; False if they have it too.
+    """
     if not bare:
         return (
             f"{shown(readers)} read the stream and carry the factor {factor:.4g} beside their writers "
@@ -81,7 +87,7 @@ def on_reader(rule: Rule, readers: Matrices, writers: Matrices, factor: float, *
 
 
 def twice_by_reader(readers: Matrices, product: float, wanted: float) -> str:
-    """Return the sentence of a `twice` finding where a reader and a writer of one branch are both scaled."""
+    """Return the sentence of a `twice` finding: the first and the last matrix of one branch are both scaled."""
     return (
         f"Reader and writer of the same branch are both scaled, so where the branch is linear in both it is "
         f"{product:.4g} of unscaled instead of {wanted:.4g}; take the factor off {shown(readers)}."
@@ -89,7 +95,7 @@ def twice_by_reader(readers: Matrices, product: float, wanted: float) -> str:
 
 
 def writers_away(found: Resolution, why: Explanation, writers: Matrices, kind: str) -> str:
-    """Return the sentence of a finding on writers that do not meet the rule, by what they follow instead."""
+    """Return the sentence of a finding on matrices that end a branch and do not meet the rule; `why` explains it."""
     rule, first = found.rule, found.first
     assert rule is not None
     ratio = first.ratio(rule, writers)
@@ -164,7 +170,7 @@ def coefficient(rule: Rule, gates: Sequence[str], writers: Matrices, blocks: int
 
 
 def readers_missing(rule: Rule, readers: Matrices, factor: float) -> str:
-    """Return the sentence of a `partial` finding on readers that the rule scales and that are at the base."""
+    """Return the sentence of a `partial` finding: `readers`, which begin a branch, lack the rule's `factor`."""
     part = "the value part of " if any(m.partly for m in readers) else ""
     return (
         f"{rule.name} scales {part}{shown(readers)} too, by {factor:.4g}, and they stand at the base, "
@@ -247,7 +253,7 @@ def _writer_range(writers: Matrices, other: BaseStd, base: BaseStd) -> str:
 
 
 def reader_fan(fan: Fan, size: int, matrices: Matrices, factor: float) -> str:
-    """Return the sentence of a `wrong-fan-in` finding on matrices without a depth rule."""
+    """Return the sentence of a `wrong-fan-in` finding: matrices are drawn by `fan`, of this `size`, not by fan_in."""
     return (
         f"{shown(matrices)} are drawn by {fan_name(fan)} ({size} for {matrices[0].shown}) where the fan_in is "
         f"{matrices[0].fan_in}: {factor:.2f} times their standard deviation; draw them by their own fan_in."
@@ -263,7 +269,7 @@ def unused_range(std: float) -> str:
 
 
 def reader_range(readers: Matrices, std: float, base: BaseStd) -> str:
-    """Return the sentence of a `range-ignored` finding on readers."""
+    """Return the sentence of a `range-ignored` finding: `readers`, which begin a branch, do not have the base std."""
     return (
         f"{shown(readers)} stand at {std:.4g} where {base_source(base)} declares {base.constant:.4g}; draw them from "
         "the declared value."

@@ -1,1 +1,1 @@
-"""Screening of what users provide (files, configurations, weights, families) before anything is built from it."""
+"""Checks what users provide (files, configurations, weights, families) before anything is built from it."""

@@ -1,4 +1,4 @@
-"""Unpack a zipped model folder from an untrusted source: every member is checked before a byte is written."""
+"""Unpacks a zipped model folder from an untrusted source; all its files are checked before a byte is written."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ CHUNK = 2**20
 
 
 def unpack_model(archive: str | os.PathLike[str] | IO[bytes], folder: Path, *, max_bytes: int = MAX_BYTES) -> Path:
-    """Write the members of a zip below `folder` and return the folder that holds config.json.
+    """Write the files of a zip below `folder`; return the path of the folder in it that holds config.json.
 
-    Raises `AuditError` for links, encrypted members, names outside the folder, members that share their bytes or unpack
-    to more than `max_bytes` or `MAX_RATIO` times their size, and files that a model folder does not need.
+    Raises `AuditError` for links, encrypted files, names outside the folder, files that share their bytes or unpack to
+    more than `max_bytes` or `MAX_RATIO` times their size, files that a model folder does not need, and a missing
+    config.json.
     """
     try:
         with zipfile.ZipFile(archive) as opened:

@@ -44,7 +44,10 @@ NANOGPT_KEYS = ("n_layer", "n_head", "n_embd")
 
 
 def read_config(path: str | os.PathLike[str], name: str | None = None) -> dict[str, JsonValue]:
-    """Return the settings in a file; errors call it `name`. Raises `StorageError` or `AuditError`."""
+    """Return the settings in a `config.json` as a dict; errors call the file `name`.
+
+    Raises `StorageError` if it cannot be read or is not JSON, `AuditError` if it is not one object.
+    """
     document = read_json(path, name=name)
     if not isinstance(document, dict):
         raise AuditError(f"config.json holds {shown(document)}; it must hold one object of settings.")
@@ -52,9 +55,11 @@ def read_config(path: str | os.PathLike[str], name: str | None = None) -> dict[s
 
 
 def screen_config(settings: Mapping[str, JsonValue], budget: Budget, *, shrink: bool = False) -> str:
-    """Return the model type of settings that may be built. Raises `AuditError` or `BudgetError` for any others.
+    """Check that a model of these settings may be built, and return its model type, such as `gpt2`.
 
-    With `shrink` the widths do not count against the budget, because they are made small later; the depth still does.
+    Raises `AuditError` for settings that ask for custom code, quantized weights or kernels, or that are not valid, and
+    `BudgetError` for too many parameters. With `shrink` the widths do not count against the budget, because they are
+    made small later; the depth still does.
     """
     model_type = settings.get("model_type")
     if model_type is None:
@@ -74,7 +79,7 @@ def screen_config(settings: Mapping[str, JsonValue], budget: Budget, *, shrink: 
 
 
 def fresh_settings(settings: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """Return settings without the keys on how weights are stored, for a model whose weights are drawn anew.
+    """Return the settings without the keys on how weights are stored, for a model whose weights are drawn anew.
 
     Raises `AuditError` for settings that ask for code or kernels of the model's own.
     """
@@ -181,7 +186,7 @@ def _too_large(parameters: int, budget: Budget, least: str) -> BudgetError:
 
 
 def paths_in(settings: Mapping[str, Any]) -> list[str]:
-    """Return the keys whose text could name a file or a repository; no setting of an architecture looks like that."""
+    """Return the keys, with dots for nested ones, whose text looks like the path of a file or a repository."""
     found = []
     for place, mapping in _mappings(settings, ""):
         for key, value in mapping.items():

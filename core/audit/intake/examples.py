@@ -23,10 +23,10 @@ Shapes = list[tuple[int, ...]]
 def example_inputs(
     model: nn.Module, settings: Mapping[str, Any], avoid: frozenset[int] = frozenset()
 ) -> dict[str, Any]:
-    """Return keyword arguments with which the forward of `model` runs, on its main input and what that asks for.
+    """Return keyword arguments, by name, with which the forward of `model` runs.
 
-    `settings` is the configuration as a mapping; ids in `avoid` are not drawn. Raises `AuditError` with the forward's
-    last error where none does.
+    They are random: its main input and those that it cannot do without. `settings` is the configuration as a mapping;
+    ids in `avoid` are not drawn. Raises `AuditError`, with the forward's last error, if no known inputs work.
     """
     drawn, dtype = torch.Generator().manual_seed(0), next(model.parameters()).dtype
     names = names_of(model)
@@ -53,7 +53,10 @@ def example_inputs(
 
 
 def size_of(settings: Mapping[str, Any], *keys: str, default: int) -> int:
-    """Return the first of these sizes that a configuration or a part of it holds, the largest of a list."""
+    """Return the first of the settings `keys` that is a size, in the configuration or a part of it; else `default`.
+
+    Of a list the largest entry is returned.
+    """
     for key in keys:
         value = settings.get(key)
         if isinstance(value, list | tuple) and value and all(type(entry) is int for entry in value):

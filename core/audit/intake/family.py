@@ -15,7 +15,7 @@ ROPE = {"rope_type": "default", "rope_theta": 10000.0}
 
 @dataclass(frozen=True)
 class Wide:
-    """A size, or a list of sizes, proportional to the width."""
+    """A size, or several, that grows in proportion to the width; the values are those at the smallest width."""
 
     sizes: tuple[int, ...]
 
@@ -99,9 +99,10 @@ EXTRA_SETTINGS: Mapping[str, Mapping[str, Any]] = {
 
 
 def family_settings(family: str, blocks: int, width: int = WIDTH) -> Settings:
-    """Return the settings of a small model of `family` with `blocks` blocks. Raises `AuditError` for an unknown family.
+    """Return the settings of a small model of `family`, with `blocks` blocks, as a dict.
 
-    `width` is a multiple of `WIDTH`; sizes proportional to it follow, as far as the family's own sizes allow.
+    `width` is a multiple of `WIDTH`; sizes proportional to it follow, as far as the family's own sizes allow. Raises
+    `AuditError` for an unknown family.
     """
     config_class = config_class_of(checked_family(family))
     scale = max(1, width // WIDTH)

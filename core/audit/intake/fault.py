@@ -1,4 +1,4 @@
-"""Find the settings of a config.json that make the library or the model fail."""
+"""Finds the settings of a config.json that make the library or the model fail."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ SHOWN_KEYS = 3
 
 @dataclass(frozen=True)
 class Trial:
-    """Settings, and the steps that their model must pass in order; at most `seconds` seconds are spent on a search."""
+    """Settings, and the steps that their model must pass in order, such as being built and being run.
+
+    A step takes settings and returns True or False, or None if it cannot be tried. At most `seconds` seconds are spent
+    on a search for the settings at fault.
+    """
 
     settings: Settings = field(default_factory=dict)
     steps: tuple[Works, ...] = ()
@@ -27,9 +31,9 @@ class Trial:
 
     @contextmanager
     def blaming(self) -> Iterator[None]:
-        """Replace an error that is raised inside by one that names the settings at fault.
+        """A context that replaces an error by one that names the settings at fault.
 
-        The error passes unchanged where no setting is at fault.
+        The error passes unchanged if no setting is at fault.
         """
         try:
             yield
@@ -60,10 +64,11 @@ def _sentence(keys: list[str], settings: Settings, error: Exception) -> str:
 
 
 def faulty_keys(settings: Settings, works: Works, deadline: float) -> list[str]:
-    """Return the keys that each cause the failure alone, else a small set that does so together.
+    """Return the keys of `settings` that make the step `works` fail, nested ones with dots; empty if none are found.
 
-    Empty where none is found. A nested key is written with dots. A setting is at fault if the step passes with the
-    configuration's default in its place, or with 1 where no default fits the other settings.
+    They are the keys that each cause the failure alone, else a small set that does so together. A setting is at fault
+    if the step passes without it (with the configuration's default), or with 1 in its place. The search ends at
+    `deadline`, a value of `time.monotonic`.
     """
 
     def passes(changed: Settings) -> bool:

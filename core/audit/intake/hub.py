@@ -1,4 +1,4 @@
-"""The installed transformers library as the audit uses it: configuration keys, and models built or loaded offline.
+"""How the audit uses the installed transformers library: configuration keys, and models built or loaded offline.
 
 The functions that build or load models run in child processes only. Nothing here opens a connection.
 """
@@ -69,17 +69,17 @@ def _unseen(package: str) -> Iterator[None]:
 
 
 def model_class_of(family: str) -> Any:
-    """Return the class of a family that is audited."""
+    """Return the class of the transformers library that is audited for the model type `family`."""
     return getattr(library(), architectures()[family])
 
 
 def config_class_of(family: str) -> Any:
-    """Return the configuration class of a family's model."""
+    """Return the configuration class of the transformers library for the model type `family`."""
     return model_class_of(family).config_class
 
 
 def allowed(config_class: Any, settings: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Return the settings that a configuration class declares, nested ones included, and the names of the others."""
+    """Return (settings that the configuration class declares, names of the others); nested settings are included."""
     names = {field.name for field in dataclasses.fields(config_class)} | set(config_class.attribute_map) | LEGACY_KEYS
     nested = getattr(config_class, "sub_configs", None) or {}
     kept: dict[str, Any] = {}
@@ -98,7 +98,10 @@ def allowed(config_class: Any, settings: Mapping[str, Any]) -> tuple[dict[str, A
 
 
 def built_config(config_class: Any, settings: Mapping[str, Any]) -> Any:
-    """Return a configuration object. Raises `AuditError` with the library's reason where it rejects a setting."""
+    """Return an object of `config_class` with these settings.
+
+    `AuditError`, with the library's reason, if it rejects one.
+    """
     with refusing(f"The configuration is refused by {config_class.__name__}"):
         return config_class(**settings)
 
@@ -129,7 +132,7 @@ def check_size(model_class: Any, config: Any, budget: Budget) -> None:
 
 @contextmanager
 def refusing(what: str) -> Iterator[None]:
-    """Turn an exception of the library that is raised inside into an `AuditError` that begins with `what`.
+    """A context that turns an exception of the library into an `AuditError` whose message begins with `what`.
 
     `DepthscopeError` and out-of-memory errors pass unchanged.
     """
@@ -189,7 +192,7 @@ def loaded_model(
 
 
 def looks_trained(model: nn.Module) -> bool:
-    """Return whether any vector (gain or bias) has several values: initializations set it to a constant."""
+    """Return True if any vector parameter (gain or bias) has several values: initializers set it to a constant."""
     return any(
         parameter.dim() == 1 and parameter.is_floating_point() and bool((parameter != parameter[0]).any())
         for parameter in model.parameters()

@@ -29,11 +29,11 @@ class Given:
 
 
 def received_files(files: Sequence[Given], folder: Path, *, max_bytes: int) -> Path:
-    """Write the files of one model into `folder`; return the config's path, or `folder` where there are weights.
+    """Write the uploaded files of one model into `folder`; return the config's path, or `folder` if there are weights.
 
     A single config.json or zip is handled by `received`. Several files are a config.json and safetensors, with an index
     or without. Raises `AuditError` or `StorageError` for more than `MOST_FILES` files or `max_bytes` in all, names that
-    are paths or occur twice, weights without a config, and where `received` raises.
+    are paths or occur twice, weights without a config, and if `received` raises.
     """
     _check(files, max_bytes)
     (first, *others) = files

@@ -1,7 +1,7 @@
 """Small sizes for a configuration: small widths, heads, experts and vocabulary; the depth is kept or set.
 
-Configurations name their sizes in about two hundred ways; the rules below are patterns over those names. They decide
-how large a model is built, never what is found in it.
+Configurations name their sizes in about two hundred ways, so the rules below are patterns over those names. They decide
+how large a model is built, not what is found in it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Settings = dict[str, Any]
 
 @dataclass(frozen=True)
 class Sizes:
-    """Input of the rules: the depth to set (None keeps it), the configuration's heads, the multiple of the width."""
+    """Input of the rules: the new depth (None keeps it), the configuration's heads, the multiple of the width."""
 
     blocks: int | None
     heads: int | None
@@ -101,7 +101,7 @@ OPEN_SIZES = {"num_key_value_heads": HEADS // 2}
 
 
 def small_settings(current: Mapping[str, Any], blocks: int | None = None, scale: int = 1) -> Settings:
-    """The settings of a configuration that must change to make its model small; `current` holds its present values.
+    """Return only the settings that must change to make a model small; `current` holds all its present settings.
 
     Sizes are only lowered, or set where they must fit each other: widths to a multiple of `scale`, heads, experts and
     vocabulary to fixed numbers. `blocks` is the new depth (None keeps it); a list with one entry per block then gets
@@ -121,7 +121,7 @@ def small_settings(current: Mapping[str, Any], blocks: int | None = None, scale:
 
 
 def varied(entries: list[Any], count: int) -> list[Any]:
-    """Return `count` entries of a list in their order, as many different ones as fit.
+    """Return `count` entries of a list in their order, with as many different ones as possible.
 
     A list that is too short is extended with its last entry.
     """

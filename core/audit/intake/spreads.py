@@ -1,8 +1,8 @@
-"""The standard deviations of a reduced twin of the library's models: the factor that each matrix is multiplied by.
+"""Scales the matrices of a reduced twin of a library model: a narrower model with the ratios of the wide one.
 
-The std that a family's code draws with may depend on the width, so its law is measured: two narrow twins give the
-exponent p of std in the width. At the true width it is then std * (true width / width)^p. A twin that keeps sigma *
-sqrt(fan_in) has every matrix multiplied by (true width / width)^p * sqrt(true fan_in / fan_in).
+The standard deviation that a family's code draws with may depend on the width, so its law is measured: two narrow twins
+give the exponent p of the standard deviation in the width. At the true width it is then std * (true width / width)^p. A
+twin that keeps std * sqrt(fan_in) has every matrix multiplied by (true width / width)^p * sqrt(true fan_in / fan_in).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SIGMAS = 5.0
 
 
 class Drawn(NamedTuple):
-    """One parameter with at least two axes: whether it is an embedding, its fan_in, and its values."""
+    """One parameter with at least two axes: whether it is an embedding, its fan_in, and its values (a tensor)."""
 
     embeds: bool
     fan_in: float
@@ -33,7 +33,10 @@ class Drawn(NamedTuple):
 
 
 def drawn_matrices(model: nn.Module) -> Iterator[tuple[str, Drawn]]:
-    """Yield every parameter with at least two axes, once, with its name; values are not read on the meta device."""
+    """Yield (name, `Drawn`) for every parameter with at least two axes, once.
+
+    On the meta device without reading values.
+    """
     seen: set[int] = set()
     for place, module in model.named_modules():
         for key, parameter in module.named_parameters(recurse=False):
@@ -60,9 +63,10 @@ def kind(name: str) -> str:
 
 
 def exponents(narrow: nn.Module, wide: nn.Module) -> dict[str, float]:
-    """Return the exponent p of std in the width by `kind`, measured on two new twins, the second twice as wide.
+    """Return the exponent p of the standard deviation in the width, by `kind` of parameter.
 
-    Raises `AuditError` where an exponent is no multiple of 1/2.
+    It is measured on two new twins, of which `wide` is twice as wide as `narrow`. Raises `AuditError` if an exponent is
+    no multiple of 1/2.
     """
     first, second = _pooled(narrow), _pooled(wide)
     found: dict[str, float] = {}
@@ -76,9 +80,9 @@ def exponents(narrow: nn.Module, wide: nn.Module) -> dict[str, float]:
 
 
 def near_half(exponent: float, what: str, noise: float = 0.0) -> float:
-    """Return the multiple of 1/2 nearest to an exponent in the width, 0 where the exponent is within `noise` of 0.
+    """Return the multiple of 1/2 that is nearest to an exponent of the width; 0 if the exponent is within `noise` of 0.
 
-    Raises `AuditError` where it is not near one; `what` names the quantity.
+    Raises `AuditError` if none is near; `what` names the quantity in the message.
     """
     if abs(exponent) <= noise:
         return 0.0
@@ -103,11 +107,11 @@ def _pooled(model: nn.Module) -> dict[str, tuple[int, float]]:
 def keep_products(
     twin: nn.Module, true: nn.Module, laws: Mapping[str, float], *, width_ratio: float, embedded: float
 ) -> dict[str, float]:
-    """Multiply the matrices of a new twin in place so that sigma * sqrt(fan_in) is the true one; return the factors.
+    """Multiply the matrices of a new twin in place so that std * sqrt(fan_in) is that of the wide model.
 
-    The factors are by `kind`. `true` is the model at its true sizes on the meta device, `laws` the result of
-    `exponents`, `width_ratio` the true width over the twin's, `embedded` the exponent in the width of the code's factor
-    on embeddings. Parameters whose mean is not near 0 are constants and are left unchanged.
+    Returns the factors by `kind` of parameter. `true` is the model at its true sizes on the meta device, `laws` the
+    result of `exponents`, `width_ratio` the true width over the twin's, `embedded` the exponent of the width in the
+    code's factor on embeddings. Parameters whose mean is not near 0 are constants and are left unchanged.
     """
     wanted = {name: matrix.fan_in for name, matrix in drawn_matrices(true)}
     factors: dict[str, float] = {}

@@ -1,6 +1,6 @@
-"""Screen what is to be audited: a family, a config, a folder or an archive; on the command line, a callable too.
+"""Checks what is to be audited: a family, a config, a folder or an archive; on the command line also a callable.
 
-This happens before torch or transformers is imported.
+This happens before torch or transformers is imported. A task is the dict that tells the child process what to build.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ CALLABLE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
 
 def names_callable(text: str) -> bool:
-    """Return whether `text` is `package.module:callable` and not an existing path."""
+    """Return True if `text` has the form `package.module:callable` and is not an existing path."""
     return CALLABLE.fullmatch(text) is not None and not os.path.exists(text)
 
 
 @contextmanager
 def screened_task(model: str, budget: Budget, *, shrink: bool) -> Iterator[dict[str, Any]]:
-    """Yield the task for a path, screened; an archive is unpacked to a private folder, which is deleted on exit.
+    """A context that gives the checked task for a path; an archive is unpacked to a private folder, deleted on exit.
 
     Raises `AuditError`, `BudgetError` or `StorageError`.
     """
@@ -53,9 +53,10 @@ def screened_task(model: str, budget: Budget, *, shrink: bool) -> Iterator[dict[
 
 
 def path_task(path: Path, budget: Budget, *, shrink: bool, source: str) -> dict[str, Any]:
-    """Return the task for a config file or a model folder, screened; errors and documents call it `source`.
+    """Return the checked task (a dict for the child process) for a config file or a model folder.
 
-    Raises `AuditError`, `BudgetError` or `StorageError`.
+    Errors and documents call it `source`; with `shrink` it is built small. Raises `AuditError`, `BudgetError` or
+    `StorageError`.
     """
     if not path.is_dir():
         settings = read_config(path, source)
@@ -70,14 +71,14 @@ def path_task(path: Path, budget: Budget, *, shrink: bool, source: str) -> dict[
 
 
 def family_task(family: str, blocks: int, width: int) -> dict[str, Any]:
-    """Return the task for a small model of a family of the library."""
+    """Return the task (a dict for the child process) for a small model of a family of the library."""
     return {
         "kind": "family", "family": family, "blocks": blocks, "width": width, "source": family, "shrink": True,
     }  # fmt: skip
 
 
 def callable_task(name: str) -> dict[str, Any]:
-    """Return the task for the user's own `package.module:callable`."""
+    """Return the task (a dict for the child process) for the user's own `package.module:callable`."""
     return {"kind": "callable", "source": name, "shrink": False}
 
 
@@ -103,9 +104,10 @@ def received(name: str, stream: IO[bytes], folder: Path, *, max_bytes: int) -> P
 
 
 def depth_argument(text: str) -> tuple[str | None, bool]:
-    """Return the argument that sets the depth of what `package.module:callable` builds, and whether it has a default.
+    """Return (argument that sets the depth of what `package.module:callable` builds, whether it has a default).
 
-    It is an argument named as depths are, whose default, if it has one, is a whole number; (None, True) for none.
+    The argument is one named as depths are, such as `n_layer`, whose default is a whole number if it has one; (None,
+    True) if there is none.
     """
     try:
         parameters = inspect.signature(_resolved(text)).parameters
@@ -127,10 +129,9 @@ def _resolved(text: str) -> Any:
 
 
 def called(text: str, **arguments: int) -> tuple[Any, Any]:
-    """Call the user's `package.module:callable` and return (module, example inputs or None).
+    """Call the user's `package.module:callable` with `arguments`; return (module, example inputs or None).
 
-    It is called without arguments but the depth, if that is among the `arguments`. Raises `AuditError` where it fails
-    or returns anything else.
+    Raises `AuditError` if the call fails or returns anything else.
     """
     try:
         built = _resolved(text)(**arguments)

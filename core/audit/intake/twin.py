@@ -1,7 +1,7 @@
-"""Sizes of a reduced twin of a configuration: every width in proportion, the depth and the graph unchanged.
+"""Sizes of a reduced twin of a configuration: all widths in proportion, the depth and the graph unchanged.
 
-The small sizes of `shrink` serve to find a stream and judge its laws; these keep what ratios depend on. The rules are
-patterns over names too: where they do not fit, building or running the twin raises an error.
+The twin is a narrower model with the ratios of the wide one. The rules are patterns over the names of settings: if they
+do not fit a family, building or running the twin raises an error.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ POSITIONS = 512
 
 @dataclass(frozen=True)
 class Twin:
-    """A configuration's true width and heads, and those of its twin; heads are (heads, key-value heads, head size)."""
+    """The true width and heads of a configuration, and those of its twin.
+
+    Heads are (query heads, key/value heads, features per head).
+    """
 
     true_width: int
     width: int
@@ -72,9 +75,9 @@ def true_width(settings: Mapping[str, Any]) -> int:
 
 
 def twin_settings(current: Mapping[str, Any], width: int) -> Settings:
-    """Return the settings of a configuration that must change for a twin of `width`.
+    """Return only the settings to change for a twin of `width`; `current` holds all present settings.
 
-    `current` holds its present values. Raises `AuditError` where no head size fits that width.
+    Raises `AuditError` if no head size fits that width.
     """
     twin = _twin(current, width)
     changed: Settings = {}

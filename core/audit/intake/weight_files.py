@@ -1,7 +1,7 @@
-"""Screen the weights of a model folder from an untrusted source: safetensors headers and index files.
+"""Checks the weights of a model folder from an untrusted source: safetensors headers and index files.
 
-Only headers are read. Raises `AuditError`; missing, extra and duplicate tensors are not errors here, but are listed for
-the code that loads the files.
+Only headers are read. Errors are `AuditError`; missing, extra and duplicate tensors are not errors here, but are listed
+for the code that loads the files.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ SHARD_NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}\.safetensors")
 
 @dataclass(frozen=True)
 class WeightFiles:
-    """The checked weight files of a folder: for every tensor its file, its shape and its type.
+    """The checked weight files of a folder.
 
-    `twice` are the names of tensors that more than one file holds. `absent` are the names of those that the index lists
-    and no file holds.
+    `tensors` maps the name of every tensor to (file, shape, type). `twice` has the names of tensors that several files
+    hold, `absent` those that the index lists and no file holds.
     """
 
     folder: Path
@@ -48,11 +48,9 @@ class WeightFiles:
 
 
 def screen_folder(folder: str | os.PathLike[str], budget: Budget, name: str | None = None) -> WeightFiles:
-    """Check every weight file of a model folder without reading a tensor, and return what they hold.
+    """Check every weight file of a model folder and return the `WeightFiles`; only headers are read, no tensor.
 
-    Errors call the folder `name`, by default its path.
-
-    Raises `AuditError`, `BudgetError` or `StorageError`.
+    Errors call the folder `name`, by default its path. Raises `AuditError`, `BudgetError` or `StorageError`.
     """
     place, called = Path(folder), shown(name or os.fspath(folder))
     if not (place / CONFIG).exists():
@@ -133,9 +131,9 @@ def _regular(place: Path, name: str) -> Path:
 
 
 def read_header(path: Path) -> dict[str, tuple[tuple[int, ...], str]]:
-    """Return the shape and type of every tensor in a safetensors file, by name.
+    """Return a dict from the name of every tensor in a safetensors file to (shape, type).
 
-    Raises `AuditError` where the header is not valid or does not fit the file's length.
+    Raises `AuditError` if the header is not valid or does not fit the file's length.
     """
     size = path.stat().st_size
     with open(path, "rb") as stream:

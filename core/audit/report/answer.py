@@ -34,10 +34,10 @@ def answered(
     band: Band,
     seeds: Sequence[int] = SEEDS,
 ) -> dict[str, Any]:
-    """Return the keys `headline`, `repairs` and `over_seeds` of the document.
+    """Return the keys `headline`, `repairs` and `over_seeds` of the audit document as a dict.
 
-    `found` is None where no scale could be judged. `reseeds`: `source` builds this very model, so it can do so at other
-    seeds. The first of `seeds` is its own.
+    `found` is None if no scale could be judged. `reseeds` is True if `source` builds this very model, so that it can be
+    built from other seeds too. The first of `seeds` is the model's own.
     """
     parameters = ParameterNames(result.discovery.guard.model).parameters
     again = source if reseeds else None

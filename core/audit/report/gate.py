@@ -25,14 +25,14 @@ BESIDE: Mapping[str, str] = {
 def gate_fails(
     document: Document, gate: Gate | None, *, changes: Sequence[str] = (), allow_unproved: bool = False
 ) -> bool:
-    """Return whether the gate fails: on a row of `judged_rows` with a severity that it covers; False without a gate."""
+    """Return True if some row of `judged_rows` has a severity that the gate covers; False if `gate` is None."""
     return gate is not None and bool(refused_rows(document, gate, changes=changes, allow_unproved=allow_unproved))
 
 
 def refused_rows(
     document: Document, gate: Gate, *, changes: Sequence[str] = (), allow_unproved: bool = False
 ) -> list[dict[str, Any]]:
-    """Return the rows that the gate fails on."""
+    """Return the rows of `judged_rows` that the gate fails on, as dicts."""
     rows = judged_rows(document, changes=changes, allow_unproved=allow_unproved)
     return [row for row in rows if row["severity"] in REFUSED[gate]]
 
@@ -40,9 +40,10 @@ def refused_rows(
 def judged_rows(
     document: Document, *, changes: Sequence[str] = (), allow_unproved: bool = False
 ) -> list[dict[str, Any]]:
-    """Return the findings as rows, worst first, after what a gate refuses beside them.
+    """Return as dicts what a gate judges, worst first: an unproved stream, changes, then the findings.
 
-    That is a stream that is not proved (`info` if `allow_unproved`), and each of the `changes` against a golden file.
+    The first is a row if the stream is not proved (`info` if `allow_unproved`). Each of `changes` against a golden file
+    is a row.
     """
     rows = []
     identity = document["identity"]
@@ -61,13 +62,13 @@ def _row(kind: str, severity: str, sentence: str) -> dict[str, Any]:
 
 
 def findings_of(document: Document) -> list[dict[str, Any]]:
-    """Return the findings of an audit document, worst first; empty where the initialization was not judged."""
+    """Return the findings of an audit document as dicts, worst first; empty if the initialization was not judged."""
     conformance = document.get("conformance") or {}
     return list(conformance.get("findings") or ())
 
 
 def nothing_judged(document: Document) -> bool:
-    """Return whether the initialization was examined but no part of it could be judged."""
+    """Return True if the initialization was examined but no part of it could be judged."""
     return (document.get("conformance") or {}).get("verdict") == NOTHING
 
 

@@ -1,4 +1,4 @@
-"""A golden file stores what an audit found, beside the code, to show what changes with another version of a library."""
+"""Golden files: what an audit found, stored beside the code, so that a change with a new library version shows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,11 @@ MAX_BYTES = 2**26
 
 
 def golden_document(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a golden file stores: the verdict, findings by kind and name, the scale of writers and readers."""
+    """Return what a golden file stores, as a dict.
+
+    It is the verdict, the findings by kind and name, the additions, and the scale of writers and readers (the matrices
+    that end and begin branches).
+    """
     conformance = document["conformance"] or {}
     rows = [*document["writers"], *document.get("readers", ())]
     return {
@@ -50,9 +54,9 @@ def golden_document(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def compare_golden(kept: Mapping[str, Any], found: Mapping[str, Any]) -> list[str]:
-    """Return one sentence per change, ordered by importance: verdict, findings, structure, matrices.
+    """Return one sentence per change from `kept` to `found`: verdict first, then findings, structure and matrices.
 
-    Empty without changes.
+    Empty if nothing changed.
     """
     changes = [
         f"{key} was {kept.get(key)!r} and is {found[key]!r}"
@@ -68,9 +72,9 @@ def compare_golden(kept: Mapping[str, Any], found: Mapping[str, Any]) -> list[st
 
 
 def read_golden(path: str | Path) -> Mapping[str, Any] | None:
-    """Return the content of a golden file; None where there is no file.
+    """Return the content of a golden file as a mapping; None if there is no file.
 
-    Raises `StorageError` where it cannot be read or is not a golden file.
+    Raises `StorageError` if it cannot be read or is not a golden file.
     """
     if not os.path.exists(path):
         return None
@@ -100,9 +104,9 @@ def _is_number(value: object) -> bool:
 
 
 def check_golden(path: str | Path, document: Mapping[str, Any], *, write: bool = True) -> list[str] | None:
-    """Compare a document with the golden file and return one sentence per change.
+    """Compare a document with the golden file at `path`; return one sentence per change.
 
-    Returns None where there is no file; it is then written if `write`. Raises `StorageError`.
+    Returns None if there is no file; it is then written if `write`. Raises `StorageError`.
     """
     kept, found = read_golden(path), golden_document(document)
     if kept is not None:

@@ -31,9 +31,9 @@ def headline_document(
     repairs: Sequence[Repair],
     health: tuple[SeedHealth, SeedHealth | None] | None,
 ) -> dict[str, Any]:
-    """Return the headline of an audit document: its data, and `sentences` made from them.
+    """Return the headline of an audit document as a dict: its data, and `sentences` made from them.
 
-    `health` is (as it is, repaired), None where it was not measured.
+    `health` is the pair (model as it is, model repaired) over seeds, None if it was not measured.
     """
     off = [finding.kind for finding in findings if finding.severity != "info"]
     as_it_is, mended = health or (None, None)
@@ -50,9 +50,10 @@ def headline_document(
 
 
 def matters(kind: str, as_it_is: SeedHealth | None, mended: SeedHealth | None) -> Matters:
-    """Return how much a finding of this kind changes the ratios.
+    """Return how much a finding of this kind changes the ratios: one of the words of `Matters`.
 
-    `always`: a fault that ratios do not show. `unknown`: not measured. Else `much`, `some` or `little`.
+    `always`: a fault that ratios do not show. `unknown`: not measured. Otherwise `much`, `some` or `little`, by what
+    the repair changes.
     """
     if kind in ALWAYS:
         return "always"

@@ -46,7 +46,10 @@ BELOW = "mend it with the lines below."
 
 
 def sentences(document: Document, headline: Mapping[str, Any]) -> list[str]:
-    """Return the sentences: what is wrong, whether it matters and what to change; the health where nothing is wrong."""
+    """Return the headline as a list of sentences.
+
+    They say what is wrong, whether it matters and what to change; or, if nothing is wrong, how healthy the model is.
+    """
     if document["model"]["trained"] and not headline["off"]:
         return ["These weights are trained, so nothing is said of their initialization.", *_state(document, headline)]
     if not headline["off"]:

@@ -14,8 +14,9 @@ from .text import legal, relative_uri
 def junit_report(
     document: Mapping[str, Any], gate: Gate = "error", rows: Sequence[Mapping[str, Any]] | None = None
 ) -> str:
-    """Return the report as XML text: one suite, one case per kind that can fail and per other kind found.
+    """Return a JUnit report as XML text: one suite with one test case per kind of finding.
 
+    There is a case for each kind that can fail and each other kind that was found; it fails if the gate fails on it.
     `rows` are those of `judged_rows`, None for those of the document alone.
     """
     refused, found = REFUSED[gate], judged_rows(document) if rows is None else rows

@@ -15,7 +15,10 @@ from .sarif import sarif_report
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """Whether the gate `fails`, and the `changes` against the golden file: None where there was none to compare."""
+    """The outcome of an audit's gate.
+
+    `fails` says whether the gate fails. `changes` are those against the golden file, None if there was none to compare.
+    """
 
     fails: bool
     changes: tuple[str, ...] | None
@@ -36,7 +39,7 @@ def write_outputs(
     golden: str | None = None,
     allow_unproved: bool = False,
 ) -> Outcome:
-    """Write JUnit and SARIF reports, compare with the golden file or write it, and return the outcome.
+    """Write JUnit and SARIF reports to the given paths, compare with the golden file or write it; return the `Outcome`.
 
     With a `gate`, a change against the golden file fails it too, and so does a stream that is not proved unless
     `allow_unproved`. Raises `StorageError`.

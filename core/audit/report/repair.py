@@ -1,4 +1,4 @@
-"""The repairs of findings: which parameters to draw anew, and at which standard deviation.
+"""The repairs of findings: which parameters to draw again, and with which standard deviation.
 
 `repair_code` writes the code. The standard deviation is absolute, so a repair may be run twice, or beside another.
 """
@@ -43,11 +43,11 @@ _INDEX = re.compile(r"\[((?::, )*)(\d+):(\d+)\]")
 
 @dataclass(frozen=True, kw_only=True)
 class Draw:
-    """How to draw one parameter, or its range `part`: std = `constant` * law(fan_in, fan_out).
+    """How to draw one parameter, or the range `part` of it: std = `constant` * law(fan_in, fan_out).
 
-    `axes` are the axes of the parameter's shape that are (fan_in, fan_out). `cut` is where a truncated normal is cut,
-    in sigmas, and `shrink` its standard deviation over its sigma. If `fill` is given, the parameter is filled with it
-    instead.
+    `axes` are the axes of the parameter's shape that are (fan_in, fan_out). A truncated normal is cut at `cut` standard
+    deviations, and `shrink` is its standard deviation over that before the cut. If `fill` is given, the parameter is
+    filled with this number instead.
     """
 
     name: str
@@ -61,13 +61,13 @@ class Draw:
     fill: float | None = None
 
     def std(self, shape: Sequence[int]) -> float:
-        """Return the standard deviation for a parameter of this shape."""
+        """Return the standard deviation to draw a parameter of this shape with."""
         if self.law == CONSTANT:
             return self.constant
         return self.constant * self.law.of(shape[self.axes[0]], shape[self.axes[1]])
 
     def of(self, parameter: torch.Tensor) -> torch.Tensor:
-        """Return the range of a parameter that is drawn, as a view."""
+        """Return the part of a parameter that is drawn, as a view of the tensor."""
         index = _INDEX.fullmatch(self.part)
         if index is None:
             return parameter
@@ -77,7 +77,7 @@ class Draw:
 
 @dataclass(frozen=True, kw_only=True)
 class Repair:
-    """The repair of one kind of finding: the draws, and the rule that their numbers follow."""
+    """The repair of one kind of finding: the parameters to draw again (`draws`) and the rule of their numbers."""
 
     kind: str
     rule: Rule | None
@@ -93,7 +93,10 @@ def repairs(
     parameters: Mapping[str, torch.Tensor],
     settings: Mapping[str, Any] | None = None,
 ) -> list[Repair]:
-    """Return one repair per finding that drawing parameters anew corrects, in the order of the findings."""
+    """Return one `Repair` per finding that drawing parameters anew corrects, in the order of the findings.
+
+    `settings` is the configuration, read for the declared standard deviation.
+    """
     asked = _Targets(found, settings)
     mended = []
     for finding in findings:
@@ -104,9 +107,10 @@ def repairs(
 
 
 def offered(found: Resolution) -> Repair | None:
-    """Return the repair for a model without a rule: its writers, drawn by the rule `OFFERED`.
+    """Return the `Repair` that is offered to a model without a rule: its writers, drawn by the rule `OFFERED`.
 
-    None where a rule is declared or met, and where a norm hides a writer from the stream.
+    Writers are the matrices that end a branch. None if a rule is declared or met, or if a norm hides a writer from the
+    stream.
     """
     stats = found.first.stats
     if found.rule is not None or not found.first.visible or any(m.hidden for m in stats.writers):

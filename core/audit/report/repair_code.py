@@ -59,12 +59,18 @@ LAWS: Mapping[FanLaw, str] = {
 
 
 def loop_code(repair: Repair, *, shrunk: bool) -> str:
-    """Return the repair as a loop over the parameters of a variable `model`."""
+    """Return the repair as Python code: a loop over the parameters of a variable `model`.
+
+    `shrunk` is True if the model was audited at small widths.
+    """
     return LOOP_CODE.format(what=_comment(repair, shrunk), body=_body(repair, 1))
 
 
 def override_code(repair: Repair, class_name: str, *, shrunk: bool) -> str:
-    """Return the repair as a subclass of a class of the transformers library."""
+    """Return the repair as Python code: a subclass of the transformers class `class_name`.
+
+    `shrunk` is True if the model was audited at small widths.
+    """
     return OVERRIDE_CODE.format(what=_comment(repair, shrunk), name=class_name, body=_body(repair, 3))
 
 

@@ -31,9 +31,10 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class ModelFacts:
-    """Facts about a model that its forward does not show. `trained` is None where it is not known.
+    """Facts about a model that its forward does not show.
 
-    `driver` is how it was run: `graph` as a whole, `block` with one block's matrices at a time.
+    `trained` is None if it is not known. `shrunk`: it was built with small widths. `driver` is how it was run: `graph`
+    as a whole, `block` with one block's matrices at a time.
     """
 
     class_name: str
@@ -47,9 +48,10 @@ class ModelFacts:
 
 @dataclass(frozen=True)
 class ReducedHealth:
-    """A reduced twin (a narrower model with the ratios of the full one): its discovery and its part of a document.
+    """The reduced twin of an audited model: a narrower model with the ratios of the full one.
 
-    `build(seed)` returns the twin drawn from another seed.
+    `discovery` is its stream, `document` its part of the audit document. `build(seed)` returns the twin drawn from
+    another seed.
     """
 
     discovery: Discovery
@@ -59,10 +61,10 @@ class ReducedHealth:
 
 @dataclass(frozen=True)
 class AuditResult:
-    """A discovered, proved and measured model.
+    """The result of an audit of one model: its stream (`discovery`), the proof (`identity`) and the measurements.
 
-    `tape` is None where no chain could be read; `observation` is None where it could not be measured, and
-    `health_refusal` says why. `reduced` is the reduced twin that health was measured on, for a model that was made
+    `tape` is None if no chain of additions could be read. `observation` is None if it could not be measured, and
+    `health_refusal` says why. `reduced` is the reduced twin that health was measured on, for a model that was built
     narrow and so has other ratios than at its true width; else None.
     """
 
@@ -76,7 +78,7 @@ class AuditResult:
 
     @property
     def measured(self) -> Discovery:
-        """The discovery that health is measured on: the reduced twin's if there is one, else the model's."""
+        """The `Discovery` (stream) that health is measured on: the reduced twin's if there is one, else the model's."""
         return self.discovery if self.reduced is None else self.reduced.discovery
 
     def document(
@@ -87,10 +89,10 @@ class AuditResult:
         conformance: Document | None = None,
         twin: Mapping[str, Any] = MappingProxyType({"twin": None}),
     ) -> Document:
-        """Return the audit document.
+        """Return the audit document as a dict.
 
-        The arguments are the judged parts: (writers, readers), conformance, the corrected twin. None leaves the
-        conformance out, and writers and readers are then rows without a judgement.
+        `matrices` are the judged rows (writers, readers), `conformance` the judgement, `twin` the part on the corrected
+        model. Without them, writers and readers are rows without a judgement and the conformance is left out.
         """
         health, refusal = None, self.health_refusal
         if self.observation is not None:
@@ -139,7 +141,7 @@ class AuditResult:
 
 
 def observed(discovery: Discovery, tape: Tape | None) -> tuple[Observation | None, str | None]:
-    """Return the observation of a tape and None, or None and the sentence that says why there is none."""
+    """Return (observation of a tape, None), or (None, the sentence that says why there is none)."""
     if tape is None:
         return None, "The residual stream could not be read, so it has no health."
     try:
@@ -149,7 +151,7 @@ def observed(discovery: Discovery, tape: Tape | None) -> tuple[Observation | Non
 
 
 class Stream(Enum):
-    """The kinds of a stream, by where its norms are."""
+    """The kinds of a residual stream, by the places of its norms."""
 
     PRE_NORM = "pre-norm stream"
     NORM_OUT = "pre-norm stream with norms on branch outputs"
@@ -158,7 +160,7 @@ class Stream(Enum):
 
 
 def stream_of(discovery: Discovery) -> Stream | None:
-    """Return the kind of the stream; None where no addition was measured."""
+    """Return the kind of the stream, a `Stream`; None if no addition was measured."""
     measured = [site.measured for site in discovery.sites if site.measured is not None]
     if not measured:
         return None

@@ -19,9 +19,10 @@ PLACE = {kind: place for place, kind in enumerate(RULES)}
 
 
 def sarif_log(document: Mapping[str, Any], rows: Sequence[Mapping[str, Any]] | None = None) -> dict[str, Any]:
-    """Return the log: one run, one rule per kind, one result per row with its parameters as logical locations.
+    """Return a SARIF log as a dict: one run, one rule per kind of finding, one result per row.
 
-    `rows` are those of `judged_rows`, None for those of the document alone.
+    A result has the parameters as logical locations. `rows` are those of `judged_rows`, None for those of the document
+    alone.
     """
     rules = [
         {
@@ -48,7 +49,7 @@ def sarif_log(document: Mapping[str, Any], rows: Sequence[Mapping[str, Any]] | N
 
 
 def sarif_report(document: Mapping[str, Any], rows: Sequence[Mapping[str, Any]] | None = None) -> str:
-    """Return the log as JSON text."""
+    """Return the SARIF log of `sarif_log` as JSON text."""
     return json.dumps(sarif_log(document, rows), indent=2, allow_nan=False) + "\n"
 
 

@@ -34,10 +34,11 @@ MOST_REDUCED = 8
 
 @dataclass(frozen=True)
 class SeedHealth:
-    """The verdict over seeds, and as `extreme` the median over seeds of the ratio furthest from 1.
+    """The ratios of a model over seeds.
 
-    `extreme` is (activation, gradient), dimensionless, and None where no seed has finite ratios. `rms` are the
-    activations' and adjoints' absolute RMS, `[seeds, sites]` each, NaN in the rows of seeds without finite ratios.
+    `extreme` is (activation, gradient): the median over seeds of the ratio furthest from 1; None if no seed has finite
+    ratios. `rms` are the absolute RMS of activations and adjoints, `[seeds, sites]` each, NaN for seeds without finite
+    ratios.
     """
 
     verdict: Verdict
@@ -46,7 +47,7 @@ class SeedHealth:
     rms: tuple[FloatArray, ...] = ()
 
     def document(self) -> dict[str, Any]:
-        """Return the curves as plain JSON: one list per seed, null for a seed without finite ratios."""
+        """Return the RMS curves as JSON values, by name: one list per seed, null for a seed without finite ratios."""
         names = ("activation_rms", "adjoint_rms")
         return {
             name: [row.tolist() if np.isfinite(row).all() else None for row in values]
@@ -57,10 +58,10 @@ class SeedHealth:
 def seed_health(
     result: AuditResult, repairs: Sequence[Repair], source: Rebuilder | None, band: Band, seeds: Sequence[int] = SEEDS
 ) -> tuple[SeedHealth, SeedHealth | None] | None:
-    """Return the health of the model as it is, and that with the repairs applied, over `seeds`.
+    """Return (health of the model as it is, health with the repairs applied) over `seeds`.
 
-    The first of `seeds` is the audited model's own. The second health is None where there are no repairs; the result is
-    None where the model has no observation. `source` builds the model at other seeds; if it is None, only the audited
+    The first of `seeds` is the audited model's own. The second health is None if there are no repairs; the result is
+    None if the model has no observation. `source` builds the model from other seeds; if it is None, only the audited
     seed is used. A reduced twin is built at `MOST_REDUCED` seeds at most; a model that was drawn block by block is not
     observed with repairs.
     """

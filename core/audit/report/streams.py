@@ -9,7 +9,7 @@ from ..trace.discovery import Discovery
 
 
 def stream_rows(discovery: Discovery) -> list[dict[str, Any]]:
-    """Return one row per stream in forward order: its name, blocks, additions, lanes and type, and its additions."""
+    """Return one dict per residual stream of the model, in forward order: name, sizes, type and additions."""
     streams = [discovery, *discovery.beside] if discovery.sites else []
     streams.sort(key=lambda one: one.chain.additions[0].sum[0])
     return [_row(one) for one in streams]
@@ -30,5 +30,5 @@ def _row(discovery: Discovery) -> dict[str, Any]:
 
 
 def not_judged(discovery: Discovery) -> list[str]:
-    """Return the names of the streams beside the main one and of the blocks that belong to no stream."""
+    """Return the names of the residual streams beside the main one, and of the blocks that belong to no stream."""
     return [*(one.name for one in discovery.beside), *left_out(discovery)[0]]

@@ -18,7 +18,7 @@ def legal(text: object) -> str:
 
 
 def relative_uri(source: object, folder: str | None = None) -> str:
-    """Return a source as a relative URI reference: a path relative to `folder`, or the file of a callable's module.
+    """Return a model's source as a relative URI: its path relative to `folder`, or the file of a callable's module.
 
     `folder` defaults to the current one. A path outside it is reduced to its last component.
     """

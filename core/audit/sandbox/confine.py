@@ -51,10 +51,10 @@ def check_limits(memory: int | None, seconds: int) -> None:
 
 
 def confine(memory: int, seconds: int) -> None:
-    """Limit this process permanently. Memory that it already uses does not count against `memory`, in bytes.
+    """Set the limits of this process for good: `memory` bytes beyond what it uses now, and `seconds` of processor time.
 
-    Opening a connection, starting a process and loading a pickle raise `AuditError`; files cannot grow beyond a few
-    kilobytes. Limits of the operating system are set where it supports them.
+    Opening a connection, starting a process and loading a pickle then raise `AuditError`; files cannot grow beyond a
+    few kilobytes. Limits of the operating system are set where it supports them.
     """
     # A compiled module may be larger than a file may grow; half of one must not be left behind.
     sys.dont_write_bytecode = True
@@ -95,7 +95,7 @@ def _held_bytes() -> int | None:
 
 
 def child_environment(threads: int) -> dict[str, str]:
-    """Return the environment of a child process: offline, `threads` threads, this project on its search path."""
+    """Return the environment variables of a child process: offline, `threads` threads, this project importable."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "TRANSFORMERS_"))}
     return {**kept, **OFFLINE, "PYTHONPATH": search_path(), "OMP_NUM_THREADS": str(threads)}
 

@@ -1,4 +1,4 @@
-"""Leave a model as it was: weights, buffers, flags, attributes, random generators and the settings of the process."""
+"""Leaves a model as it was: weights, buffers, flags, attributes, random generators and the settings of the process."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ UNCOUNTED = torch.ops.aten.detach.default
 
 @contextmanager
 def undisturbed(model: nn.Module) -> Iterator[Guard]:
-    """Put the model in evaluation mode with gradients for every floating-point parameter; restore both on exit.
+    """A context that gives a `Guard` to run the model with, in evaluation mode and with gradients for all parameters.
 
-    Forwards run under the autocast that is active outside; everything else runs without it. Compiled modules run as the
-    Python that they were compiled from, and scripted ones unfused, because a fused graph hides its additions.
+    On exit, modes, gradients and `requires_grad` are restored. Forwards run under the autocast that is active outside;
+    everything else runs without it. Compiled modules run as the Python that they were compiled from, and scripted ones
+    unfused, because a fused graph hides its additions.
     """
     parameters = list(model.parameters())
     device = parameters[0].device.type if parameters else "cpu"
@@ -56,7 +57,7 @@ def undisturbed(model: nn.Module) -> Iterator[Guard]:
 
 @contextmanager
 def process_kept() -> Iterator[None]:
-    """Restore the global random generators, the thread count and the default type on exit.
+    """A context that restores the global random generators, the number of threads and the default dtype on exit.
 
     Only what changed is set, so that a body that draws nothing never touches generators that other threads may use.
     """
@@ -85,7 +86,8 @@ def process_kept() -> Iterator[None]:
 class Guard:
     """Runs a model so that every run starts from the same state and leaves that state unchanged.
 
-    `autocast` is the device and type of the autocast that forwards run under, None without one.
+    `autocast` is the (device, dtype) of the autocast that forwards run under, None without one. `names` maps the `id()`
+    of a parameter to its name.
     """
 
     def __init__(self, model: nn.Module, autocast: tuple[str, torch.dtype] | None = None) -> None:
@@ -97,7 +99,7 @@ class Guard:
 
     @property
     def notes(self) -> list[str]:
-        """Sentences for whoever reads the numbers: the autocast of the run, and what may not be restored."""
+        """Sentences on the run, a list: the autocast that was active, and what may not be restored."""
         notes = []
         if self.autocast is not None:
             dtype = str(self.autocast[1]).removeprefix("torch.")
@@ -114,7 +116,10 @@ class Guard:
 
     @contextmanager
     def run(self, mode: Watch, inputs: object = None) -> Iterator[None]:
-        """Protect what `mode` will watch, the model and `inputs`; on exit, restore whatever the forward wrote to."""
+        """A context in which `mode` may watch one forward on `inputs`.
+
+        On exit, whatever the forward wrote to is restored.
+        """
         kept = [self._kept, Kept([inputs])]
         tensors = {id(tensor): tensor for tensor in (*self.model.parameters(), *(t for k in kept for t in k.tensors))}
         found = [(tensor, tensor.detach(), tensor.grad_fn is None) for tensor in tensors.values()]
@@ -133,7 +138,10 @@ class Guard:
             yield
 
     def call(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-        """Run one forward and return its output. Raises `AuditError`, with the first line of what the model raised."""
+        """Run one forward and return its output.
+
+        Raises `AuditError`, with the first line of the model's own error, if the forward fails.
+        """
         autocast: AbstractContextManager[Any] = nullcontext()
         if self.autocast is not None:
             autocast = torch.autocast(self.autocast[0], dtype=self.autocast[1])
@@ -169,7 +177,7 @@ class Guard:
 
 
 class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """A dispatch mode that copies a protected tensor before the forward first writes to it.
+    """A dispatch mode that copies protected tensors before the forward first writes to them.
 
     A subclass overrides `see`, which receives every operation and returns the arguments to run it with.
     """
@@ -245,7 +253,7 @@ def _restore_tensors(found: Sequence[tuple[torch.Tensor, torch.Tensor, bool]], m
 
 
 def same_values(first: torch.Tensor, second: torch.Tensor) -> bool:
-    """Return whether two tensors have the same shape, layout, type and values; NaN equals NaN."""
+    """Return True if two tensors have the same shape, layout, type and values; NaN equals NaN."""
     if (first.shape, first.layout, first.dtype) != (second.shape, second.layout, second.dtype):
         return False
     if first.is_sparse:

@@ -1,7 +1,7 @@
-"""Residual health of a model that was built with small widths, measured on a reduced twin.
+"""The residual health of a model that was built with small widths, measured on a reduced twin.
 
-A reduced twin is a narrower model whose matrices keep sigma * sqrt(fan_in) of the true width, so its ratios are those
-of the full model.
+A reduced twin is a narrower model whose matrices keep std * sqrt(fan_in) of the true width, so its ratios are those of
+the full model.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ PROBE_BLOCKS = 2
 def with_reduced_health(
     result: AuditResult, model_class: Any, settings: Mapping[str, Any], batch: Batch, seed: int
 ) -> AuditResult:
-    """Return the result with the residual health of a reduced twin of `settings`, which hold the true sizes.
+    """Return `result` with the residual health (ratios) of a reduced twin in place of the narrow model's.
 
-    Where the twin cannot be built or its width laws are not known, the result has no observation and `health_refusal`
-    holds the sentence.
+    `settings` are those of the true sizes. If the twin cannot be built or its width laws are not known, the result has
+    no observation, and `health_refusal` is the sentence that says why.
     """
     try:
         reduced = _reduced(model_class, settings, batch, seed)

@@ -1,4 +1,4 @@
-"""Run an audit task in a child process with limits on memory and time, and return its document."""
+"""Runs an audit task in a child process with limits on memory and time, and returns its document."""
 
 from __future__ import annotations
 
@@ -28,11 +28,12 @@ LAST_SECONDS = 2.0
 
 
 class Child:
-    """One task in a child process, which starts at once. `told(what, done, total)` is called at every stage.
+    """One task in a child process, which starts at once; `result` waits for it.
 
-    `stage` is the last stage that the child reported, `seconds` the CPU time that it reported at its end, else 0. For a
-    task of the user's own code the child keeps the caller's environment, `memory` (bytes) may be None for no limit, and
-    what that code prints is written to standard error.
+    `told(what, done, total)` is the progress callback, called at every stage. `stage` is the last stage that the child
+    reported, `seconds` the processor time that it reported at its end, else 0. For a task of the user's own code the
+    child keeps the caller's environment, `memory` (bytes) may be None for no limit, and what that code prints goes to
+    standard error.
     """
 
     def __init__(
@@ -59,10 +60,10 @@ class Child:
         )
 
     def result(self) -> Document:
-        """Wait for the child and return its document; the child has ended when this returns or raises.
+        """Wait for the child and return its audit document; the child has ended when this returns or raises.
 
-        Raises the error that the child replied with, or `AuditError` where it exceeded a limit or died. Call it once,
-        from any thread.
+        Raises the error that the child replied with, or `AuditError` if it exceeded a limit or died. Call it once, from
+        any thread.
         """
         clock = threading.Timer(self._limit, self._expire)
         clock.daemon = True
@@ -139,24 +140,28 @@ def run_isolated(
     threads: int | None = None,
     told: Told = silent,
 ) -> Document:
-    """Run `task` in a child process, and return what `core.audit.true_size.task.run_by_driver` returns for it.
+    """Run `task` in a child process and return the audit document as a dict.
 
-    `told(what, done, total)` is called at every stage. Raises the error that the child replied with, or `AuditError`
-    where it exceeded a limit or died. The child has ended when this returns.
+    `told(what, done, total)` is the progress callback, called at every stage. Raises the error that the child replied
+    with, or `AuditError` if it exceeded a limit or died. The child has ended when this returns.
     """
     return Child(task, memory=memory, seconds=seconds, threads=threads, told=told).result()
 
 
 def tell_stage(stage: str | None, told: Told) -> None:
-    """Call `told(what, done, total)` with the number of the stage that begins; an unknown stage is ignored."""
+    """Call the progress callback `told(what, done, total)` with the number of the stage that begins.
+
+    An unknown stage is ignored.
+    """
     if stage is not None and stage in STAGES:
         told(f"{STAGES[stage][0]}, stage", list(STAGES).index(stage) + 1, len(STAGES))
 
 
 def answer(output: bytes, status: int, memory: int | None, source: str | None = None) -> Document:
-    """Return the document in a child's output. Raises the error that it holds, or `AuditError` where it holds neither.
+    """Return the audit document that a child wrote as its reply.
 
-    `source` names the user's own code, None where the child ran none.
+    Raises the error that the reply holds, or `AuditError` if there is no reply. `status` is the child's exit status;
+    `source` names the user's own code, None if the child ran none.
     """
     try:
         reply = json.loads(output)
@@ -174,7 +179,7 @@ def answer(output: bytes, status: int, memory: int | None, source: str | None = 
 
 
 def died(status: int, memory: int | None, source: str | None = None) -> AuditError:
-    """Return the error for a child that ended without a reply, by its exit status."""
+    """Return (not raise) the `AuditError` for a child that ended without a reply, by its exit status."""
     name = signal.Signals(-status).name if status < 0 else f"status {status}"
     if source is not None or memory is None:
         return AuditError(

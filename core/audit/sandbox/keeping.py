@@ -1,4 +1,4 @@
-"""Record the state that a model can reach (attributes, containers, tensors, generators) and restore it later.
+"""Records the state that a model can reach (attributes, containers, tensors, generators) and restores it later.
 
 Weights are not copied: tensors are collected for the caller to protect. An object that existed before is the same
 object afterwards, with the content it had.
@@ -32,10 +32,10 @@ _UNSET = object()
 
 
 class Kept:
-    """The recorded state of everything that `roots` reach. `tensors` are for the caller to protect.
+    """The recorded state of everything that `roots` reach through attributes and containers.
 
-    `complete` is False where something was too large to record. What functions, classes and the globals of other
-    modules hold is not reached.
+    `tensors` are those found, for the caller to protect. `complete` is False if something was too large to record. What
+    functions, classes and the globals of other modules hold is not reached.
     """
 
     def __init__(self, roots: Iterable[object]) -> None:

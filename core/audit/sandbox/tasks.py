@@ -51,9 +51,10 @@ Task = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Target:
-    """A model to audit, the facts about it, its batch, how to build it again, and the trial that finds faulty settings.
+    """A model to audit, with the facts about it, its batch, and how to build it again (`source`).
 
-    `true` is the model class with the settings of the true sizes where the model was made narrow, else None.
+    `trial` finds settings that make it fail. `true` is (model class, settings of the true sizes) if the model was built
+    narrow, else None.
     """
 
     model: nn.Module
@@ -67,10 +68,11 @@ class Target:
 def run_task(
     task: Task, *, memory: int | None, seconds: int, stage: Callable[[str], None] = lambda name: None
 ) -> dict[str, Any]:
-    """Build the model of a task, audit it, and return the document. The limits hold once the library is loaded.
+    """Build the model of a task, audit it, and return the audit document as a dict.
 
-    `memory` is in bytes. `stage(name)` is called as each stage of `core.audit.request.STAGES` after the first begins.
-    The user's own code is not confined: it may read files and use a device, as in any script.
+    `memory` (bytes) and `seconds` limit this process once the library is loaded. `stage(name)` is called as each stage
+    of `core.audit.request.STAGES` after the first begins. The user's own code is not confined: it may read files and
+    use a device, as in any script.
     """
     if task["kind"] != "callable":
         assert memory is not None
@@ -92,9 +94,9 @@ def run_task(
 
 
 def run_audit(target: Target, task: Task) -> AuditResult:
-    """Find, prove and measure the stream of a target.
+    """Find, prove and measure the residual stream of a target; return the `AuditResult`.
 
-    Residual health is that of a reduced twin if the model is narrow.
+    If the model was built narrow, its ratios are measured on a reduced twin.
     """
     result = audit(target.model, target.batch, facts=target.facts)
     if target.true is None:
@@ -107,7 +109,7 @@ def run_audit(target: Target, task: Task) -> AuditResult:
 
 
 def own_target(task: Task) -> Target:
-    """Call the user's callable and return its model as a target, with the batch and how to build the model again."""
+    """Call the user's `package.module:callable` and return its model as a `Target`."""
     name = task["source"]
     torch.manual_seed(task["seed"])
     depth, preset = depth_argument(name)
@@ -129,9 +131,9 @@ def own_target(task: Task) -> Target:
 
 
 def build_target(task: Task, seconds: float = MOST_PROBING) -> Target:
-    """Build the model of a task and return it as a target.
+    """Build the model of a task and return it as a `Target`.
 
-    Where the library rejects a setting or fails with it, up to `seconds` seconds are spent to find which, and the error
+    If the library rejects a setting or fails with it, up to `seconds` seconds are spent to find which, and the error
     names it.
     """
     family, settings, others = described(task, shrink=task["shrink"])
@@ -159,7 +161,7 @@ def build_target(task: Task, seconds: float = MOST_PROBING) -> Target:
 
 
 def described(task: Task, *, shrink: bool) -> tuple[str, dict[str, Any], list[str]]:
-    """Return the family of a task, the settings that its configuration class declares, and the names of the others.
+    """Return (family, settings that its configuration class declares, names of the other settings) of a task.
 
     With `shrink` the settings are made small.
     """
@@ -260,7 +262,10 @@ def _inputs(task: Task, config: Any, model: nn.Module) -> Any:
 
 
 def batch_of(task: Task, config: Any, *, narrow: bool) -> Batch:
-    """Return the task's batch, else a random one of the task's rows and context, or a small one if `narrow`."""
+    """Return the batch of the task, or a random one if it has none.
+
+    The random one has the task's rows and context; it is small if `narrow` or if no context is given.
+    """
     if task.get("batch") is not None:
         return Batch.from_document(task["batch"])
     text = config.get_text_config(decoder=True)
@@ -274,7 +279,7 @@ def batch_of(task: Task, config: Any, *, narrow: bool) -> Batch:
 
 
 def special_ids(settings: Mapping[str, Any]) -> frozenset[int]:
-    """Return the token ids that a configuration gives a special meaning: padding, images, ends."""
+    """Return the set of token ids that a configuration gives a special meaning, such as padding or the end."""
     found: set[int] = set()
     for key, value in settings.items():
         if isinstance(value, Mapping):

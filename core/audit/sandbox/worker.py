@@ -1,4 +1,4 @@
-"""The child process: read one task from standard input, run it within limits, write its stages and one reply.
+"""The child process: reads one task from standard input, runs it within limits, writes its stages and one reply.
 
 Each line of its standard output is JSON: a stage that begins or, last, the reply. What a library prints is discarded;
 what the user's own code prints goes to standard error.
@@ -33,9 +33,10 @@ DEBUGGER = "pdb.Pdb"
 
 
 def reply_to(task: dict[str, Any], memory: int | None, seconds: int, stage: Callable[[str], None]) -> dict[str, Any]:
-    """Run the task and return the reply: its document, or the error's class, sentence and remedies. Never raises.
+    """Run the task and return the reply as a dict: its document, or the error's class, sentence and remedies.
 
-    `stage(name)` is called as each stage begins. `memory` is in bytes, None for no limit.
+    Never raises. `memory` (bytes, None for no limit) and `seconds` (of processor time) limit this process, unless the
+    task runs the user's own code. `stage(name)` is called as each stage begins.
     """
     if task["kind"] != OWN:
         stage("library")

@@ -1,4 +1,4 @@
-"""Convert what a user passes as a batch: tensors, NumPy arrays, nested lists and the arguments of a forward."""
+"""Converts what a user passes as a batch: tensors, NumPy arrays, nested lists and the arguments of a forward."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ TOKEN_KEYS = ("input_ids", "attention_mask", "labels", "position_ids", "token_ty
 
 
 def is_document(batch: Mapping[Any, Any], names: frozenset[str]) -> bool:
-    """Return whether a mapping is the JSON form of a batch, rather than keyword arguments.
+    """Return True if a mapping is the JSON form of a `Batch`, False if it holds keyword arguments.
 
-    `names` are the names that the forward takes.
+    `names` are the names of the arguments of the model's forward.
     """
     return {"inputs", "targets"} <= set(batch) <= set(BATCH_KEYS) and not {"inputs", "targets"} & names
 
@@ -42,18 +42,18 @@ def tensor_of(value: Any, device: torch.device) -> Any:
 
 
 def ids_of(batch: object, device: torch.device) -> torch.Tensor | None:
-    """Return a tensor, an array or nested lists of ids as a tensor, `[T]` as one row; None for anything else.
+    """Return a batch of token ids as a tensor `[rows, positions]`; `[T]` becomes one row. None for anything else.
 
-    Raises `BatchError` for rows of different lengths.
+    Accepts a tensor, an array or nested lists. Raises `BatchError` for rows of different lengths.
     """
     value = _from_lists(batch, device) if isinstance(batch, list | tuple | range) else tensor_of(batch, device)
     return _as_row(value) if isinstance(value, torch.Tensor) else None
 
 
 def keywords_of(batch: Mapping[Any, Any], device: torch.device) -> dict[str, Any]:
-    """Return the arguments of a forward by name; lists, as tokenizers return them, become tensors.
+    """Return the keyword arguments of a forward as a dict; NumPy arrays and lists of ids become tensors.
 
-    A single row becomes `[1, T]`.
+    A single row of ids becomes `[1, T]`.
     """
     found = {str(name): tensor_of(value, device) for name, value in batch.items()}
     for name in TOKEN_KEYS:
@@ -67,7 +67,7 @@ def keywords_of(batch: Mapping[Any, Any], device: torch.device) -> dict[str, Any
 
 
 def names_of(model: nn.Module) -> frozenset[str]:
-    """Return the names of the arguments of a model's forward; empty where they cannot be known."""
+    """Return the names of the arguments of a model's forward; empty if they cannot be known."""
     try:
         return frozenset(inspect.signature(model.forward).parameters)
     except Exception:

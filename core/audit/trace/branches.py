@@ -1,8 +1,8 @@
 """The branches of an addition: the output of each, its writers and its readers.
 
 Writers are the matrices on whose output the contribution depends linearly. Readers are the first matrices that the
-state before the addition is multiplied by. Both are found by walking the flow; fans are those of the product as
-computed. A leaf is the vertex at which a contribution enters the addition.
+state before the addition is multiplied by. Both are found in the recorded dataflow, without names. A leaf is the vertex
+(output of an operation) at which a contribution enters the addition.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from .spine import Addition, Term
 
 @dataclass(frozen=True)
 class MatrixUse:
-    """One product with a `matrix` that is made of `parameters`, at index `node` of `Flow.nodes`.
+    """One product with a `matrix` that is computed from `parameters`, at index `node` of `Flow.nodes`.
 
-    `call` is the number of the recorded operation, -1 if there is none; `operand` is that number and the place of the
-    matrix among its tensor arguments. For a table of rows, such as an embedding, `matrix`, `operand` and `fan_in` are
+    `call` is the number of the recorded operation, -1 if there is none. `operand` is (that number, place of the matrix
+    among its tensor arguments). For a lookup in a table, such as an embedding, `matrix`, `operand` and `fan_in` are
     None.
     """
 
@@ -43,11 +43,13 @@ class MatrixUse:
 class Branch:
     """One contribution to an addition, computed from the state `source`.
 
-    Going back from the sum: `factors` stand between the sum and `leaf`, `inner` between `leaf` and the branch's output
-    `raw`; `deep` is `raw` before views of it. `norm_out`: a norm stands between `raw` and `leaf`. `additive` are the
-    parameters that the branch adds (biases), `gains` the vectors that scale what it reads. `gates` are the matrices
-    that make a factor of the branch from something else than its state, such as a condition. `passes`: a part of the
-    stream reaches the sum through the branch without a matrix.
+    Going back from the sum, `factors` stand between the sum and `leaf`, and `inner` between `leaf` and the branch's
+    output `raw`; `deep` is `raw` before views of it.
+
+    - `norm_out`: a norm stands between `raw` and `leaf`.
+    - `additive` are the parameters that the branch adds (biases), `gains` the vectors that scale what it reads.
+    - `gates` are the matrices that make a factor of the branch from something else than its state, such as a condition.
+    - `passes`: a part of the stream reaches the sum through the branch without a matrix.
     """
 
     leaf: Vertex
@@ -72,7 +74,10 @@ KindOf = Callable[[Branch], str]
 
 
 def branches_of(chain: Chain, addition: Addition, kind_of: KindOf) -> list[Branch]:
-    """Return the branches of an addition in the order they were computed; a sum of parts of several kinds is split."""
+    """Return the branches of an addition in the order they were computed.
+
+    A sum of parts of several kinds is split; `kind_of` tells the kind of a branch.
+    """
     found = [branch for term in addition.terms for branch in _split(chain, addition, term, kind_of)]
     return sorted(found, key=lambda branch: max((use.call for use in branch.writers), default=-1))
 
@@ -191,7 +196,7 @@ def _first_matrices(flow: Flow, vertex: Vertex) -> list[MatrixUse]:
 
 
 def linear_in(node: FlowNode, place: int) -> bool:
-    """Return whether an operation is linear in the input at index `place` while its other inputs are constant."""
+    """Return True if an operation is linear in its input number `place` while its other inputs are constant."""
     if node.name.startswith(ATTENTION):
         return place == 2
     if node.kind == "other":
@@ -200,7 +205,10 @@ def linear_in(node: FlowNode, place: int) -> bool:
 
 
 def matrix_use(flow: Flow, index: int) -> MatrixUse | None:
-    """Return the use of parameters as a matrix or as a table of rows at one node; None where the node is neither."""
+    """Return how the operation at index `index` uses parameters, as a matrix or as a table of rows.
+
+    None if it does not.
+    """
     node = flow.nodes[index]
     if node.kind == "source" and node.parameter is None:
         number = -1 if node.call is None else node.call.index
@@ -221,7 +229,7 @@ def matrix_use(flow: Flow, index: int) -> MatrixUse | None:
 
 
 def fans_of(node: FlowNode, shape: tuple[int, ...], place: int) -> tuple[int, int]:
-    """Return (fan_in, fan_out) of a matrix of this shape, tensor number `place` among a product's arguments."""
+    """Return (fan_in, fan_out) of a matrix of this `shape`, which is tensor number `place` of a product's arguments."""
     if node.name == "Convolution":
         return math.prod(shape[1:]), shape[0]
     if len(shape) < 2:
@@ -231,7 +239,10 @@ def fans_of(node: FlowNode, shape: tuple[int, ...], place: int) -> tuple[int, in
 
 
 def reached_from(flow: Flow, state: Vertex, leaf: Vertex) -> set[Vertex]:
-    """Return `state` and the vertices after it that are computed from it and that `leaf` is computed from."""
+    """Return the vertices (outputs of operations) between two: computed from `state`, and used to compute `leaf`.
+
+    `state` is included.
+    """
     between = takewhile(lambda vertex: vertex[0] > state[0], (vertex for vertex, _ in flow.upstream(leaf)))
     reached = {state}
     for vertex in sorted(between):
@@ -266,6 +277,6 @@ def _biases(flow: Flow, use: MatrixUse) -> list[torch.Tensor]:
 
 
 def gains_of(flow: Flow, node: FlowNode) -> list[Vertex]:
-    """Return the static vectors that a norm or a scaling multiplies by."""
+    """Return the vertices of the vectors that a norm or a scaling multiplies by and that do not depend on the batch."""
     candidates = node.inputs[1:2] if node.kind == "norm" else node.inputs if node.kind == "scale" else ()
     return [vertex for vertex in candidates if vertex is not None and not flow.dynamic(vertex)]

@@ -1,10 +1,10 @@
-"""Find the chain of residual additions in a flow, without the name of any module or parameter.
+"""Finds the chain of residual additions in a recorded dataflow, without the name of any module or parameter.
 
-A vertex is an output of a node of the flow. An addition is a sum of which one term, the shortcut, goes back to an
-earlier vertex through views, casts, scalings and norms alone, while another term reads that same vertex through
-parameters. That vertex is the state before the addition. The chain starts at the last such sum that all later values
-depend on, and is followed back to the first. Chains beside it (an encoder, another tower, a stage of another width) are
-streams of their own.
+A vertex is an output of an operation. An addition is a sum of which one term, the shortcut, goes back to an earlier
+vertex through views, casts, scalings and norms alone, while another term reads that same vertex through parameters.
+That vertex is the state before the addition. The chain starts at the last such sum that all later values depend on, and
+is followed back to the first. Chains beside it (an encoder, another tower, a stage of another width) are streams of
+their own.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ ALLOWED_IN_NORM = frozenset({"view", "scale", "norm", "pointwise", "product", "r
 
 
 class Chain:
-    """One residual stream of a flow. `additions` holds it in forward order, empty where none was found.
+    """One residual stream of a recorded dataflow: `additions` in forward order, empty if none was found.
 
-    `found` are all additions of the flow by node index. The chain `beside` another ends in the addition `last`.
+    `found` has all additions of the flow by node index, `states` the vertices of the stream's states. The chain
+    `beside` another ends in the addition `last`.
     """
 
     def __init__(self, flow: Flow, beside: Chain | None = None, last: int | None = None) -> None:
@@ -52,7 +53,7 @@ class Chain:
                     self.found[index] = addition
 
     def beside(self) -> list[Chain]:
-        """Return the other streams in forward order, longest first taken; what lies inside a branch of one is none."""
+        """Return the other residual streams, in forward order; what lies inside a branch of another one is left out."""
         inside = self._inside()
         chains = []
         for last in sorted(self.found, key=lambda index: (-self.found[index].length, index)):
@@ -75,20 +76,23 @@ class Chain:
 
     @property
     def base(self) -> Vertex:
-        """The vertex of the first state of the stream."""
+        """The vertex (node index, output number) of the first state of the stream."""
         return self.additions[0].state
 
     def step(self, vertex: Vertex) -> Step | None:
         """Return one step back from `vertex` through an operation that neither mixes positions nor has a matrix.
 
-        None where the operation is another one, or where nothing before it depends on the batch.
+        None if the operation is another one, or if nothing before it depends on the batch.
         """
         if vertex not in self._steps:
             self._steps[vertex] = self._one_step(vertex)
         return self._steps[vertex]
 
     def state_read(self, leaf: Vertex) -> Vertex:
-        """Return the latest state that `leaf` is computed from."""
+        """Return the latest state of the stream that the vertex `leaf` is computed from.
+
+        A vertex is an output of an operation.
+        """
         read = (vertex for vertex, _ in self.flow.upstream(leaf) if vertex in self.states and vertex != leaf)
         return next(read, self.base)
 

@@ -1,4 +1,4 @@
-"""Decide the kind of every node of a flow: a sum, a matrix product, a view, a norm and so on.
+"""Decides the kind of every operation (node) of a dataflow: a sum, a matrix product, a view, a norm and so on.
 
 A node is dynamic if its value depends on the batch. Fused operations (`addcmul`, `addmm` onto a stream, `lerp`) and
 in-place writes through a view of a whole tensor are taken apart, so that every residual addition is a node of kind
@@ -36,7 +36,7 @@ KINDS: dict[str, Kind] = {
 
 
 class Classifier:
-    """Classifies the nodes of a flow in topological order.
+    """Decides the kind of each operation (node) of a flow, in the order of computation.
 
     `features` are the `id()`s of the model's floating-point inputs.
     """

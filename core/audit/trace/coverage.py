@@ -1,4 +1,4 @@
-"""Which numbered blocks of a model the found streams account for, and which they leave out."""
+"""Finds which numbered blocks of a model belong to the discovered residual streams, and which do not."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ def _inside_branches(discovery: Discovery) -> set[int]:
 
 
 def left_out(discovery: Discovery) -> tuple[list[str], bool]:
-    """Return the numbered blocks whose matrices the loss depends on, but no stream has, and whether they are the most.
+    """Return (names of numbered blocks that the loss depends on but no stream has, whether they hold most weights).
 
-    A container of which no block is covered is named as a whole. The second value is True where repeated blocks of
-    several matrices that are left out hold more weights than those that are covered.
+    A container of which no block is covered is named as a whole. The second value is True if repeated blocks of several
+    matrices that are left out hold more weights than those that are covered.
     """
     blocks = _blocks(discovery)
     left = {entry: block for entry, block in blocks.items() if not block.covered and block.matrices}

@@ -1,8 +1,8 @@
-"""Discover the residual stream of a model from one recorded forward.
+"""Discovers the residual stream of a model from one recorded forward.
 
-The stream is a chain of additions. A state is the stream before or after one; a branch adds a contribution to it;
-writers are the matrices that produce a contribution, readers those that multiply the state first. A vertex is one
-output of a node of the recorded graph.
+The stream is a chain of additions. A state is the stream before or after one. A branch adds a contribution; writers are
+the matrices that produce it, readers those that multiply the state first. A vertex is an output of a recorded
+operation.
 """
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ from .spine import Addition
 
 @dataclass
 class Site:
-    """One addition, with its place in the model and the kinds of its branches.
+    """One addition to the stream, with its block number, its label and the kinds of its branches.
 
-    `pattern` holds the names of its writers with their numbers replaced by `#`.
+    `pattern` holds the names of its writers with their numbers replaced by `#`. `measured` is None if it could not be
+    measured.
     """
 
     addition: Addition
@@ -52,7 +53,10 @@ class Site:
 
     @property
     def kind(self) -> str:
-        """The common kind of the branches, `parallel` for several kinds, `skip` where only earlier states are added."""
+        """The kind of the branches if they have one in common, else `parallel`.
+
+        `skip` if only earlier states are added.
+        """
         if not self.kinds:
             return SKIP
         return self.kinds[0] if len(set(self.kinds)) == 1 else PARALLEL
@@ -64,16 +68,16 @@ class Site:
 
     @property
     def writers(self) -> list[MatrixUse]:
-        """The writers of all branches: the matrices that produce what the addition adds."""
+        """The matrices that end the branches of this addition, as `MatrixUse` objects."""
         return [use for branch in self.branches for use in branch.writers]
 
 
 @dataclass
 class Discovery:
-    """A stream with its states, adjoints and loss; `problems` names the places that could not be read.
+    """A residual stream that was found in a model: its additions (`sites`), states, adjoints and loss.
 
-    `valid` `[B, T]` holds the positions of the stream that count. `beside` are the model's other streams, in forward
-    order.
+    An adjoint is the gradient of the loss by a state, None without a path. `problems` name places that could not be
+    read. `valid` `[B, T]` marks the positions that count. `beside` are the model's other streams, in forward order.
     """
 
     guard: Guard
@@ -92,7 +96,7 @@ class Discovery:
 
     @property
     def width(self) -> int:
-        """The number of features of the stream, by its writers where no state could be read."""
+        """The number of features of the stream; if no state could be read, the fan_out that most writers have."""
         if self.states:
             return int(self.states[0].shape[-1])
         sizes = Counter(use.fan_out for site in self.sites for use in site.writers)
@@ -100,7 +104,7 @@ class Discovery:
 
     @property
     def name(self) -> str:
-        """The part of the model that the stream's writers share in their names, `stream` where they share none."""
+        """The name of the part of the model that the stream's writers belong to; `stream` if they share none."""
         written = self.names.of(p for site in self.sites for use in site.writers for p in use.parameters)
         shared = common_prefix(written)
         if len({site.block for site in self.sites}) == 1 and (inside := numbered(shared)):
@@ -114,9 +118,9 @@ class Discovery:
 
 
 def discover(guard: Guard, inputs: ModelInputs, *, max_bytes: int = DEFAULT_BYTES) -> Discovery:
-    """Run the guarded model, record a second forward of it, and read its streams from the record.
+    """Run the guarded model twice, record the second forward, and return the `Discovery` of its main stream.
 
-    Raises `AuditError` where it fails or returns nothing to differentiate, `BudgetError` beyond `max_bytes`.
+    Raises `AuditError` if it fails or returns nothing to differentiate, `BudgetError` if it records over `max_bytes`.
     """
     bears_hooks = warm(guard, inputs)
     recorder = Recorder(features=inputs.floats, max_bytes=max_bytes)
@@ -175,7 +179,10 @@ def _is_difference(discovery: Discovery) -> bool:
 
 
 def is_stream(discovery: Discovery) -> bool:
-    """Return whether a chain beside the main one counts as a stream: additions with writers, most of them in blocks."""
+    """Return True if a chain beside the main one is a stream: every addition has writers, and some are in blocks.
+
+    Writers are the matrices that end a branch.
+    """
     written = [discovery.names.of(p for use in site.writers for p in use.parameters) for site in discovery.sites]
     return bool(written) and all(written) and any(numbered(name) for names in written for name in names)
 

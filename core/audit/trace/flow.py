@@ -1,4 +1,4 @@
-"""The dataflow of a recorded forward: autograd's graph, converted to plain nodes of a few kinds.
+"""The dataflow of a recorded forward: autograd's graph, converted to plain nodes (operations) of a few kinds.
 
 A vertex is an output of a node, as (index in `Flow.nodes`, output number). It is dynamic if its value depends on the
 batch, and static otherwise: a parameter, or computed from parameters alone.
@@ -29,7 +29,7 @@ _SUFFIX = re.compile(r"Backward\d*$")
 
 @dataclass(frozen=True, slots=True)
 class SumTerm:
-    """One term of a sum: `factor` times a vertex, or `factor` times a constant."""
+    """One term of a sum: `factor` times a vertex (an output of an operation), or `factor` times a constant."""
 
     vertex: Vertex | None
     factor: Factor = 1.0
@@ -40,8 +40,9 @@ class SumTerm:
 class FlowNode:
     """One operation; `inputs` are vertices in argument order, None for constants.
 
-    `terms` are those of a sum, `factor` multiplies the input of a scale, `operand` is the address of the static matrix
-    of a product. `value` is set only where the node is a part of a fused operation.
+    `terms` are those of a sum, `factor` multiplies the input of a scale, and `operand` is the (call, place) of the
+    matrix of a product. `dynamic` is True if the value depends on the batch. `value` is set only if the node is a part
+    of a fused operation.
     """
 
     name: str
@@ -60,7 +61,10 @@ class FlowNode:
 
 
 class Flow:
-    """The graph that computes one tensor, in topological order: a node's inputs come before it."""
+    """The graph of operations that computes the tensor `root`; a node comes after its inputs in `nodes`.
+
+    `readers` maps a vertex to the indices of the nodes that read it.
+    """
 
     def __init__(self, root: torch.Tensor, recording: Recording, inputs: Sequence[torch.Tensor] = ()) -> None:
         from .classify import Classifier
@@ -82,27 +86,27 @@ class Flow:
                     self.readers.setdefault(vertex, []).append(index)
 
     def node(self, vertex: Vertex) -> FlowNode:
-        """Return the node that the vertex is an output of."""
+        """Return the node (operation) that the vertex is an output of."""
         return self.nodes[vertex[0]]
 
     def shape(self, vertex: Vertex) -> tuple[int, ...]:
-        """Return the shape of the vertex's tensor."""
+        """Return the shape of the tensor at a vertex (an output of an operation)."""
         return self.nodes[vertex[0]].shapes[vertex[1]]
 
     def dynamic(self, vertex: Vertex | None) -> bool:
-        """Return whether the value depends on the batch; False for None."""
+        """Return True if the value of a vertex (an output of an operation) depends on the batch; False for None."""
         return vertex is not None and self.nodes[vertex[0]].dynamic
 
     def moving(self, node: FlowNode) -> list[Vertex]:
-        """Return the inputs of a node that depend on the batch."""
+        """Return the inputs of a node that depend on the batch, as vertices."""
         return [vertex for vertex in node.inputs if vertex is not None and self.nodes[vertex[0]].dynamic]
 
     def static(self, node: FlowNode) -> list[Vertex]:
-        """Return the inputs of a node that depend on parameters alone."""
+        """Return the inputs of a node that depend on parameters alone, as vertices."""
         return [vertex for vertex in node.inputs if vertex is not None and not self.nodes[vertex[0]].dynamic]
 
     def value(self, vertex: Vertex) -> torch.Tensor | None:
-        """Return the value of the vertex, detached; None where no recorded operation read it."""
+        """Return the detached value of a vertex (an output of an operation); None if no recorded operation read it."""
         node = self.nodes[vertex[0]]
         if node.value is not None:
             return node.value
@@ -112,10 +116,7 @@ class Flow:
         return None if sight is None else sight.value.detach()
 
     def address(self, vertex: Vertex) -> Address | None:
-        """Return the address (call, place) at which a second run reads the vertex.
-
-        None where no recorded call read it.
-        """
+        """Return the (call, place) at which a second run reads the same vertex; None if no recorded call read it."""
         sight = self._sight(vertex)
         return None if sight is None else sight.address
 
@@ -129,7 +130,7 @@ class Flow:
         return None if edge is None else self.recording.sights.get(edge)
 
     def behind(self, vertices: Iterable[Vertex]) -> Iterator[Vertex]:
-        """Yield the vertices and everything that they are computed from, parameters included, each once."""
+        """Yield the vertices (outputs of operations) and all that they are computed from, parameters too, each once."""
         stack = list(vertices)
         seen = set(stack)
         while stack:
@@ -141,9 +142,10 @@ class Flow:
             stack += fresh
 
     def upstream(self, vertex: Vertex) -> Iterator[tuple[Vertex, set[Vertex]]]:
-        """Yield a vertex and every dynamic vertex that it is computed from, the latest first, each with a frontier.
+        """Yield (vertex, frontier) for a vertex and all that it is computed from and that depend on the batch.
 
-        The frontier is the set of vertices that those yielded so far read and that are not yielded yet.
+        A vertex is an output of an operation; the latest comes first. The frontier is the set of vertices that those
+        yielded so far read and that are not yielded yet.
         """
         frontier, heap = {vertex}, [(-vertex[0], vertex)]
         while heap:
@@ -156,12 +158,12 @@ class Flow:
             yield latest, frontier
 
     def parameters_of(self, vertex: Vertex) -> list[torch.Tensor]:
-        """Return the parameters that a static vertex is computed from, each once."""
+        """Return the parameters (tensors) that a vertex (an output of an operation) is computed from, each once."""
         found = [self.node(each).parameter for each in self.behind([vertex])]
         return list({id(parameter): parameter for parameter in found if parameter is not None}.values())
 
     def insert(self, node: FlowNode) -> Vertex:
-        """Add a node for a part of a fused operation, before the node that is being read, and return its vertex."""
+        """Append a node for a part of a fused operation, and return its vertex."""
         self.nodes.append(node)
         return (len(self.nodes) - 1, 0)
 

@@ -1,4 +1,4 @@
-"""Build the arguments that a user's model is called with, and the targets of its loss."""
+"""Builds the arguments that a user's model is called with, and the targets of its loss."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ LARGEST_DRAWN_ID = 2**16
 
 @dataclass(frozen=True)
 class ModelInputs:
-    """The arguments of one call, with the targets `[B, T]` of its positions and which of them count, `valid` `[B, T]`.
+    """The arguments of one call of the model, with the targets `[B, T]` of its positions.
 
-    `first` is the argument that holds the batch: ids `[B, T]` or features `[B, T, ...]`. `floats` are the arguments
-    that need a gradient. `targets` is None where there are no token ids; then the model's own scalar loss is
-    differentiated.
+    `valid` `[B, T]` says which positions enter the loss. `first` is the argument that holds the batch: ids `[B, T]` or
+    features `[B, T, ...]`. `floats` are the arguments that need a gradient. `targets` is None if there are no token
+    ids; then the model's own scalar loss is differentiated.
     """
 
     arguments: tuple[Any, ...]
@@ -40,10 +40,7 @@ class ModelInputs:
     floats: list[torch.Tensor] = field(default_factory=list)
 
     def moved(self, row: int, position: int) -> ModelInputs:
-        """Return the same call with one token, or one feature vector, changed.
-
-        A token becomes another one of the batch.
-        """
+        """Return the same call with one token of the batch replaced by another one, or one feature vector plus 1."""
 
         def changed(value: Any) -> Any:
             if value is not self.first:
@@ -62,12 +59,11 @@ class ModelInputs:
 
 
 def model_inputs(model: nn.Module, batch: object, seed: int = 0) -> ModelInputs:
-    """Return the inputs for token ids `[B, T]`, a `Batch` or its JSON form, or the arguments of the model's forward.
+    """Return the `ModelInputs` for a batch: token ids `[B, T]`, a `Batch`, its JSON form, or forward arguments.
 
     Ids are a tensor, a NumPy array or nested lists; `[T]` is one row. Arguments are a mapping of keywords or a sequence
     of positional ones. None draws a small batch from `seed`. Without given targets, the target of a position is the
-    next token of its row. Raises `BatchError` for anything else, `ObservationError` where no position has a valid
-    target.
+    next token of its row. Raises `BatchError` for anything else, `ObservationError` if no position has a valid target.
     """
     if batch is None:
         batch = random_batch(vocabulary_of(model), seed)
@@ -92,7 +88,7 @@ def random_batch(
     positions: int = DEFAULT_POSITIONS,
     avoid: frozenset[int] = frozenset(),
 ) -> Batch:
-    """Return a small batch of uniform ids with the next ids as targets, drawn from a generator seeded with `seed`.
+    """Return a batch of uniform random ids, with the next ids as targets, drawn from `seed`.
 
     Ids in `avoid` are not drawn, because a model may give them a meaning (padding, an image).
     """
@@ -104,9 +100,9 @@ def random_batch(
 
 
 def vocabulary_of(model: nn.Module) -> int:
-    """How many token ids are safe for every embedding: the smallest of `vocab_size` and all `num_embeddings`.
+    """Return the number of token ids that every embedding has: the smallest of `vocab_size` and all `num_embeddings`.
 
-    Raises `BatchError` where the model has neither.
+    Raises `BatchError` if the model has neither.
     """
     known = [attribute(attribute(model, "config"), "vocab_size")]
     known += [module.num_embeddings for module in model.modules() if isinstance(module, nn.Embedding)]

@@ -1,4 +1,4 @@
-"""Tell the kind of a branch: attention, cross-attention, another mixing of positions, or feed-forward."""
+"""Tells the kind of a branch: attention, cross-attention, another mixing of positions, or feed-forward."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CROSS_ATTENTION = "cross_attention"
 
 @dataclass(frozen=True)
 class Kinds:
-    """Tells the kinds of the branches of one chain, whose stream has `layout`."""
+    """Tells the kinds of the branches of one residual stream; `layout` says where its rows and positions are."""
 
     chain: Chain
     layout: Layout
@@ -97,7 +97,10 @@ def _apart(flow: Flow, vertex: Vertex | None, own: set[Vertex]) -> bool:
 def gradients(
     outputs: Sequence[Any], inputs: Sequence[Any], marked: Sequence[Any] | None = None, *, retain_graph: bool = False
 ) -> tuple[torch.Tensor | None, ...]:
-    """Return gradients by one reverse pass, None where there is no path. Raises `AuditError` where it fails."""
+    """Return the gradients of `outputs` by `inputs` from one reverse pass; None where there is no path.
+
+    Raises `AuditError` if the pass fails.
+    """
     try:
         return torch.autograd.grad(outputs, inputs, marked, retain_graph=retain_graph, allow_unused=True)
     except Exception as error:

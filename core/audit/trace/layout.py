@@ -1,4 +1,4 @@
-"""Bring a model's tensors to `[B, T, features]`, whatever the order of rows, positions and features in them."""
+"""Brings a model's tensors to `[B, T, features]`, whatever the order of rows, positions and features in them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .flow import Flow, Vertex
 
 @dataclass(frozen=True)
 class Layout:
-    """B rows of T positions. `positions_first` is the choice where a shape allows both orders.
+    """The number of rows B and positions T of a stream, and the order of these axes.
 
     Where a stream is longer than the batch (a prompt before it), `positions` is its length and `picked` holds the
     indices of the batch's own positions. Where a stream has positions of its own (patches of an image, frames of a
@@ -27,17 +27,17 @@ class Layout:
     axis: int = -1
 
     def ambiguous(self, shape: tuple[int, ...]) -> bool:
-        """Return whether a tensor of this shape could have rows first as well as positions first."""
+        """Return True if a tensor of this shape could have rows first as well as positions first."""
         if self.rows == 1 or self.positions == 1:
             return False
         return self.flat(shape) or (self.rows == self.positions and len(shape) > 2)
 
     def flat(self, shape: tuple[int, ...]) -> bool:
-        """Return whether rows and positions are flattened into the first axis."""
+        """Return True if rows and positions are flattened into the first axis of this shape."""
         return len(shape) >= 2 and shape[0] == self.rows * self.positions
 
     def normalized(self, tensor: torch.Tensor) -> torch.Tensor | None:
-        """Return the values as `[B, T, features]`; None where the shape does not hold B x T positions."""
+        """Return `tensor` as `[B, T, features]`; None if its shape does not hold B x T positions."""
         whole = self._whole(tensor)
         return whole if whole is None or self.picked is None else whole[:, list(self.picked)]
 
@@ -77,9 +77,9 @@ class Layout:
         return None
 
     def spread(self, value: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor | None:
-        """`value` broadcast to `shape`, then brought to `[B, T, features]` as `normalized` does.
+        """Return `value` broadcast to `shape` and then brought to `[B, T, features]`, as `normalized` does.
 
-        None where `value` cannot be broadcast to `shape`, or where `shape` does not hold B x T positions.
+        None if `value` cannot be broadcast to `shape`, or if `shape` does not hold B x T positions.
         """
         if self.features is not None and value.shape == (self.features,):
             # A vector of features, multiplied in before they were moved to another axis.
@@ -91,10 +91,10 @@ class Layout:
 
 
 def own_layout(rows: int, shape: tuple[int, ...], features: int, *, channels: bool) -> Layout | None:
-    """Return the layout of a stream whose positions are not those of the batch; None where its shape has no rows.
+    """Return the `Layout` of a stream whose positions are not those of the batch; None if its shape has no rows.
 
-    `features` is the number that its writers produce. `channels`: its features are taken to be on axis 1, as after a
-    convolution, where the shape allows several.
+    `features` is the number that its writers produce. `channels`: if the shape allows several axes for the features,
+    they are taken to be on axis 1, as after a convolution.
     """
     axes = [axis for axis in ((1, len(shape) - 1) if channels else (len(shape) - 1, 1)) if 0 < axis < len(shape)]
     axis = next((axis for axis in axes if shape[axis] == features), None)
@@ -108,7 +108,7 @@ def own_layout(rows: int, shape: tuple[int, ...], features: int, *, channels: bo
 
 
 def layout_at(flow: Flow, layout: Layout, vertex: Vertex) -> Layout:
-    """Return the layout at one vertex (an output of a node of the flow).
+    """Return the `Layout` of the tensor at one vertex (output of an operation).
 
     Where rows and positions are flattened, their order is taken from the tensor that they are unflattened to next, else
     from the one before flattening.

@@ -1,4 +1,4 @@
-"""Check the ids of a table look-up before it runs: a device may crash on an id that is out of range."""
+"""Checks the ids of a table lookup before it runs: a device may crash on an id that is out of range."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compute the loss to differentiate from what a model returns."""
+"""Computes the loss to differentiate from what a model returns."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from .inputs import ModelInputs
 
 @dataclass(frozen=True)
 class Loss:
-    """The loss to differentiate. `root` is the tensor whose graph is read; `mean` is the loss, `[1]`, in nats.
+    """The loss to differentiate.
 
-    `reduction` describes the mean for the document, `valid` `[B, T]` holds the positions that count.
+    `root` is the tensor whose graph is read, such as the logits; `mean` `[1]` is the mean loss in nats. `reduction`
+    describes the mean in words, and `valid` `[B, T]` says which positions count.
     """
 
     root: torch.Tensor
@@ -30,10 +31,11 @@ class Loss:
 
 
 def loss_of(output: Any, inputs: ModelInputs) -> Loss:
-    """Return the loss to differentiate: over valid targets, else the model's own, else a drawn function of its outputs.
+    """Return the `Loss` to differentiate, computed from the output of a model.
 
-    Raises `AuditError` where the output holds no floating-point tensor with a gradient, `BatchError` where a target is
-    outside the logits' vocabulary.
+    It is the mean over valid targets if there are logits, else the model's own scalar loss, else a random function of
+    its outputs. Raises `AuditError` if the output holds no floating-point tensor with a gradient, `BatchError` if a
+    target is outside the logits' vocabulary.
     """
     # Without a graph there is nothing to differentiate.
     every = [tensor for tensor in tensors_in(output) if tensor.numel()]
@@ -160,9 +162,9 @@ def _logits(tensor: torch.Tensor, inputs: ModelInputs) -> torch.Tensor | None:
 
 
 def tensors_in(output: Any, depth: int = 2) -> list[torch.Tensor]:
-    """Return the tensors of an output: the one named logits first, then the others in order.
+    """Return the list of tensors in an output: the one named logits first, then the others in order.
 
-    Where containers hold no tensor themselves, those inside them are asked, `depth` times.
+    If a container holds no tensor itself, the containers inside it are searched, down to `depth` levels.
     """
     if isinstance(output, torch.Tensor):
         return [output]

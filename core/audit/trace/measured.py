@@ -25,7 +25,10 @@ Spread = Literal["constant", "per channel", "per position", "varying"]
 
 @dataclass(frozen=True)
 class Coefficient:
-    """A coefficient of the forward: its value (RMS where it varies), how it varies, its minimum and maximum."""
+    """A coefficient of the forward.
+
+    `value` is the number, or the RMS if it varies; `spread` says how it varies, `lowest` and `highest` its range.
+    """
 
     value: float
     spread: Spread = "constant"
@@ -35,7 +38,7 @@ class Coefficient:
 
 @dataclass(frozen=True)
 class MeasuredBranch:
-    """One contribution as tensors `[B, T, D]`: `raw` is the branch's output, `contribution` what the stream gains."""
+    """One contribution as tensors `[B, T, D]`: `raw` is the branch's output, `contribution` what it adds."""
 
     branch: Branch
     raw: torch.Tensor
@@ -45,11 +48,12 @@ class MeasuredBranch:
 
 @dataclass(frozen=True)
 class MeasuredAddition:
-    """One addition in numbers.
+    """One addition in numbers; tensors are `[B, T, D]`.
 
-    `error` is the largest difference from the recorded sum, relative to the sum's largest value. `stream` is the
-    shortcut plus the carried terms. `shortcut` is the coefficient of the state before, None where more than views and
-    scales lie between that state and the sum. `norm_after`: a norm, or a function of each feature, follows the sum.
+    `error` is the largest difference between the recorded sum and the sum of its parts, relative to the sum's largest
+    value. `stream` is the shortcut plus the terms that earlier states add without a matrix. `shortcut` is the
+    coefficient of the state before, None if more than views and scales lie between that state and the sum.
+    `norm_after`: a norm, or a function of each feature, follows the sum.
     """
 
     stream: torch.Tensor
@@ -61,14 +65,14 @@ class MeasuredAddition:
 
 
 class Missing(Exception):
-    """Raised where the recording or the layout does not give a value; the message names the value."""
+    """Raised if the recording or the layout does not give a value; the message names the value."""
 
 
 @dataclass
 class Reader:
-    """Reads vertices of a chain as `[B, T, D]`.
+    """Reads values of a recorded stream as tensors `[B, T, D]`.
 
-    `replaced` holds values of another run, used instead of the recorded ones.
+    `kept` marks the valid positions. `replaced` holds values of another run, used instead of the recorded ones.
     """
 
     chain: Chain
@@ -77,7 +81,10 @@ class Reader:
     replaced: Mapping[Vertex, torch.Tensor] = field(default_factory=dict)
 
     def value(self, vertex: Vertex, what: str) -> torch.Tensor:
-        """Return the value of a vertex. Raises `Missing`, with `what` as the name of the value."""
+        """Return the value of a vertex (output of an operation), `[B, T, D]`.
+
+        Raises `Missing` if it cannot be read; `what` names the value in the message.
+        """
         return self._normalized(self._raw(vertex), vertex, None, what)
 
     def _raw(self, vertex: Vertex) -> torch.Tensor | None:
@@ -85,7 +92,10 @@ class Reader:
         return self.chain.flow.value(vertex) if replaced is None else replaced
 
     def term(self, term: Term, like: Vertex, what: str) -> torch.Tensor:
-        """Return a term as it enters the sum `like`: multiplied by its factors; a constant is broadcast."""
+        """Return a term of an addition `[B, T, D]` as it enters the sum at the vertex `like`, with its factors.
+
+        Raises `Missing` if it cannot be read; `what` names it in the message.
+        """
         value = term.constant if term.leaf is None else self._raw(term.leaf)
         return self.scaled(self._normalized(value, term.leaf, like, what), term.factors, like, what)
 
@@ -108,9 +118,9 @@ class Reader:
         return normalized
 
     def scaled(self, value: torch.Tensor, factors: Sequence[Factor], like: Vertex, what: str) -> torch.Tensor:
-        """Return `value` `[B, T, D]` times all factors, each broadcast to the shape of `like` first.
+        """Return `value` `[B, T, D]` times all `factors`, each broadcast to the shape at the vertex `like` first.
 
-        Raises `Missing` where a factor does not fit.
+        Raises `Missing` if a factor does not fit; `what` names the value in the message.
         """
         for factor in factors:
             if not isinstance(factor, torch.Tensor):
@@ -125,7 +135,7 @@ class Reader:
     def coefficient(
         self, shares: Sequence[Sequence[Factor]], outside: Sequence[Factor], like: Vertex, what: str
     ) -> Coefficient:
-        """Return the sum over `shares` of the product of their factors, times all factors `outside`."""
+        """Return the `Coefficient`: the sum over `shares` of the product of their factors, times those `outside`."""
         width = math.prod(self.chain.flow.shape(like)) // (self.layout.rows * self.layout.positions)
         ones = torch.ones(*self.kept.shape, width, dtype=torch.float64)
         values = sum(self.scaled(ones, [*share, *outside], like, what) for share in shares)
@@ -134,7 +144,7 @@ class Reader:
 
 
 def summarized(values: torch.Tensor) -> Coefficient:
-    """Return the coefficient that summarizes values `[n, D]` at n positions and D channels."""
+    """Return the `Coefficient` that summarizes the values `[n, D]` at n positions and D channels."""
     lowest, highest = float(values.min()), float(values.max())
     if lowest == highest:
         return Coefficient(lowest, "constant", lowest, highest)
@@ -147,7 +157,10 @@ def summarized(values: torch.Tensor) -> Coefficient:
 
 
 def measured_addition(reader: Reader, addition: Addition, branches: Sequence[Branch], label: str) -> MeasuredAddition:
-    """Read one addition and compare it with its recorded sum. Raises `Missing` where a part cannot be read."""
+    """Read one addition, compare it with its recorded sum, and return it as a `MeasuredAddition`.
+
+    Raises `Missing` if a part cannot be read.
+    """
     like = addition.sum
     state = reader.value(addition.state, f"the state before {label}")
     total = reader.value(addition.sum, f"the sum of {label}")

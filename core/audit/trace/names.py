@@ -27,7 +27,7 @@ class ParameterNames:
                 self.aliases.setdefault(first, []).append(name)
 
     def of(self, parameters: Iterable[torch.Tensor]) -> list[str]:
-        """Return the names in the order given, without repetition.
+        """Return the names of the tensors `parameters`, in their order and without repetition.
 
         Tensors that are no parameters of the model are left out.
         """

@@ -1,4 +1,4 @@
-"""Find where rows, positions and features stand in a stream: as in the batch, after a prompt, or on its own axes."""
+"""Finds the axes of rows, positions and features in a stream: as in the batch, after a prompt, or its own."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ ASKED = 8
 
 
 def placed(guard: Guard, inputs: ModelInputs, chain: Chain) -> Layout:
-    """Return the layout of a stream.
+    """Return the `Layout` of a stream: where its rows, positions and features are.
 
     Positions of the batch are looked for first, then those of a longer stream that holds them (tokens are changed to
-    see where they stand). Where the batch holds no tokens, or neither fits, the stream has positions of its own.
+    see where they stand). If the batch holds no tokens, or neither fits, the stream has positions of its own.
     """
     layout = Layout(inputs.rows, inputs.positions)
     shape, before = chain.flow.shape(chain.base), chain.flow.value(chain.base)
@@ -53,7 +53,7 @@ def placed(guard: Guard, inputs: ModelInputs, chain: Chain) -> Layout:
 
 
 def valid_positions(inputs: ModelInputs, layout: Layout) -> npt.NDArray[np.bool_]:
-    """Return which positions of a stream count, `[B, T]`: those of the batch, all of a stream with its own."""
+    """Return which positions of a stream count, boolean `[B, T]`: those of the batch, or all of its own ones."""
     if layout.features is None:
         return inputs.valid
     return np.ones((layout.rows, layout.positions), dtype=np.bool_)

@@ -1,4 +1,4 @@
-"""Prove a discovered chain of additions: by arithmetic at every addition, and by silencing writers.
+"""Proves a discovered chain of additions: by arithmetic at every addition, and by silencing writers.
 
 Writers are the matrices that produce what an addition adds to the stream. With the writers of one addition read as
 zeros, every earlier state must keep its bits and the sum must equal the shortcut plus the carried terms (what earlier
@@ -32,10 +32,10 @@ INTERVENTION_TOLERANCE = 1e-6
 
 @dataclass(frozen=True)
 class Intervention:
-    """One run with the writers of an addition silenced, that is, read as zeros.
+    """The result of one run in which the writers of an addition were read as zeros.
 
-    `difference` is the largest difference of the sum from shortcut plus carried terms, relative to their largest value.
-    `problem` is a clause that says what failed, None where nothing did.
+    `difference` is the largest difference of the sum from the shortcut plus the carried terms, relative to their
+    largest value. `problem` is a clause that says what failed, None if nothing did.
     """
 
     label: str
@@ -45,15 +45,16 @@ class Intervention:
 
     @property
     def passed(self) -> bool:
-        """Whether every earlier state kept its bits and the sum equals the shortcut plus the carried terms."""
+        """True if every earlier state kept its bits and the sum equals the shortcut plus the carried terms."""
         return self.problem is None
 
 
 @dataclass(frozen=True)
 class Identity:
-    """The verdict on a chain. `reason` is a sentence wherever the verdict is not `proved`, else None.
+    """The verdict on a chain of additions: `proved`, `partial` or `failed`.
 
-    `worst_relative_error` is the largest error of all additions, None where no addition was measured.
+    `reason` is a sentence if the verdict is not `proved`, else None. `worst_relative_error` is the largest error of all
+    additions, None if no addition was measured.
     """
 
     verdict: Verdict
@@ -63,9 +64,10 @@ class Identity:
 
 
 def prove(discovery: Discovery) -> Identity:
-    """Prove a discovery: compare every addition with its parts, run the interventions, and look for unused blocks.
+    """Prove a discovered stream and return the `Identity`, which holds the verdict.
 
-    `failed`: no chain, or an addition that is not the sum of its parts. `partial`: any other problem.
+    Every addition is compared with its parts, writers are silenced at chosen additions, and unused blocks are searched.
+    `failed`: there is no chain, or an addition is not the sum of its parts. `partial`: any other problem.
     """
     if not discovery.sites:
         return Identity("failed", None, [], _sentence(discovery.problems))
@@ -103,7 +105,7 @@ def _left_out(discovery: Discovery) -> list[str]:
 
 
 def chosen_sites(sites: Sequence[Site]) -> list[Site]:
-    """Return the additions to try: the first, middle and last of each kind that has writers, in forward order."""
+    """Return the additions to silence, in forward order: the first, middle and last of each kind that has writers."""
     groups: dict[tuple[str, ...], list[int]] = {}
     for place, site in enumerate(sites):
         if site.writers:

@@ -1,4 +1,4 @@
-"""Record one forward below autograd: every operation, and the value and vertex of each tensor that it reads.
+"""Records one forward below autograd: every operation, and the value and vertex of each tensor that it reads.
 
 A vertex is an output of an autograd node, as (node, output number). The graph is autograd's own, so in-place additions,
 views, tuples, casts and functional code need no special case; only values are recorded besides. An address (call,
@@ -31,9 +31,10 @@ DEFAULT_BYTES = 4 * 2**30
 
 @dataclass(slots=True)
 class Call:
-    """One operation: its index in the run, its arguments, and autograd's sequence number just after its node was made.
+    """One recorded operation: its index in the run and its arguments.
 
-    `edges` are the vertices that it read. Where it wrote to a view, `view_base` is the vertex of the view's base.
+    `sequence` is autograd's sequence number just after its node was made, `edges` are the vertices that it read. If it
+    wrote to a view, `view_base` is the vertex of the view's base.
     """
 
     index: int
@@ -47,7 +48,10 @@ class Call:
 
 @dataclass(slots=True)
 class Sight:
-    """A tensor's value when an operation read it, and its `address`, None for a tensor that autograd saved."""
+    """The value of a tensor when an operation read it, and its address (call, place).
+
+    The address is None for a tensor that autograd saved.
+    """
 
     value: torch.Tensor
     address: Address | None = None
@@ -131,7 +135,7 @@ class Recorder(Watch):  # type: ignore[no-untyped-call]
             self.recording.held_bytes += sight.value.nbytes
 
     def keeping_saved(self) -> saved_tensors_hooks:
-        """Return a context manager: tensors that autograd saves inside it keep their values for the reverse pass.
+        """Return a context in which tensors that autograd saves keep their values for the reverse pass.
 
         The forward may overwrite them later.
         """
@@ -155,17 +159,18 @@ class Recorder(Watch):  # type: ignore[no-untyped-call]
 
 
 class Stop(BaseException):
-    """Raised to end a run once all wanted values are found.
+    """Raised to end a run as soon as all wanted values are found.
 
-    A `BaseException`, so that no handler of the model catches it.
+    It is a `BaseException`, so that no handler of the model catches it.
     """
 
 
 class Replay(Watch):  # type: ignore[no-untyped-call]
-    """A second run that keeps the tensors at the `wanted` addresses, in `found`, and reads zeros for silenced tensors.
+    """A second run that keeps the tensors at the `wanted` addresses in the dict `found`.
 
-    `parameters` read as zeros in every operation, `operands` (addresses) at that one call. The model itself is never
-    written to. Raises `Stop` as soon as the last wanted value is there.
+    An address is (number of the operation, place among its tensors). The run can also silence tensors, that is, read
+    zeros instead: `parameters` in every operation, `operands` (addresses) at that one operation. The model itself is
+    never written to. Raises `Stop` as soon as the last wanted value is there.
     """
 
     def __init__(
@@ -214,7 +219,7 @@ def tensors_of(args: Sequence[Any], keywords: Mapping[str, Any]) -> Iterator[tor
 
 
 def edge_of(tensor: torch.Tensor, features: Mapping[int, Edge] | None = None) -> Edge | None:
-    """Return the vertex of a tensor computed under autograd, or of one of `features`.
+    """Return autograd's (node, output number) of a computed tensor, or of one of `features` by its `id()`.
 
     None for parameters and constants.
     """

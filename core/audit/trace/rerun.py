@@ -1,4 +1,4 @@
-"""Run a guarded model again: before the recording, so that its caches are filled, and after it, to try things out."""
+"""Runs a guarded model again: before the recording, so that its caches are filled, and after it, for trials."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from .recorder import Address, Replay, Stop, tensors_of
 
 
 def warm(guard: Guard, inputs: ModelInputs) -> bool:
-    """Run the model once and forget the result, so that tensors it builds at its first call are there afterwards.
+    """Run the model once without using the result, so that what it builds at its first call exists afterwards.
 
-    Returns whether the forward bears hooks on saved tensors, which `torch.func` inside it does not. Raises `AuditError`
-    where the forward fails.
+    Returns True if the forward allows hooks on saved tensors, which `torch.func` inside it does not. Raises
+    `AuditError` if the forward fails.
     """
     for hooks in (True, False):
         watch = _Lookups(guard, inputs)
@@ -61,9 +61,9 @@ def _itself(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def replayed(guard: Guard, inputs: ModelInputs, replay: Replay) -> dict[Address, torch.Tensor]:
-    """Run the model again and return the tensors that `replay` kept, by address.
+    """Run the model again and return the tensors that `replay` keeps: a dict from (call, place) to tensor.
 
-    Some are missing where the forward fails with what was changed (a silenced writer, another token).
+    Some are missing if the forward fails because of what was changed, such as a silenced writer or another token.
     """
     with contextlib.suppress(Stop, AuditError), guard.run(replay, inputs), replay:
         guard.call(inputs.arguments, inputs.keywords)

@@ -1,7 +1,7 @@
-"""Read one sum as a residual addition: walk back along one of its terms to the state that the other terms read.
+"""Reads one sum as a residual addition: walks back along one of its terms to the state that the other terms read.
 
-A vertex is an output of a node of the flow. The state is the vertex of the stream before the addition; the term that
-comes from it is the shortcut.
+A vertex is an output of an operation in the recorded flow. The state is the vertex of the stream before the addition;
+the term that comes from it is the shortcut.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ LINEAR = VIEWLIKE | {"scale"}
 
 @dataclass(frozen=True)
 class Step:
-    """One step back along a stream, from a vertex to the vertex that it was computed from.
+    """One step back along a stream, from a vertex to the vertex `source` that it was computed from.
 
-    `kind` is view, cast (to a coarser type), scale, norm, pointwise, or mix: a product with something that depends on
-    the batch.
+    `kind` is view, cast (to a coarser type), scale (by `factor`), norm, pointwise, or mix: a product with something
+    that depends on the batch.
     """
 
     source: Vertex
@@ -47,10 +47,13 @@ class Term:
 
 @dataclass
 class Addition:
-    """sum = shortcut + carried + terms. `state` is the state before it, and the steps `after` lead to the `next_state`.
+    """One residual addition: sum = shortcut + carried + terms.
 
-    `shortcut` is the term that comes from the state, `state_factors` are all factors between state and sum, and `kinds`
-    are those of the steps between. `carried` are terms that earlier states add without a matrix.
+    `state` is the state before it, and the steps `after` lead from the sum to `next_state`. `shortcut` is the term that
+    comes from the state, `state_factors` are all factors between state and sum, and `kinds` are those of the steps
+    between. `carried` are terms that earlier states add without a matrix; `terms` are the contributions of branches.
+    `previous` is the node index of the addition before, None for the first, and `length` the number of additions up to
+    this one.
     """
 
     sum: Vertex
@@ -67,12 +70,18 @@ class Addition:
 
     @property
     def rank(self) -> tuple[int, bool, int]:
-        """The sort key among readings of one sum: longest chain, then a shortcut without a norm, then latest state."""
+        """The sort key to choose between readings of one sum, the largest first.
+
+        It prefers the longest chain, then a shortcut without a norm, then the latest state.
+        """
         return (self.length, "norm" not in self.kinds, self.state[0])
 
 
 class Spine:
-    """The walk back from one sum; `found` are the additions before it by node index, `step` takes one step back."""
+    """The walk back from one sum along its term number `place`, until a state of the stream is found.
+
+    `found` are the additions before it by node index; `step` takes one step back.
+    """
 
     def __init__(
         self,
@@ -91,7 +100,7 @@ class Spine:
         self.vertex = self._split(index, place)
 
     def walk(self) -> Addition | None:
-        """Return the addition; None where this term does not lead to a state."""
+        """Return the `Addition`; None if this term does not lead to a state of a stream."""
         while True:
             if self.plain and all(self.vertex in path for path in self.plain):
                 # Shares of one tensor are that tensor scaled, not an addition.
@@ -175,7 +184,10 @@ class Spine:
 
 
 def walk_back(step_of: StepOf, vertex: Vertex, kinds: Collection[str] | None = None) -> Iterator[Vertex]:
-    """Yield a vertex and those that it was computed from, step by step, as long as the steps are of the given kinds."""
+    """Yield a vertex (an output of an operation), then step by step those that it was computed from.
+
+    It ends before a step whose kind is not in `kinds`, if these are given.
+    """
     yield vertex
     while (step := step_of(vertex)) is not None and (kinds is None or step.kind in kinds):
         vertex = step.source
@@ -183,7 +195,7 @@ def walk_back(step_of: StepOf, vertex: Vertex, kinds: Collection[str] | None = N
 
 
 def without_ones(factors: list[Factor]) -> list[Factor]:
-    """Return the factors without those that are the number 1."""
+    """Return the list of factors without those that are the number 1."""
     return [factor for factor in factors if isinstance(factor, torch.Tensor) or factor != 1.0]
 
 

@@ -1,7 +1,4 @@
-"""Convert a discovered chain to a `Tape`, the class that the decoder's own forward returns; it has one arm (E = 1).
-
-A vertex is an output of a node of the flow.
-"""
+"""Converts a discovered stream to a `Tape`, the record that the decoder's own forward returns; E is 1."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ from .measured import MeasuredBranch
 
 
 def tape_of(discovery: Discovery) -> Tape:
-    """Return the tape of a discovery: its states, contributions and loss.
+    """Return the `Tape` of a discovered stream: its states, contributions and loss, with one member (E = 1).
 
     The states are leaf tensors. The loss is a function of them with the recorded value, and its gradients at them are
     those of the model's reverse pass. A state that the loss does not depend on gets no gradient.

@@ -1,1 +1,1 @@
-"""The audit of a model that memory does not hold: its blocks are drawn one at a time, read, used and forgotten."""
+"""Audits a model that is too large for memory: its blocks are drawn one at a time, used and dropped."""

@@ -1,7 +1,7 @@
-"""Build a model without memory for its matrices: what its code writes to them is noted, and done later.
+"""Builds a model without memory for its matrices: what its code writes to them is recorded, and done later.
 
-The user's or the library's own code runs as it stands, on tensors of the meta device. Every matrix then has a program,
-the list of writes that give it its values. Of a program whose writes are elementwise, any tile can be drawn alone.
+The user's or the library's own code runs as it is, on tensors of the meta device. Every matrix then has a program: the
+list of writes that give it its values. If all writes are elementwise, any tile can be drawn alone.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Step:
 
 @dataclass(eq=False)
 class Memory:
-    """The memory that one deferred tensor would have: `size` values, rows of `row` values, and the writes so far."""
+    """The memory that one deferred tensor would have: `size` values, rows of `row` values, the writes so far."""
 
     size: int
     row: int
@@ -84,7 +84,7 @@ class Memory:
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """What a memory holds after `steps`: a function of the seed alone."""
+    """The values of a memory after the writes `steps`, as a function of the seed alone."""
 
     memory: Memory
     steps: tuple[Step, ...]
@@ -97,7 +97,7 @@ class Program:
 
     @property
     def tile(self) -> int:
-        """The number of values in a tile: whole rows, a multiple of 8."""
+        """The number of values in a tile: whole rows, and a multiple of 8."""
         row = self.memory.row
         rows = max(1, TILE // row)
         return rows * row if rows * row % 8 == 0 else row * max(8, rows - rows % 8)
@@ -109,7 +109,7 @@ class Program:
 
     @property
     def elementwise(self) -> bool:
-        """Whether every write does one thing to every value of a contiguous range: any tile can be drawn alone."""
+        """True if every write changes each value of a contiguous range by itself; any tile can then be drawn alone."""
         return all(
             not step.first and step.name in ELEMENTWISE and not tensors_in(step) and contiguous(step.place)
             for step in self.steps
@@ -117,12 +117,12 @@ class Program:
 
     @property
     def written(self) -> bool:
-        """Whether the first write reaches every value."""
+        """True if the first write reaches every value."""
         first = self.steps[0] if self.steps else None
         return first is not None and (first.first or first.name in OVERWRITES) and covers(first.place, self.size)
 
     def draw_tile(self, number: int, out: torch.Tensor) -> None:
-        """Write tile `number` into the flat tensor `out`; NaN where no write reaches. Only for elementwise programs."""
+        """Write tile `number` of an elementwise program into the flat tensor `out`; NaN where no write reaches."""
         start = number * self.tile
         if not self.written:
             out.fill_(math.nan)
@@ -133,7 +133,7 @@ class Program:
                 self._run(step, out[low - start : high - start], number)
 
     def value(self) -> torch.Tensor:
-        """Return all values, as a new flat tensor."""
+        """Return all values, as a new flat tensor of `size` values."""
         made = torch.empty(self.size, dtype=self.memory.dtype)
         if self.elementwise:
             for number in range(self.tiles):
@@ -164,7 +164,7 @@ class Past:
 
 
 def real(value: Any) -> Any:
-    """Return the values of a `Past`, and anything else as it is."""
+    """Return the values of a `Past` as a tensor, and anything else as it is."""
     return value.program.value().as_strided(*value.place) if isinstance(value, Past) else value
 
 
@@ -174,7 +174,7 @@ def seed_of(seed: int, counter: int) -> int:
 
 
 def contiguous(place: Place) -> bool:
-    """Return whether a part is one contiguous range of its memory."""
+    """Return True if a part (size, stride, offset) is one contiguous range of its memory."""
     wanted = 1
     for size, stride in zip(reversed(place[0]), reversed(place[1]), strict=True):
         if size != 1 and stride != wanted:
@@ -184,12 +184,12 @@ def contiguous(place: Place) -> bool:
 
 
 def covers(place: Place, size: int) -> bool:
-    """Return whether a part is a whole memory of `size` values."""
+    """Return True if a part (size, stride, offset) is a whole memory of `size` values."""
     return place[2] == 0 and math.prod(place[0]) == size
 
 
 def tensors_in(step: Step) -> bool:
-    """Return whether a write reads tensors beside the part that it writes to."""
+    """Return True if a write reads tensors beside the part that it writes to."""
     leaves = tree_flatten((step.args, dict(step.keywords)))[0]
     return any(isinstance(leaf, torch.Tensor | Past) for leaf in leaves)
 
@@ -208,7 +208,7 @@ class Deferral(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._memories: dict[int, Memory] = {}
 
     def program(self, tensor: torch.Tensor) -> Program | None:
-        """Return what a deferred tensor's memory holds now; None for a tensor that is not deferred."""
+        """Return the `Program` of a deferred tensor's memory as it is now; None for a tensor that is not deferred."""
         memory = self._memory(tensor)
         return None if memory is None else Program(memory, tuple(memory.steps), self._seed)
 
@@ -232,7 +232,7 @@ class Deferral(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     @contextmanager
     def noting_functions(self) -> Iterator[None]:
-        """Note calls of the functions `SILENT`, wherever a module has imported one; they are put back on exit."""
+        """A context in which calls of the functions `SILENT` are recorded, wherever a module has imported one."""
         places = [
             (names, name, own)
             for name in SILENT
@@ -325,9 +325,9 @@ class Deferral(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def settled(model: nn.Module, deferral: Deferral) -> dict[str, Program]:
-    """Give buffers and vectors their values, and return the programs of the other parameters by name.
+    """Give buffers and vectors their values; return the `Program` of every other parameter by name.
 
-    Tied parameters stay one object. Raises `AuditError` for a parameter whose values no noted write gives.
+    Tied parameters stay one object. Raises `AuditError` for a parameter whose values no recorded write gives.
     """
     vectors: dict[int, nn.Parameter] = {}
     for module in model.modules():
@@ -380,10 +380,10 @@ Build = Callable[[], nn.Module]
 
 
 def deferred(build: Build, seed: int) -> tuple[nn.Module, dict[str, Program]]:
-    """Call `build` without memory for matrices; return its model, on the meta device, and every matrix's program.
+    """Call `build` without memory for matrices; return (its model on the meta device, the `Program` of each matrix).
 
     A model of transformers that was made on the meta device, where the library initializes nothing, is initialized by
-    its own `initialize_weights`. Draws from torch's generator, for vectors; `seed` is that of the matrices.
+    its own `initialize_weights`. Vectors are drawn from torch's generator; `seed` is that of the matrices.
     """
     torch.manual_seed(seed)
     with Deferral(seed) as deferral, deferral.noting_functions():

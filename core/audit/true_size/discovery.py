@@ -1,4 +1,4 @@
-"""The residual stream of a model at its true size, by the stream that was found and proved in a small one.
+"""The residual stream of a model at its true size, read at the places that were found and proved in a small model.
 
 Both models have one class and one depth, so that their forwards run the same operations in the same order. The values
 are those of the large model: every state, contribution, coefficient, adjoint and the loss.
@@ -39,7 +39,7 @@ class TrueFlow(Flow):
         self._values, self._parameters = values, parameters
 
     def value(self, vertex: Vertex) -> torch.Tensor | None:
-        """Return the large model's value of a vertex; None where it was not kept, and for matrices."""
+        """Return the large model's value of a vertex (output of an operation); None for matrices and if not kept."""
         parameter = self.node(vertex).parameter
         if parameter is None:
             return self._values.get(vertex)
@@ -47,7 +47,7 @@ class TrueFlow(Flow):
         return None if large is None or large.is_meta else large.detach()
 
     def shape(self, vertex: Vertex) -> tuple[int, ...]:
-        """Return the shape of a vertex's value; the small model's where it was not kept."""
+        """Return the shape at a vertex (an output of an operation) in the large model, else in the small one."""
         value = self._values.get(vertex)
         return super().shape(vertex) if value is None else tuple(value.shape)
 
@@ -69,10 +69,10 @@ class TrueReader(Reader):
 
 
 def discovery_at_true_size(small: Discovery, model: nn.Module, drawing: Drawing, batch: object) -> Discovery:
-    """Run `model` forward and in reverse without holding its matrices, and return its stream, read as in `small`.
+    """Run `model` forward and in reverse without holding its matrices; return the `Discovery` of its stream.
 
-    Raises `AuditError` where the names of the parameters differ, or the forward goes another way; `BatchError` where
-    the batch does not fit.
+    The stream is read at the places where it was found in the model `small`. Raises `AuditError` if the names of the
+    parameters differ or the forward takes another way, `BatchError` if the batch does not fit.
     """
     names = ParameterNames(model)
     if list(names.parameters) != list(small.names.parameters) or names.aliases != small.names.aliases:

@@ -1,4 +1,4 @@
-"""Draw matrices by their programs, tile by tile and on every core, and read their statistics on the way."""
+"""Draws matrices by their programs (recorded writes), tile by tile on every core, and measures them on the way."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ RUNS, JOINED = 4, 8
 class Drawing:
     """The matrices of a model by name, each drawn whenever it is asked for, with the same values every time.
 
-    `readings` holds the statistics of every matrix that was drawn whole, `parts` those of its slices where it has
-    several, and `digests` those of their signs, for the matrices of a stack too.
+    `readings` holds the statistics of every matrix that was drawn whole. `parts` holds those of its slices if it has
+    several. `digests` identify the draws by their signs, for each matrix of a stack too.
     """
 
     def __init__(
@@ -52,14 +52,17 @@ class Drawing:
         self._pool.shutdown()
 
     def fill(self, targets: Mapping[str, torch.Tensor]) -> None:
-        """Draw whole matrices into tensors of their shapes; what was not read yet is read."""
+        """Draw whole matrices into the tensors `targets`, by name, and measure those that were not measured yet."""
         with torch.no_grad():
             runs = {name: self._runs(name, target.data.view(-1)) for name, target in targets.items()}
             for name, found in runs.items():
                 self._read(name, [run.result() for run in found], targets[name])
 
     def rows(self, name: str, wanted: torch.Tensor) -> torch.Tensor:
-        """Return rows of a table `[V, D]` by their sorted numbers; the table is read where it was not."""
+        """Return the rows `wanted` (sorted numbers) of a table `[V, D]`, as `[len(wanted), D]`.
+
+        The whole table is drawn and measured if it was not before.
+        """
         program, made = self._programs[name], torch.empty(len(wanted), self.shapes[name][-1], dtype=self.dtype)
         height = program.tile // self.shapes[name][-1]
         known = name in self.readings
@@ -70,11 +73,14 @@ class Drawing:
         return made
 
     def stripes(self, name: str) -> Iterator[tuple[int, torch.Tensor]]:
-        """Yield (first row, rows) of a table, in order; the rows are overwritten by the next ones."""
+        """Yield (number of the first row, rows as a tensor) of a table, in order.
+
+        The same memory is used again for the next rows.
+        """
         yield from self._stripes(name, range(self._programs[name].tiles))
 
     def tiled(self, name: str) -> bool:
-        """Return whether a matrix can be drawn in parts."""
+        """Return True if a matrix can be drawn in parts."""
         return len(self.shapes[name]) == 2 and self._tileable(name)
 
     def _tileable(self, name: str) -> bool:

@@ -1,4 +1,4 @@
-"""Judge a model at its true size: the statistics of every matrix as it was drawn, through the usual resolution.
+"""Judges a model at its true size, by the statistics of every matrix as it was drawn.
 
 What only the code decides (saving and loading, which parameters of a zero branch learn, a second depth) is tried on the
 small model in which the stream was proved.
@@ -47,9 +47,10 @@ def document_at_true_size(
     deep: bool,
     band: Band = DEFAULT_BAND,
 ) -> dict[str, Any]:
-    """Return the document of a model that was measured at its true size, its stream having been proved in `small`.
+    """Return the audit document, as a dict, of a model that was measured at its true size block by block.
 
-    `source` builds the small model again and holds the large one's settings; with `deep` its other depth counts.
+    Its stream was proved in the result `small`. `source` builds the small model again and holds the large one's
+    settings; with `deep` the small model's other depth counts too.
     """
     judgement = judged_at_true_size(result, small, drawing, source, rule=rule, sigma=sigma, deep=deep)
     found = judgement.resolution
@@ -76,7 +77,7 @@ def judged_at_true_size(
     sigma: float | None,
     deep: bool,
 ) -> Judgement:
-    """Return the judgement of every tensor, as `core.audit.initialization.judge.judge` does for a model in memory."""
+    """Return the `Judgement` of a model at its true size, as `judge` does for a model in memory."""
     names = result.discovery.names
     declared = declared_rule(rule, len({site.block for site in result.discovery.sites}))
     first = stats_at_true_size(measure(small.discovery), small.discovery, result.discovery, drawing)
@@ -125,7 +126,7 @@ def _not_again(factors: Mapping[tuple[str, str], float]) -> Corrected:
 
 
 def stats_at_true_size(stats: ModelStats, small: Discovery, large: Discovery, drawing: Drawing) -> ModelStats:
-    """Return the writers and readers of the small model with the large one's statistics, shapes, fans and slices."""
+    """Return the `ModelStats` of the small model with the statistics, shapes, fans and slices of the large one."""
     writers = tuple(_at_size(stats.writers, small, large, drawing))
     readers = tuple(_at_size(stats.readers, small, large, drawing))
     inside = {m.name for m in (*writers, *readers)}

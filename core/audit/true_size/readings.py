@@ -1,6 +1,6 @@
-"""The statistics of a matrix that is never held whole, read tile by tile in one pass.
+"""The statistics of a matrix that is never in memory as a whole, computed tile by tile in one pass.
 
-They equal those that `core.audit.initialization` takes of a whole tensor, to rounding.
+They equal those that `core.audit.initialization` computes of a whole tensor, to rounding.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ FloatArray = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class TileReading:
-    """What one tile, or a run of them, adds: sums, extremes, sums of squares by row and by column, a sample, the signs.
+    """The statistics of one tile, or of consecutive tiles, that can be joined to those of the whole matrix.
 
-    `products` are those of a few rows or columns with each other, which tell whether they are orthogonal.
+    They are sums, extremes, sums of squares by row and by column, a sample and the signs. `products` are those of a few
+    rows or columns with each other, which tell whether they are orthogonal.
     """
 
     total: float
@@ -47,7 +48,7 @@ class TileReading:
     products: torch.Tensor | None
 
     def and_then(self, after: TileReading, *, tall: bool) -> TileReading:
-        """Return the reading of this run and the next one; `tall`: the products are sums over rows."""
+        """Return the reading of these tiles and the next ones together; with `tall`, products are sums over rows."""
         one, two = self.products, after.products
         return TileReading(
             total=self.total + after.total,
@@ -65,9 +66,10 @@ class TileReading:
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """The statistics of one parameter. `slices` are its parts with different standard deviations, `digest` its signs'.
+    """The statistics of one parameter.
 
-    `odd`: it holds values that no initializer draws. `blank`: it holds values that none wrote.
+    `slices` are its parts with different standard deviations, `digest` identifies the draw by its signs. `odd`: it
+    holds values that no initializer draws. `blank`: it holds values that were never written.
     """
 
     weights: WeightStats
@@ -78,7 +80,7 @@ class Reading:
 
 
 def read_tile(tile: torch.Tensor, start: int, shape: Sequence[int]) -> TileReading:
-    """Read the flat values of a tile of whole rows, which begins at value `start` of a tensor of this shape."""
+    """Return the statistics of a tile: flat values of whole rows, from value `start` of a tensor of this shape on."""
     rows = tile.view(-1, shape[-1])
     squares = rows.to(torch.float64).square_()
     least, most = torch.aminmax(tile)
@@ -117,7 +119,7 @@ def _products(rows: torch.Tensor, start: int, shape: Sequence[int]) -> torch.Ten
 
 
 def read_whole(read: TileReading, shape: Sequence[int]) -> Reading:
-    """Return the statistics of a tensor from the reading of all its tiles."""
+    """Return the `Reading` of a tensor of this shape from the joined readings of all its tiles."""
     count, power = math.prod(shape), math.fsum(read.by_row)
     mean = read.total / count
     known = math.isfinite(read.total) and math.isfinite(power)

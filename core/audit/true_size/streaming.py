@@ -1,8 +1,8 @@
-"""Run a model whose matrices have memory only while an operation reads them, forward and in reverse.
+"""Runs a model whose matrices have memory only while an operation reads them, forward and in reverse.
 
-The matrices of one block at a time are drawn, when the first of them is read; a table outside the blocks (embedding,
-head) is drawn in stripes of rows and used by them. Views are taken without values. The reverse pass asks for the same
-tensors, so that they are drawn again then, with the same values.
+The matrices of one block at a time are drawn, when the first of them is read. A table outside the blocks (embedding,
+head) is drawn in stripes of rows and used by them. The reverse pass asks for the same tensors, so they are drawn again,
+with the same values.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Hollow:
 
     @contextmanager
     def installed(self) -> Iterator[None]:
-        """Put the parameters into the model; those that it had are put back on exit."""
+        """A context in which the model has these parameters; on exit its own are put back."""
         before = {id(p): (name, p) for name, p in self._model.named_parameters() if name in self.drawing.shapes}
         places: list[tuple[dict[str, Any], str, nn.Parameter]] = []
         for name, shape in self.drawing.shapes.items():
@@ -118,11 +118,11 @@ class Hollow:
         return made
 
     def table(self, name: str) -> bool:
-        """Return whether a matrix stands outside the blocks and can be drawn in stripes of rows."""
+        """Return True if a matrix stands outside the blocks and can be drawn in stripes of rows."""
         return not numbered(name) and self.drawing.tiled(name)
 
     def require(self, names: Sequence[str]) -> None:
-        """Give the units of these matrices their values, and take them from all others."""
+        """Give values to the units (blocks, or parameters outside) of these matrices; free the memory of all others."""
         wanted = {unit_of(name) for name in names}
         self._release(wanted)
         for unit in wanted - self._filled:
@@ -142,7 +142,7 @@ class Hollow:
 
 
 def unit_of(name: str) -> str:
-    """Return the name of the block that a parameter belongs to, or its own name outside the blocks."""
+    """Return the name of the block that a parameter belongs to, such as `layers.3`; its own name outside the blocks."""
     pairs = numbered(name)
     return f"{pairs[0][0]}.{pairs[0][1]}" if pairs else name
 

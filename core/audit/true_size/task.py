@@ -1,4 +1,4 @@
-"""Audit a model that memory does not hold, in a child process: the small model, the true one, and the document."""
+"""Audits a model that is too large for memory, in a child process: the small model, the true one, and the document."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ Task = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class LargeModel:
-    """A model without memory for its matrices, their programs, its batch, and the small model of its class.
+    """A model without memory for its matrices, their programs (recorded writes), and a small model of the same class.
 
-    `source` builds the small model again and holds the large one's settings. `deep`: it does so at other depths as the
-    large model's code does.
+    `source` builds the small model again and holds the large one's settings. `deep` is True if it can do so at other
+    depths as the large model's code does.
     """
 
     model: nn.Module
@@ -64,9 +64,9 @@ class LargeModel:
 def run_by_driver(
     task: Task, *, memory: int | None, seconds: int, stage: Callable[[str], None] = lambda name: None
 ) -> dict[str, Any]:
-    """Audit a task's model as a whole or block by block, as its `driver` says, and return the document.
+    """Audit the model of a task as its `driver` says, as a whole or block by block.
 
-    The arguments are those of `core.audit.sandbox.tasks.run_task`.
+    Return the audit document as a dict. The arguments are those of `core.audit.sandbox.tasks.run_task`.
     """
     driver = task.get("driver", "graph")
     if driver == "block" and task["kind"] == "folder":
@@ -94,9 +94,9 @@ def run_by_driver(
 
 
 def fits(task: Task) -> bool:
-    """Return whether the model of a configuration may be built whole: by its parameters and by memory.
+    """Return True if the model of a configuration may be built whole, by its parameters and by memory.
 
-    True where it cannot be built, so that building it tells why.
+    True also if it cannot be built, so that building it gives the reason.
     """
     try:
         family, settings, _ = described({**task, "max_parameters": MOST_PARAMETERS}, shrink=False)
@@ -111,7 +111,7 @@ def fits(task: Task) -> bool:
 
 
 def audit_at_true_size(large: LargeModel, drawing: Drawing) -> tuple[AuditResult, AuditResult]:
-    """Return the result of a model at its true size, and that of the small one in which its stream was proved."""
+    """Return the `AuditResult` of a model at its true size, and that of the small model that proved its stream."""
     small = audit(large.small, large.small_batch, facts=large.facts)
     discovery = discovery_at_true_size(small.discovery, large.model, drawing, large.batch)
     for name, shape in drawing.shapes.items():
