@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import streamlit as st
 
+from core.errors import DepthscopeError
 from core.export.manifest import record_of
 from core.export.observe import observe_contents
-from pages.common import cached, jobs, model, model_ways, panels, recipe_panel
+from pages.common import cached, model, model_ways, panels, recipe_panel, true_runs
 from pages.common import model_controls as controls
 from pages.common.outputs import Sheet
 from pages.common.widgets import draw_tabs
@@ -16,13 +19,17 @@ from pages.residual_health.tabs import TABS
 
 WELCOME = (
     "**Depthscope** answers one question before a training run is paid for: **is your decoder's depth safe, and if "
-    "not, what do I change?** A small decoder of the course is answered below. Bring your own:"
+    "not, what do I change?** {}Bring your own:"
 )
+ANSWERED = "A small decoder of the course is answered below. "
+TRUE, TWIN = "the model at true size", "its reduced twin"
+# Session entry: which of the two the figures show, once the model was run.
+SIZE = "size-shown"
 
 
 def welcome() -> None:
     """Draw the name, the question of the page and the ways to begin."""
-    st.markdown(WELCOME)
+    st.markdown(WELCOME.format(ANSWERED if _is_of_course() else ""))
     known, files, rest = st.columns([2, 3, 2], vertical_alignment="bottom")
     with known:
         model_ways.choose("landing-model")
@@ -41,15 +48,43 @@ def show(shown: Shown) -> None:
     headline.draw(shown)
     if shown.model.is_reduced:
         headline.reduced(shown)
+        _true_size(shown)
     recipe_panel.warn(shown.request, [shown.request.recipe])
     draw_tabs(TABS, shown, key="view")
-    if shown.model.is_reduced:
-        with st.expander("Run at true size", on_change="rerun", key="true-size") as fold, panels.refusals():
-            if fold.open:
-                headline.true_size(shown, jobs.document(shown.model.request))
-    document, arms = shown.document, shown.arms or ()
+    document, arms = shown.document, shown.seeds
     shown.sheet.exports(contents=lambda: observe_contents(document, arms), record=record_of(document))
     headline.go_on(shown)
+
+
+def _is_of_course() -> bool:
+    """Return whether the current model is a decoder of the course."""
+    with suppress(DepthscopeError):
+        return model.current().source == model.CHAPTER
+    return False
+
+
+def _true_size(shown: Shown) -> None:
+    """Draw the run at true size; once it has a document, the choice of what the figures show."""
+    if true_runs.document(shown.model.request) is None:
+        with st.expander("Run at true size", on_change="rerun", key="true-size") as fold, panels.refusals():
+            if fold.open:
+                true_runs.draw(shown.model.request)
+        return
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium", key="size-row"):
+        st.segmented_control("Figures, tables and exports of", (TRUE, TWIN), default=TRUE, required=True, key=SIZE)
+        st.caption("The verdict counts seeds of the reduced twin; at true size one seed was run, block by block.")
+
+
+def current_shown() -> Shown:
+    """Return the current model with its document: at true size where it was run and that is chosen."""
+    current = model.current()
+    current.answered.check()
+    cached.start_engine()
+    true_runs.collect()
+    found = true_runs.document(current.request) if current.is_reduced else None
+    at_true_size = found is not None and st.session_state.get(SIZE, TRUE) == TRUE
+    document = cached.observation(current.answered) if found is None or not at_true_size else found
+    return Shown(current, document, Sheet("residual_health", "Health"), at_true_size)
 
 
 st.title("Health")
@@ -60,7 +95,4 @@ if controls.FAMILY.value is not None:
 
     built.show()
 else:
-    current = model.current()
-    current.answered.check()
-    cached.start_engine()
-    show(Shown(current, cached.observation(current.answered), Sheet("residual_health", "Health")))
+    show(current_shown())
