@@ -65,9 +65,6 @@ class Job:
     refusal: str | None = None
     _stage: tuple[str, float] = ("", 0.0)
 
-    # What the refusal of a cancelled job says.
-    cancelled_words = "The run was cancelled."
-
     @property
     def elapsed(self) -> float:
         """The seconds since the start."""
@@ -106,7 +103,7 @@ class Job:
         try:
             self.document = self.work.result()
         except DepthscopeError as error:
-            self.refusal = self.cancelled_words if self.cancelled else panels.told(error)
+            self.refusal = "The run was cancelled." if self.cancelled else panels.told(error)
         except Exception:
             LOGGER.exception("A long run failed")
             self.refusal = f"The run ended without a result after {self.elapsed:.0f} s; the server's log says why."

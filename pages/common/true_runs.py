@@ -37,7 +37,7 @@ from pages.common.widgets import beside
 ROOT = Path(__file__).resolve().parents[2]
 LONGEST_SECONDS = 4 * 3600
 SLOT = jobs.Slot("run at true size")
-# Session entry: why a run was not started.
+# Session entry: the last request and why it was not run to its end, or None.
 REFUSAL = "refusal of a run at true size"
 POLL_SECONDS, BUSY_POLL_SECONDS = 1.0, 3.0
 WAY_OUT = (
@@ -67,6 +67,11 @@ class Running:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         )  # fmt: skip
 
+    @property
+    def pid(self) -> int:
+        """The number of the process."""
+        return self._process.pid
+
     def result(self) -> jobs.Document:
         """Follow the run to its end and return the `observe` document.
 
@@ -82,8 +87,8 @@ class Running:
             self.end()
         if answer is None:
             raise BudgetError(
-                "The run was stopped: memory or time ran out, or no tab was open. Its finished blocks are kept, and "
-                "Continue goes on from there."
+                "The run was stopped: memory or time ran out, or no tab of its session was open; its finished blocks "
+                "are kept."
             )
         if isinstance(answer, StorageError):
             # Its sentence names a folder, which is none of the visitor's.
@@ -124,7 +129,6 @@ class TrueRun(jobs.Job):
     """A run at true size as a job of its session."""
 
     work: Running
-    cancelled_words = "The run was cancelled; its finished blocks are kept, and Continue goes on from there."
 
     @property
     def left(self) -> float:
@@ -190,7 +194,7 @@ def collect() -> None:
     ended = SLOT.collect()
     if ended is None or not ended.ended:
         return
-    st.session_state[REFUSAL] = ended.refusal
+    st.session_state[REFUSAL] = (ended.key, ended.refusal)
     if ended.document is not None:
         room().clear()
 
@@ -199,7 +203,8 @@ def draw(asked: ObserveRequest) -> None:
     """Draw what a run at true size takes and the button that starts it, or its progress with what it has reached."""
     request = _by_block(asked)
     request.check()
-    if (refusal := st.session_state.pop(REFUSAL, None)) is not None:
+    refused, refusal = st.session_state.get(REFUSAL, (None, None))
+    if refusal is not None and refused == request:
         panels.refusal(refusal)
     job = SLOT.running()
     if isinstance(job, TrueRun):
@@ -236,7 +241,7 @@ def _offer(request: ObserveRequest) -> None:
     begun = room().work(request)
     words = (
         "Nothing was run yet." if begun is None or begun.state is None else
-        f"{begun.state.done:,} of {begun.state.total:,} blocks are kept."
+        f"{begun.state.done:,} of {begun.state.total:,} blocks are kept; Continue goes on from there."
     )  # fmt: skip
     panels.box(
         "note",
@@ -249,11 +254,13 @@ def _offer(request: ObserveRequest) -> None:
 
 
 def _start(request: ObserveRequest) -> None:
+    refusal = None
     try:
         expected = _checked(request).seconds
         SLOT.begin(lambda: TrueRun(request, expected, room().start(request)))
     except DepthscopeError as error:
-        st.session_state[REFUSAL] = panels.told(error)
+        refusal = panels.told(error)
+    st.session_state[REFUSAL] = (request, refusal)
 
 
 @st.fragment(run_every=POLL_SECONDS)

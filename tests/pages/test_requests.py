@@ -101,7 +101,7 @@ def test_a_refusal_in_the_process_comes_back_in_its_own_words(tmp_path: Path) ->
 def test_a_process_that_was_ended_has_no_answer(tmp_path: Path) -> None:
     work = Running(CASES["base"], str(tmp_path), {})
     work.end()
-    with pytest.raises(BudgetError, match="Continue goes on from there"):
+    with pytest.raises(BudgetError, match="The run was stopped"):
         work.result()
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,6 +14,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.decoder.config import DecoderConfig
+from core.errors import BudgetError
 from core.health import estimate
 from core.health.report import observe_document
 from core.health.request import ObserveRequest
@@ -73,47 +77,53 @@ def test_the_numbers_of_a_run_are_the_model_s_own_in_figures_tables_and_exports(
     assert "run-it" not in [button.key for button in app.button]
 
 
-def test_a_cancelled_run_goes_on_and_others_see_only_that_the_server_is_busy(open_app: Open) -> None:
-    app = opened(open_app, blocks="300")
+def begun(app: AppTest) -> true_runs.TrueRun:
+    """Press the button, and let the process stand still after its first block."""
     app.button(key="run-it").click().run()
     job = true_runs.SLOT.job
     assert isinstance(job, true_runs.TrueRun)
-    other = opened(open_app, blocks="5")
+    while job.work.state is None:
+        time.sleep(0.001)
+        assert not job.ended
+    os.kill(job.work.pid, signal.SIGSTOP)
+    return job
+
+
+def test_a_cancelled_run_goes_on_and_others_see_only_that_the_server_is_busy(
+    open_app: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(twins, "MOST_WORK", 2**19)
+    link = {"blocks": "40", "seeds": "1"}
+    app = opened(open_app, **link)
+    job = begun(app)
+    other = opened(open_app, **link, seed="5")
     assert "run-it" not in [button.key for button in other.button]
     (busy,) = (said for said in sentences(other, "info") if "busy" in said)
     assert busy.startswith("The server is busy with the run of another session, about ")
-    assert "300" not in busy
-    while job.work.state is None or job.work.state.done < 3:
-        time.sleep(0.05)
-        assert not job.ended
+    assert len(figures(other)) == 2
     app.run()
-    assert any("of 600 blocks" in str(bar.proto.text) for bar in app.get("progress"))
+    assert any("of 80 blocks, forward and in reverse, about" in str(bar.proto.text) for bar in app.get("progress"))
     assert len(figures(app)) == 4
     app.button(key="cancel-run").click().run()
     while not job.ended:
-        time.sleep(0.05)
+        time.sleep(0.01)
     app.run()
-    assert sentences(app)[-1] == true_runs.TrueRun.cancelled_words
+    assert sentences(app)[-1] == "The run was cancelled."
+    assert job.work.state is not None
     done = job.work.state.done
-    assert done < 600
-    assert any(said.startswith(f"{done} of 600 blocks are kept.") for said in sentences(app, "info"))
+    assert any(said.startswith(f"{done} of 80 blocks are kept; Continue goes on from there.") for said in sentences(app, "info"))
     assert app.button(key="run-it").label == "Continue"
-    app.button(key="run-it").click().run()
-    again = true_runs.SLOT.job
-    assert isinstance(again, true_runs.TrueRun)
-    while again.work.state is None:
-        time.sleep(0.02)
-        assert not again.ended
-    # The block in flight when it was killed may have been kept.
+    again = begun(app)
+    assert again.work.state is not None
     assert again.work.state.done > done
+    os.kill(again.work.pid, signal.SIGCONT)
     finished(app)
     assert_no_trace(app)
     (table,) = (one.value for one in app.dataframe if "G ratio" in one.value.columns)
-    expected = site_table(observe_document(true_request(blocks=300)))
+    expected = site_table(observe_document(true_request(blocks=40)))
     recipe = expected[expected["arm"] == "initialized"]
     assert table["G ratio"].tolist() == pytest.approx(recipe["adjoint_ratio"].tolist(), rel=1e-12)
-    other.run()
-    assert other.button(key="run-it").label == "Run it"
+    assert other.run().button(key="run-it").label == "Run it"
 
 
 @pytest.mark.parametrize("limit", ["memory", "time"])
@@ -121,10 +131,13 @@ def test_what_the_server_does_not_grant_is_one_sentence_with_the_twin_as_the_way
     open_app: Open, monkeypatch: pytest.MonkeyPatch, limit: str
 ) -> None:
     if limit == "memory":
-        monkeypatch.setattr(estimate, "available_memory", lambda: 2**10)
+        # All of it is too little for the share of it that a run may use; the twin needs a fraction.
+        wide = replace(true_request(width=512, ff_width=512), driver="block")
+        needed = estimate.estimate(wide).total_bytes
+        monkeypatch.setattr(estimate, "available_memory", lambda: needed)
     else:
         monkeypatch.setattr(true_runs, "LONGEST_SECONDS", 1e-9)
-    app = opened(open_app)
+    app = opened(open_app, width="512", ff_width="512")
     assert_no_trace(app)
     (said,) = (said for said in sentences(app) if "reduced twin" in said)
     assert ("GiB may be used" in said) == (limit == "memory")
@@ -132,14 +145,16 @@ def test_what_the_server_does_not_grant_is_one_sentence_with_the_twin_as_the_way
     assert "run-it" not in [button.key for button in app.button]
 
 
-def test_a_run_leaves_nothing_once_its_room_is_cleared(tmp_path: Path) -> None:
+def test_a_run_leaves_nothing_once_its_room_is_cleared() -> None:
     room = true_runs.Room()
     work = room.start(true_request())
     assert room.work(true_request()) is work
     assert room.work(true_request(blocks=7)) is None
-    (folder,) = Path(__import__("tempfile").gettempdir()).glob("depthscope-run-*")
+    (folder,) = Path(tempfile.gettempdir()).glob("depthscope-run-*")
     room.clear()
     assert not folder.exists()
+    with pytest.raises(BudgetError, match="The run was stopped"):
+        work.result()
     assert room.work(true_request()) is None
 
 
