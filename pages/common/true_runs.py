@@ -40,10 +40,8 @@ SLOT = jobs.Slot("run at true size")
 # Session entry: the last request and why it was not run to its end, or None.
 REFUSAL = "refusal of a run at true size"
 POLL_SECONDS, BUSY_POLL_SECONDS = 1.0, 3.0
-WAY_OUT = (
-    "The reduced twin, which keeps what the ratios depend on, answers on this page without it; shorter rows and "
-    "float32 take less."
-)
+WAY_OUT = "The reduced twin, which keeps what the ratios depend on, answers on this page without it."
+SMALLER = "Shorter rows and float32 take less."
 GOES_ON = "It goes on while a tab of this session is open; finished blocks are kept with the session."
 
 
@@ -236,7 +234,7 @@ def _offer(request: ObserveRequest) -> None:
     try:
         cost = _checked(request)
     except BudgetError as error:
-        panels.refusal(f"{panels.told(error)} {WAY_OUT}")
+        panels.refusal(f"{panels.told(error)} {WAY_OUT} {SMALLER}")
         return
     begun = room().work(request)
     words = (
@@ -288,4 +286,6 @@ def _figures(request: ObserveRequest, work: Running) -> None:
     table = reached_table(request, work.reached)
     for quantity in beside(RMS_TITLES):
         picture = reached_figure.chart(table, quantity)
-        chart(picture(theme=panels.theme()), key=f"reached-{quantity}", alt=picture.alt, config=MODEBAR)
+        # An axis without a value has no scale to show.
+        if picture.lines:
+            chart(picture(theme=panels.theme()), key=f"reached-{quantity}", alt=picture.alt, config=MODEBAR)

@@ -103,7 +103,7 @@ def test_a_cancelled_run_goes_on_and_others_see_only_that_the_server_is_busy(
     assert len(figures(other)) == 2
     app.run()
     assert any("of 80 blocks, forward and in reverse, about" in str(bar.proto.text) for bar in app.get("progress"))
-    assert len(figures(app)) == 4
+    assert len(figures(app)) == 3
     app.button(key="cancel-run").click().run()
     while not job.ended:
         time.sleep(0.01)
