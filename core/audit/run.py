@@ -24,6 +24,7 @@ from ..errors import (
 )
 from ..health.observation import Observation
 from .report.result import AuditResult, ModelFacts, observed
+from .report.streams import not_judged
 from .sandbox.guard import undisturbed
 from .trace.discovery import Discovery, discover
 from .trace.inputs import model_inputs
@@ -58,7 +59,7 @@ def audit(
         observation, refusal = observed(discovery, tape)
         if identity.verdict != "proved":
             identity = _explained(identity, discovery)
-        facts = replace(facts, notes=(*facts.notes, *guard.notes))
+        facts = replace(facts, notes=(*facts.notes, *guard.notes, *_told(discovery)))
     if observation is not None:
         observation = replace(observation, notes=tuple(guard.notes))
     return AuditResult(facts, discovery, identity, tape, observation, refusal)
@@ -96,6 +97,14 @@ def readable_tape(discovery: Discovery) -> Tape | None:
     whole = bool(discovery.states) and len(discovery.states) == len(discovery.sites) + 1
     same_width = len({state.shape for state in discovery.states}) == 1
     return tape_of(discovery) if whole and same_width else None
+
+
+def _told(discovery: Discovery) -> list[str]:
+    """Return the sentence that names what is not judged; empty where everything is."""
+    names = not_judged(discovery) if discovery.sites else []
+    if not names:
+        return []
+    return [f"Not judged, for they are no part of the stream of {discovery.name}: {', '.join(names)}."]
 
 
 def _whole_module(model: object) -> nn.Module:

@@ -13,11 +13,11 @@ from ..audit.report.gate import Gate, readable_conformance, refused_rows
 from ..audit.report.golden import read_golden
 from ..audit.report.outputs import Outcome, judge_outputs, write_outputs
 from ..audit.report.repair_forms import LOOP
-from ..audit.sandbox.confine import DEFAULT_MEMORY, DEFAULT_SECONDS
+from ..audit.sandbox.confine import BLOCK_SECONDS, DEFAULT_SECONDS
 from ..cli import DONE, GATE_FAILED
-from ..decoder.config import Budget
+from ..decoder.config import DRIVERS, Budget
 from ..decoder.progress import Told
-from ..errors import BatchError
+from ..errors import BatchError, ConfigError
 from ..files import check_outputs
 from ..health.band import DEFAULT_BAND
 from ..health.diagnosis import diagnose_arm
@@ -51,14 +51,28 @@ class GateCommand(click.Command):
 @click.option("--seed", type=str, default="0", show_default=True, help="Seed of the initialization.")
 @click.option("--dtype", type=opt.DTYPE, default="float32", show_default=True, help="Floating type.")
 @click.option("--batch", "batch_file", type=opt.PATH, metavar="FILE.json", help="Rows with targets and validity.")
-@click.option("--max-parameters", type=opt.WHOLE, default=Budget().max_parameters, show_default=True)
+@click.option(
+    "--max-parameters", type=opt.WHOLE, default=Budget().max_parameters, show_default=True, help="Built whole."
+)
+@click.option(
+    "--driver",
+    type=click.Choice(DRIVERS),
+    default="auto",
+    show_default=True,
+    help="The whole model, or one block at a time; `auto` takes blocks where a config's model is too large.",
+)
 @click.option(
     "--max-memory",
-    type=opt.WHOLE,
-    show_default=f"{DEFAULT_MEMORY}; none for a callable",
-    help="Bytes that the audit's process may take.",
+    type=opt.BYTES,
+    metavar="BYTES",
+    help="What the audit may use, such as 2G; for the whole model half of what is free unless given.",
 )
-@click.option("--max-seconds", type=opt.WHOLE, default=DEFAULT_SECONDS, show_default=True, help="Time of the audit.")
+@click.option(
+    "--max-seconds",
+    type=opt.WHOLE,
+    show_default=f"{DEFAULT_SECONDS}; {BLOCK_SECONDS} where blocks may be drawn",
+    help="Time of the audit.",
+)
 @click.option("--rule", type=str, default=AUTO, show_default=True, help="The recipe that the model declares.")
 @click.option("--sigma", type=opt.NUMBER, help="Base standard deviation; the configuration's unless given.")
 @click.option(
@@ -83,7 +97,8 @@ def command(**options: Any) -> int:
 
     request = AuditRequest(
         rule=options["rule"], sigma=options["sigma"], seed=opt.seed(options["seed"]), dtype=options["dtype"],
-        max_parameters=options["max_parameters"], max_memory=options["max_memory"], max_seconds=options["max_seconds"],
+        max_parameters=options["max_parameters"], max_memory=options["max_memory"], driver=_driver(options),
+        max_seconds=options["max_seconds"] or (DEFAULT_SECONDS if _driver(options) == "graph" else BLOCK_SECONDS),
     )  # fmt: skip
     request.check()
     _check_outputs(options)
@@ -105,6 +120,19 @@ def command(**options: Any) -> int:
         return DONE
     opt.tell_failure(_why(document, options["gate"], outcome, allow_unproved=allowed))
     return GATE_FAILED
+
+
+def _driver(options: dict[str, Any]) -> str:
+    """Return the driver: with small widths, and where the user's own code decides the sizes, `auto` is the whole model.
+
+    Raises `ConfigError` for small widths drawn block by block.
+    """
+    if options["shrink"] and options["driver"] == "block":
+        raise ConfigError(
+            "--shrink makes a model that fits, and --driver block is for one that does not; leave one out."
+        )
+    whole = options["shrink"] or names_callable(options["model"])
+    return "graph" if options["driver"] == "auto" and whole else str(options["driver"])
 
 
 def _why(document: dict[str, Any], gate: Gate, outcome: Outcome, *, allow_unproved: bool) -> list[str]:

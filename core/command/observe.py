@@ -132,7 +132,7 @@ def _gate_failure(document: dict[str, Any], gate: str) -> Sequence[str]:
 def _model(context: click.Context, options: dict[str, Any], longest: int) -> ObservedModel:
     """Return sizes, base draw and recipe from the options or from a config.json.
 
-    An explicit `--recipe` takes precedence.
+    An explicit `--recipe` or `--embedding-std` takes precedence over the config's.
     """
     from ..plan.observed_config import ObservedModel, read_observed_config
 
@@ -142,10 +142,13 @@ def _model(context: click.Context, options: dict[str, Any], longest: int) -> Obs
             distribution=opt.distribution(options),
             recipe=options["recipe"],
         )
-    beside = opt.given(context, SIZE_NAMES)
+    beside = opt.given(context, tuple(name for name in SIZE_NAMES if name != "embedding_std"))
     if beside:
         raise ConfigError(f"--config brings its own sizes and spreads; leave {beside[0]} out.")
     model = read_observed_config(options["config_file"], longest)
+    if options["embedding_std"] is not None:
+        distribution = replace(model.distribution, embedding_std=options["embedding_std"])
+        model = replace(model, distribution=distribution)
     return replace(model, recipe=options["recipe"]) if opt.given(context, ("recipe",)) else model
 
 

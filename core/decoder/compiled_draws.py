@@ -42,7 +42,7 @@ def kernel() -> Kernel | None:
     except ImportError:
         return None
     # Without the interpreter's lock threads draw at the same time.
-    options = {"nogil": True, "error_model": "numpy"}
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
     try:
         compiled: Kernel = numba.njit(cache=True, **options)(_affine)
     except RuntimeError:  # no folder where the compiled code could be kept for the next process

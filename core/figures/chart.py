@@ -6,7 +6,6 @@ that its axes cannot show.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, Protocol, TypeVar
@@ -23,8 +22,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Chart", "Drawn", "Line", "Look", "Picture", "Ribbon", "Strip"]
 
-# Below the axes: the axis title, then the legend, which has room for two short names a row on a telephone.
-AXIS_ROOM, LEGEND_ROW, LEGEND_EDGE, SHORT_NAME = 62, 20, 12, 18
+# Below the axes: the axis title, then the legend.
+AXIS_ROOM, LEGEND_ROW, LEGEND_EDGE = 62, 20, 12
+# Characters of a legend's row on a telephone, and of the symbol before each name.
+ROW_CHARACTERS, SYMBOL_CHARACTERS = 50, 7
 # Pixels above the axes and between them, where a chart does not say otherwise.
 HEAD, PLOT = 64, 212
 SLANTED_ROOM, ROW_PIXELS = 40, 48
@@ -123,10 +124,9 @@ class Chart:
 
     def _make_room(self, chart: dict[str, Any]) -> None:
         """Give the legend as much room below the axes as it needs on a narrow screen; the axes keep their size."""
-        a_row = 2 if max(map(len, self.names), default=0) <= SHORT_NAME else 1
         told = self.legend and len(self.names) > 1
         axis = AXIS_ROOM + SLANTED_ROOM * self.slanted_x
-        foot = axis + (LEGEND_ROW * math.ceil(len(self.names) / a_row) + LEGEND_EDGE if told else 0)
+        foot = axis + (LEGEND_ROW * _legend_rows(self.names) + LEGEND_EDGE if told else 0)
         chart["height"] = HEAD + foot + (ROW_PIXELS * len(self.rows) or self.plot)
         chart["margin"] |= {"t": HEAD, "b": foot, **({"l": 12} if self.rows else {})}
         chart["showlegend"] = told
@@ -197,6 +197,15 @@ def blank_figure(*, theme: Theme = "light") -> go.Figure:
     for axis in ("xaxis", "yaxis"):
         chart[axis] |= {"range": [0, 1], "showticklabels": False}
     return assembled([], chart)
+
+
+def _legend_rows(names: Sequence[str]) -> int:
+    """Return how many rows a legend of these names has on a narrow screen, filled one after another."""
+    rows, left = 0, 0
+    for name in names:
+        wide = len(name) + SYMBOL_CHARACTERS
+        rows, left = (rows, left - wide) if wide <= left else (rows + 1, ROW_CHARACTERS - wide)
+    return rows
 
 
 def _row_name(name: str, index: int, colors: Palette) -> dict[str, Any]:

@@ -44,7 +44,16 @@ if (!history.onePerPage) {
 FILLED = ('button[kind^="primary"]:not(:disabled) *', '[data-testid="stMultiSelect"] [data-tag] *')
 
 # Streamlit leaves six lines free above a page; the model bar stands there.
-ABOVE = '[data-testid="stMainBlockContainer"] { padding-top: 4.25rem; }'
+ABOVE = (
+    '[data-testid="stMainBlockContainer"] '
+    "{ padding-top: 4.25rem; padding-bottom: 3rem; padding-inline: clamp(1rem, 3vw, 5rem); }"
+)
+# On a wide screen a text breaks its lines and its buttons stay beside it.
+BESIDE = (
+    "@media (min-width: 736px) { .st-key-model-line, .st-key-suggestion { flex-wrap: nowrap; } "
+    ":is(.st-key-model-line, .st-key-suggestion) > :first-child { min-width: 0; } "
+    ":is(.st-key-model-line, .st-key-suggestion) > :not(:first-child) { flex: none; width: auto; } }"
+)
 
 
 def prepare() -> None:
@@ -52,4 +61,4 @@ def prepare() -> None:
     st.html(SCRIPT, unsafe_allow_javascript=True)
     ink = f"light-dark({PALETTES['light'].paper}, {PALETTES['dark'].paper})"
     filled = f"{', '.join(FILLED)} {{ color: {ink} !important; }}"
-    st.html(f"<style>{filled} {ABOVE}</style>")
+    st.html(f"<style>{filled} {ABOVE} {BESIDE}</style>")

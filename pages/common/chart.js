@@ -13,6 +13,8 @@ function library() {
   return loading;
 }
 
+// Pixels kept free below a legend.
+const EDGE = 12;
 const EXPAND = { width: 24, height: 24, path: "M4 4h6v2H6v4H4zM14 4h6v6h-2V6h-4zM4 14h2v4h4v2H4zM18 14h2v6h-6v-2h4z" };
 const FULLSCREEN = {
   name: "Fullscreen", title: "Fullscreen", icon: EXPAND,
@@ -164,6 +166,10 @@ export default function ({ data, parentElement, setTriggerValue }) {
     plot.given = given;
     // The observer of the size draws it again.
     if (missing(plot) > 0) heighten(plot, plot.grown + missing(plot));
+    // A wide column needs fewer rows than have room; what follows takes the rest.
+    const spare = Math.max(0, -missing(plot) - EDGE);
+    plot.style.marginBottom = `${-spare}px`;
+    plot.style.clipPath = spare ? `inset(0 0 ${spare}px)` : "";
     // Home and a double click go to the range of these data, not to that of the first ones.
     for (const name of axes) {
       const axis = plot._fullLayout[name];

@@ -43,8 +43,8 @@ def _on_page(entry: Entry) -> tuple[Control, ...]:
     if not entry.decoder:
         return ()
     if controls.FAMILY.value is None:
-        return (controls.BLOCKS, controls.SEED, controls.RECIPE if entry.one_recipe else controls.SEEDS)
-    return (controls.SEED, controls.SEEDS) if controls.FILE.value else (controls.BLOCKS, controls.SEED, controls.SEEDS)
+        return (controls.depth(), controls.SEED, controls.RECIPE if entry.one_recipe else controls.SEEDS)
+    return (controls.SEED, controls.SEEDS) if controls.FILE.value else (controls.depth(), controls.SEED, controls.SEEDS)
 
 
 def line() -> str:

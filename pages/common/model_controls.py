@@ -7,6 +7,7 @@ means "as the model has it", the help of the control explains it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import streamlit as st
@@ -31,7 +32,10 @@ BATCHES = (CHAPTER, RANDOM, ROWS, WORDS, UPLOADED_BATCH)
 # Session entry: the batch that was uploaded last, or the sentence why it was refused.
 UPLOADED = "uploaded batch"
 NARROW, DEFAULTS = DecoderConfig(), ObserveRequest()
-MOST_BLOCKS = 128
+# Narrow decoders of this depth take seconds over 32 seeds, reduced twins a minute.
+MOST_BLOCKS = 1024
+# The slider's end as long as no deeper model was chosen, and the session entry of its present end.
+USUAL_BLOCKS, SPAN = 128, "depths of the slider"
 
 
 def _size(name: str, label: str, upper: int, help: str) -> Control:
@@ -184,6 +188,13 @@ MODEL = (
     FILE,
 )  # fmt: skip
 FIELDS = ("blocks", *(control.name for control in (*SIZES, *GRAPH)))
+
+
+def depth() -> Control:
+    """Return the control of the depth, whose slider spans the usual depths, or more after a deeper model was chosen."""
+    span = max(st.session_state.get(SPAN, USUAL_BLOCKS), 2 ** (BLOCKS.value - 1).bit_length())
+    st.session_state[SPAN] = span
+    return replace(BLOCKS, upper=span)
 
 
 def request() -> ObserveRequest:

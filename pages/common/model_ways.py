@@ -29,8 +29,9 @@ def change(on_page: Collection[Control]) -> None:
         "Way in", list(WAYS), default=next(iter(WAYS)), required=True, key=WAY, label_visibility="collapsed", wrap=True
     )
     for row in ROWS.get(str(way), ()):
-        if left := [control for control in row if control not in on_page]:
-            draw_beside(left)
+        drawn = [control.name for control in on_page]
+        if left := [control for control in row if control.name not in drawn]:
+            draw_beside(controls.depth() if control is controls.BLOCKS else control for control in left)
     WAYS[str(way)]()
     refusal()
     if st.button("Done", key="change-done", type="primary"):

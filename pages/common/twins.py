@@ -11,7 +11,9 @@ from core.decoder.config import DecoderConfig
 from core.decoder.parameters import layout
 from core.decoder.twin import LEAST_POSITIONS, LEAST_VOCABULARY, reduced_twin
 from core.errors import BudgetError, ConfigError
-from core.health.estimate import estimate
+from core.health.chunks import seeds_seconds
+from core.health.estimate import ARMS, estimate
+from core.health.pace import REFERENCE, Pace
 from core.health.request import ObserveRequest
 from core.sweep.request import uniform_batch
 
@@ -20,6 +22,8 @@ MOST_WORK = 2**27
 USUAL_TOKENS = 32
 # Largest memory, in bytes, of one observation during a page's run.
 MOST_BYTES = 2**28
+# The same for a model so deep that no twin is within `MOST_WORK`.
+LARGEST_BYTES = 2**30
 WIDTHS = (512, 384, 256, 192, 128, 96, 64, 48, 32)
 
 
@@ -39,17 +43,26 @@ def at_once(request: ObserveRequest, seeds: int) -> bool:
 def answered(request: ObserveRequest, seeds: int) -> ObserveRequest:
     """Return the request itself if a page can run it at once, else that of the widest reduced twin that it can.
 
-    A reduced twin is a narrower decoder. Raises `BudgetError` if even the narrowest one is too large.
+    A reduced twin is a narrower decoder. A very deep model has the narrowest one, if that takes a minute at most.
+    Raises `BudgetError` if it takes longer.
     """
     if at_once(request, seeds):
         return request
-    for width in WIDTHS:
-        if width < request.config.width and (found := narrowed(request, width)) is not None and at_once(found, seeds):
-            return found
+    found = [twin for width in WIDTHS if width < request.config.width and (twin := narrowed(request, width))]
+    for twin in found:
+        if at_once(twin, seeds):
+            return twin
+    if found and estimate(found[-1]).total_bytes <= LARGEST_BYTES and seconds(found[-1], seeds, REFERENCE) <= 60:
+        return found[-1]
     raise BudgetError(
-        f"Even a narrow twin of these {request.config.blocks} blocks takes too long over {seeds} seeds; choose fewer "
-        "seeds or shorter rows."
+        f"Even a narrow twin of these {request.config.blocks} blocks takes more than a minute over {seeds} seeds; "
+        "choose fewer seeds or shorter rows."
     )
+
+
+def seconds(request: ObserveRequest, seeds: int, pace: Pace | None = None) -> float:
+    """Return a rough time in seconds of a verdict on both arms; `pace` is this machine's if None."""
+    return seeds_seconds(request, seeds, ARMS, pace)
 
 
 def narrowed(request: ObserveRequest, width: int) -> ObserveRequest | None:

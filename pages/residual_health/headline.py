@@ -17,9 +17,11 @@ if TYPE_CHECKING:
 
 BOXES = {"inside": "good", "close": "careful", "outside": "fault", "refused": "refused"}
 THRESHOLDS = (
-    "Inside: at least 95 % of the seeds keep every ratio within the band with a factor of 2 to spare. Outside: fewer "
-    "than half keep it at all. Close: between the two. No state promises that training converges."
+    "Inside: 95 % of the seeds keep every ratio within the band by a factor of 2. Outside: fewer than half keep it. "
+    "No state promises convergence."
 )
+# From here on the time that the seeds take is said beforehand.
+LONG_SECONDS = 5
 # Session entry: the last verdict and its setting.
 LAST = "last verdict"
 
@@ -45,11 +47,18 @@ def go_on(shown: Shown) -> None:
     if shown.refusal is not None:
         return
     if shown.arms is None:
-        seeds.count(shown.request, shown.model.seed_values, shown.names, f"Counting {shown.model.seeds} seeds:")
+        seeds.count(shown.request, shown.model.seed_values, shown.names, _counting(shown))
     elif shown.arms[0].verdict.state in ("close", "outside") and shown.suggestion is None:
         seeds.seek(shown.request, shown.arms[0], "Seeking what would change the verdict:")
     elif shown.model.is_reduced and seeds.moves(shown.request) is None:
         seeds.move(shown.request, shown.arms[0], "Seeing how far the twin's ratios move with its sizes:")
+
+
+def _counting(shown: Shown) -> str:
+    """Return the text beside the progress of the seeds, with an estimate if they take longer than a moment."""
+    count, expected = shown.model.seeds, twins.seconds(shown.request, shown.model.seeds)
+    about = f", about {expected:.0f} s" if expected > LONG_SECONDS else ""
+    return f"Counting {count} seeds{about}:"
 
 
 def _offer(shown: Shown) -> None:

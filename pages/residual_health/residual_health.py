@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from dataclasses import replace
 
 import streamlit as st
 
-from core.errors import DepthscopeError
+from core.export.bundle import Contents
 from core.export.manifest import record_of
 from core.export.observe import observe_contents
 from pages.common import cached, model, model_ways, panels, recipe_panel, true_runs
@@ -18,18 +18,18 @@ from pages.residual_health.shown import Shown
 from pages.residual_health.tabs import TABS
 
 WELCOME = (
-    "**Depthscope** answers one question before a training run is paid for: **is your decoder's depth safe, and if "
-    "not, what do I change?** {}Bring your own:"
+    "**Is your decoder's depth safe, and if not, what do I change?** Depthscope answers before a training run is paid "
+    "for. Bring your own:"
 )
-ANSWERED = "A small decoder of the course is answered below. "
 TRUE, TWIN = "the model at true size", "its reduced twin"
 # Session entry: which of the two the figures show, once the model was run.
 SIZE = "size-shown"
+NOT_COUNTED = "The verdict is missing: its seeds were still being counted at this export. Export again for the verdict."
 
 
 def welcome() -> None:
     """Draw the name, the question of the page and the ways to begin."""
-    st.markdown(WELCOME.format(ANSWERED if _is_of_course() else ""))
+    st.markdown(WELCOME)
     known, files, rest = st.columns([2, 3, 2], vertical_alignment="bottom")
     with known:
         model_ways.choose("landing-model")
@@ -51,16 +51,20 @@ def show(shown: Shown) -> None:
         _true_size(shown)
     recipe_panel.warn(shown.request, [shown.request.recipe])
     draw_tabs(TABS, shown, key="view")
-    document, arms = shown.document, shown.seeds
-    shown.sheet.exports(contents=lambda: observe_contents(document, arms), record=record_of(document))
+    _exports(shown)
     headline.go_on(shown)
 
 
-def _is_of_course() -> bool:
-    """Return whether the current model is a decoder of the course."""
-    with suppress(DepthscopeError):
-        return model.current().source == model.CHAPTER
-    return False
+def _exports(shown: Shown) -> None:
+    """Draw the page's exports; report and manifest say if the verdict is missing because seeds are still counted."""
+    document, arms = shown.document, () if shown.at_true_size else shown.arms
+
+    def contents() -> Contents:
+        found = observe_contents(document, arms or ())
+        return found if arms is not None else replace(found, paragraphs=[NOT_COUNTED, *found.paragraphs])
+
+    record = record_of(document) | ({"verdict": NOT_COUNTED} if arms is None else {})
+    shown.sheet.exports(contents=contents, record=record)
 
 
 def _true_size(shown: Shown) -> None:

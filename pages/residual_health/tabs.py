@@ -81,7 +81,7 @@ def ratios(shown: Shown) -> None:
     )
     arms = arm_table(shown.document)
     shown.sheet.table("arms", arms, view=arm_view(arms), alt="Loss, normalizers and largest ratios, one row per arm.")
-    st.caption(panels.escaped(f"{setting_sentence(shown.document)} {reduction_sentence(shown.document)}"))
+    st.caption(panels.escaped(setting_sentence(shown.document)))
 
 
 def _choose(site: int | None) -> None:

@@ -174,7 +174,11 @@ def test_what_a_model_prints_goes_to_standard_error(own: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("ends", "cannot be called: SystemExit: 0."), ("lazy", "has no shape yet"), ("empty", "returned no logits")],
+    [
+        ("ends", "cannot be called: SystemExit: 0."),
+        ("lazy", "has no shape yet"),
+        ("empty", "returned no floating-point tensor"),
+    ],
 )
 def test_an_odd_model_is_one_sentence(own: str, name: str, words: str) -> None:
     status, out, err = audit(f"{own}:{name}", "--gate", "--json")

@@ -44,7 +44,24 @@ from tests.audit import zoo
     ],
 )
 def test_blocks_are_read_from_where_names_differ(names: list[list[str]], blocks: list[int]) -> None:
-    assert block_numbers(names, names) == blocks
+    assert block_numbers(names, names, [["mixer", "feed_forward"]] * len(names)) == blocks
+
+
+@pytest.mark.parametrize(
+    ("kinds", "blocks"),
+    [
+        (["attention", "feed_forward"] * 3, [0, 0, 1, 1, 2, 2]),
+        (["attention", "cross_attention", "feed_forward"] * 2, [0, 0, 0, 1, 1, 1]),
+        (["feed_forward", "attention", "feed_forward"] * 2, [0, 0, 0, 1, 1, 1]),
+        # No period: entries are blocks.
+        (["mixer", "feed_forward", "mixer", "attention", "feed_forward"], [0, 1, 2, 3, 4]),
+        (["mixer"] * 4, [0, 1, 2, 3]),
+        (["feed_forward"] * 4, [0, 1, 2, 3]),
+    ],
+)
+def test_a_block_of_a_flat_list_is_one_period_of_kinds(kinds: list[str], blocks: list[int]) -> None:
+    names = [[f"layers.{entry}.w"] for entry in range(len(kinds))]
+    assert block_numbers(names, names, [[kind] for kind in kinds]) == blocks
 
 
 def test_names_of_tied_parameters_stand_once() -> None:

@@ -57,7 +57,7 @@ EXPECTED: dict[str, tuple[list[str], list[float], list[float]]] = {
     "Checkpointed": (PAIR, [1, 1], [1, 1]),
     "Fourier": (["after_mixer", "after_feed_forward"], [1, 1], [1, 1]),
     "LastPosition": (PAIR, [1, 1], [1, 1]),
-    "CrossAttention": ([*PAIR[:1], "after_attention_2", *PAIR[1:]], [1, 1, 1], [1, 1, 1]),
+    "CrossAttention": ([*PAIR[:1], "after_cross_attention", *PAIR[1:]], [1, 1, 1], [1, 1, 1]),
     "ValueRoute": (PAIR, [1, 1], [1, 1]),
     "BareBranches": (PAIR, [1, 1], [1, 1]),
     "Positions": (PAIR, [1, 1], [1, 1]),

@@ -149,7 +149,7 @@ OBSERVE: list[tuple[list[str], str]] = [
         (["--config", "@llama", *beside], f"--config brings its own sizes and spreads; leave {beside[0]} out.")
         for beside in (
             ["--blocks", "8"], ["--positions", "4"], ["--norm", "rmsnorm"], ["--untied"], ["--rope-base", "5"],
-            ["--rms-epsilon", "1"], ["--base-std", "1"], ["--embedding-std", "1"], ["--truncate", "1"],
+            ["--rms-epsilon", "1"], ["--base-std", "1"], ["--truncate", "1"],
         )
     ),
     (["--config", "@bert"], "The model_type 'bert' is not observed here, only gpt2, llama, mistral, qwen2, "

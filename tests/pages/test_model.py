@@ -10,8 +10,10 @@ from streamlit.testing.v1 import AppTest
 from core.decoder.base_draw import Distribution
 from core.decoder.config import DecoderConfig
 from core.decoder.parameters import layout
+from core.errors import BudgetError
+from core.health.pace import REFERENCE
 from core.plan.presets import PRESETS
-from pages.common import model, model_controls, navigation, uploads
+from pages.common import model, model_controls, navigation, twins, uploads
 from tests.pages.conftest import ROOT, Open
 from tests.pages.support import assert_no_trace, change, sentences
 
@@ -190,3 +192,20 @@ def test_no_page_names_an_option_of_the_command_line(open_app: Open, entry: navi
     shown = [f"{getattr(one, 'label', '')} {one.value}" for kind in kinds for one in getattr(app, kind)]
     assert shown
     assert not [text for text in shown if "--" in text.replace("\\", "").replace("---", "")]
+
+
+def test_a_deep_model_widens_the_slider_and_has_a_twin_within_a_minute(open_app: Open) -> None:
+    app = open_app(blocks="300", width="8", heads="2", kv_heads="2", ff_width="16", seeds="2")
+    assert_no_trace(app)
+    assert not app.error
+    assert app.slider(key="blocks").max == 512
+    assert app.slider(key="blocks").value == 300
+    app.slider(key="blocks").set_value(5).run()
+    assert app.slider(key="blocks").value == 5
+    wide = {**model.KNOWN["gpt2"].values, "blocks": 512}
+    request = model_controls.request_of(wide)
+    found = twins.answered(request, 32)
+    assert found.config.blocks == 512
+    assert twins.seconds(found, 32, REFERENCE) <= 60
+    with pytest.raises(BudgetError, match="choose fewer seeds"):
+        twins.answered(request, 256)

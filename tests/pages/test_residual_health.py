@@ -124,7 +124,7 @@ def test_a_link_sets_every_shared_control(open_app: Open) -> None:
         ({"seed64": "![x](http://example.invalid/a.png)"}, "is not a whole number"),
         ({"recipe": "deepscalelm", "blocks": "1"}, "needs at least 2 blocks"),
         ({"recipe": "t-fixup"}, "T-Fixup sets encoder-decoder weights, and this is a decoder-only stack"),
-        ({"width": "16384", "ff_width": "65536", "blocks": "128", "seeds": "256"}, "Even a narrow twin of these 128"),
+        ({"width": "16384", "ff_width": "65536", "blocks": "1024", "seeds": "256"}, "Even a narrow twin of these 1024"),
         ({"band_lower": "10", "band_upper": "1"}, "lower limit 10 is above its upper limit 1"),
         ({"batch": "uploaded"}, "a link does not carry"),
     ],

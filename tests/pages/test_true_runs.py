@@ -111,7 +111,10 @@ def test_a_cancelled_run_goes_on_and_others_see_only_that_the_server_is_busy(
     assert sentences(app)[-1] == "The run was cancelled."
     assert job.work.state is not None
     done = job.work.state.done
-    assert any(said.startswith(f"{done} of 80 blocks are kept; Continue goes on from there.") for said in sentences(app, "info"))
+    assert any(
+        said.startswith(f"{done} of 80 blocks are kept; Continue goes on from there.")
+        for said in sentences(app, "info")
+    )
     assert app.button(key="run-it").label == "Continue"
     again = begun(app)
     assert again.work.state is not None
@@ -156,9 +159,3 @@ def test_a_run_leaves_nothing_once_its_room_is_cleared() -> None:
     with pytest.raises(BudgetError, match="The run was stopped"):
         work.result()
     assert room.work(true_request()) is None
-
-
-def test_the_decoder_of_the_course_is_named_only_where_it_is_the_model(open_app: Open) -> None:
-    named = "A small decoder of the course is answered below"
-    assert any(named in said for said in sentences(open_app(), "markdown"))
-    assert not any(named in said for said in sentences(open_app(width="8", heads="2", kv_heads="2"), "markdown"))

@@ -220,3 +220,22 @@ def test_what_this_decoder_cannot_express_is_refused_by_name(
 def test_a_window_that_hides_nothing_is_no_hindrance(window: int | None, tmp_path: Path) -> None:
     found = read_observed_config(written(tmp_path, {**FILES["mistral"], "sliding_window": window}), 4)
     assert found.config.blocks == 3
+
+
+def test_an_embedding_std_on_the_command_line_takes_the_place_of_the_config_s(tmp_path: Path) -> None:
+    options = [
+        "observe",
+        "--config",
+        written(tmp_path, FILES["llama"]),
+        "--inputs",
+        "1,2",
+        "--targets",
+        "2,3",
+        "--json",
+    ]
+    plain, own = run_cli(*options).document(), run_cli(*options, "--embedding-std", 1).document()
+    assert own["base_initializer_id"].endswith("-embedding-1-splitmix64")
+    assert {**own["config"]} == plain["config"]
+    first = [document["initialized"]["sites"][0]["activation_rms"] for document in (plain, own)]
+    # The config's own is 0.1, on the same draws.
+    assert first[1] == pytest.approx(10 * first[0], rel=1e-12)

@@ -170,7 +170,7 @@ def _embedding_scale(discovery: Discovery) -> Iterator[Finding]:
     """Yield a finding on a first state that is large by a factor of the forward, or beside what the branches add."""
     if not discovery.states or any(site.measured is None for site in discovery.sites):
         return
-    kept = torch.from_numpy(discovery.inputs.valid)
+    kept = torch.from_numpy(discovery.valid)
     size = _rms(discovery.states[0][kept])
     gained = [
         _rms(branch.contribution.expand(branch.raw.shape)[kept])

@@ -7,10 +7,10 @@ from collections.abc import Container, Iterator
 import torch
 
 from ..sandbox.guard import Watch, undisturbed
+from ..trace.coverage import silent_blocks
 from ..trace.discovery import Discovery, Site
 from ..trace.loss import loss_of
 from ..trace.names import numbered
-from ..trace.proof import silent_blocks
 from . import words
 from .findings import Finding
 from .measure import MatrixStats, ModelStats

@@ -13,7 +13,7 @@ from enum import Enum
 from functools import partial
 from itertools import combinations
 
-from ..trace.discovery import ATTENTION
+from ..trace.kinds import ATTENTION
 from .base_std import CONSTANT, FAN_IN, FAN_OUT, HARD_CODED, NAMED, BaseStd, Origin
 from .factors import FORWARD_MARGIN, Factors, close
 from .laws import (

@@ -211,7 +211,7 @@ def stream_notes(result: AuditResult) -> Iterator[str]:
 
 def _cosine(discovery: Discovery) -> float | None:
     """Return the cosine between the first and the last state; None where one of them is zero."""
-    kept = torch.from_numpy(discovery.inputs.valid)
+    kept = torch.from_numpy(discovery.valid)
     first, last = (discovery.states[place][kept].detach().double().flatten() for place in (0, -1))
     size = float(first.norm() * last.norm())
     return float(first @ last) / size if size > 0 else None
@@ -222,7 +222,7 @@ def _small_branches(discovery: Discovery) -> Iterator[tuple[str, float]]:
 
     There the writer's scale does reach the stream.
     """
-    kept = torch.from_numpy(discovery.inputs.valid)
+    kept = torch.from_numpy(discovery.valid)
     for site in discovery.sites:
         for branch in site.contributions:
             coefficient = abs(branch.coefficient.value)

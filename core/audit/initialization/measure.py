@@ -14,7 +14,8 @@ import torch
 
 from ...decoder.parameters import Role
 from ..trace.branches import MatrixUse
-from ..trace.discovery import ATTENTION, FEED_FORWARD, Discovery, Site
+from ..trace.discovery import Discovery, Site
+from ..trace.kinds import ATTENTION, FEED_FORWARD
 from .slices import slices_of
 from .uses import CAST, before, behind, gates, on_matrix, reading
 from .weight_stats import ORTHOGONAL, WeightStats, standard_deviation, weight_stats

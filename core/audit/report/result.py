@@ -23,6 +23,7 @@ from ..initialization.weight_stats import distribution, standard_deviation
 from ..trace.discovery import Discovery, Site
 from ..trace.measured import Coefficient, MeasuredAddition
 from ..trace.proof import Identity
+from .streams import not_judged, stream_rows
 
 SCHEMA = "depthscope.audit/1"
 Document = dict[str, Any]
@@ -30,13 +31,17 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class ModelFacts:
-    """Facts about a model that its forward does not show. `trained` is None where it is not known."""
+    """Facts about a model that its forward does not show. `trained` is None where it is not known.
+
+    `driver` is how it was run: `graph` as a whole, `block` with one block's matrices at a time.
+    """
 
     class_name: str
     family: str | None = None
     source: str = "object"
     trained: bool | None = None
     shrunk: bool = False
+    driver: str = "graph"
     notes: tuple[str, ...] = ()
 
 
@@ -102,8 +107,11 @@ class AuditResult:
         return {
             "schema": SCHEMA,
             "version": __version__,
+            "driver": self.facts.driver,
             "model": self._model(),
             "identity": _identity(self.identity),
+            "streams": stream_rows(self.discovery),
+            "not_judged": not_judged(self.discovery),
             "additions": [_addition(measured, place, site) for place, site in enumerate(measured.sites)],
             "writers": writers,
             "readers": readers,
@@ -271,4 +279,4 @@ def _coefficient(coefficient: Coefficient | None) -> Document | None:
 
 
 def _rms(discovery: Discovery, tensor: torch.Tensor) -> float | None:
-    return finite(float(valid_rms(tensor.detach().unsqueeze(0), discovery.inputs.valid)[0]))
+    return finite(float(valid_rms(tensor.detach().unsqueeze(0), discovery.valid)[0]))

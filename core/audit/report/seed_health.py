@@ -61,11 +61,15 @@ def seed_health(
 
     The first of `seeds` is the audited model's own. The second health is None where there are no repairs; the result is
     None where the model has no observation. `source` builds the model at other seeds; if it is None, only the audited
-    seed is used. A reduced twin is built at `MOST_REDUCED` seeds at most.
+    seed is used. A reduced twin is built at `MOST_REDUCED` seeds at most; a model that was drawn block by block is not
+    observed with repairs.
     """
     if result.observation is None:
         return None
-    discovery, draws = result.discovery, [draw for repair in repairs for draw in repair.draws]
+    discovery = result.discovery
+    # A model that was drawn block by block is not run again.
+    again = result.facts.driver == "graph"
+    draws = [draw for repair in repairs for draw in repair.draws] if again else []
     if result.reduced is not None:
         return _reduced_health(result, draws, band, seeds[:MOST_REDUCED])
     plain: list[Observation | None] = [result.observation]

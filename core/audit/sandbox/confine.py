@@ -18,6 +18,8 @@ except ImportError:
 
 DEFAULT_MEMORY = 4 * 2**30
 DEFAULT_SECONDS = 300
+# Where a model may be drawn block by block: its size decides, and whoever waits for it can end it.
+BLOCK_SECONDS = 4 * 3600
 # A pebibyte and a week: within what the operating system's limits and clocks take.
 LARGEST_MEMORY, LARGEST_SECONDS = 2**50, 7 * 24 * 3600
 # Libraries try a temporary file of a few bytes to see that they can.

@@ -139,7 +139,7 @@ def run_isolated(
     threads: int | None = None,
     told: Told = silent,
 ) -> Document:
-    """Run `task` in a child process, and return what `run_task` of `core.audit.sandbox.tasks` returns for it.
+    """Run `task` in a child process, and return what `core.audit.true_size.task.run_by_driver` returns for it.
 
     `told(what, done, total)` is called at every stage. Raises the error that the child replied with, or `AuditError`
     where it exceeded a limit or died. The child has ended when this returns.

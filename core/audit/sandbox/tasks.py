@@ -2,7 +2,7 @@
 
 A task is JSON that was screened before: `kind` (`config`, `folder`, `family` or `callable`), `settings`, `folder` or
 `family` with `blocks` and `width`, and `seed`, `dtype`, `shrink`, `max_parameters`, `batch`, `source`, and optionally
-`rule` and `sigma`. The `source` of a callable is its name.
+`rule`, `sigma` and, for `core.audit.true_size`, `driver` and `whole_memory`. The `source` of a callable is its name.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from ..initialization.judge import judged_document
 from ..initialization.rebuild import Rebuilder, rebuilder_of
 from ..initialization.request import AUTO
 from ..intake.config_file import paths_in, read_config, screen_config
+from ..intake.examples import example_inputs
 from ..intake.family import family_settings
 from ..intake.fault import Trial
 from ..intake.hub import allowed, bare_model, built_config, built_model, library, loaded_model, model_class_of
@@ -31,7 +32,7 @@ from ..intake.shrink import small_settings
 from ..intake.target import called, depth_argument
 from ..intake.weight_files import CONFIG, screen_folder
 from ..report.result import AuditResult, ModelFacts
-from ..request import SEEDS, checked_family
+from ..request import SEEDS, checked_family, families
 from ..run import audit
 from ..trace.inputs import model_inputs, random_batch
 from .confine import confine
@@ -101,7 +102,7 @@ def run_audit(target: Target, task: Task) -> AuditResult:
     model_class, settings = target.true
     batch = target.batch
     if task.get("context") is not None:
-        batch = _batch(task, built_config(model_class.config_class, settings), narrow=False)
+        batch = batch_of(task, built_config(model_class.config_class, settings), narrow=False)
     return with_reduced_health(result, model_class, settings, batch, task["seed"])
 
 
@@ -122,7 +123,7 @@ def own_target(task: Task) -> Target:
         again: nn.Module = called(name, **({} if depth is None or blocks is None else {depth: blocks}))[0]
         return again
 
-    _use_threads(model)
+    use_threads(model)
     source = replace(own, build=build, deep=own.deep or depth is not None)
     return Target(model, ModelFacts(class_name=type(model).__name__, source=name), batch, source)
 
@@ -133,7 +134,7 @@ def build_target(task: Task, seconds: float = MOST_PROBING) -> Target:
     Where the library rejects a setting or fails with it, up to `seconds` seconds are spent to find which, and the error
     names it.
     """
-    family, settings, others = _described(task, shrink=task["shrink"])
+    family, settings, others = described(task, shrink=task["shrink"])
     model_class = model_class_of(family)
     own = {} if task["kind"] == "family" else settings
     trial = Trial(own, (partial(_builds, model_class), partial(_runs, model_class, task)), min(seconds, MOST_PROBING))
@@ -142,9 +143,9 @@ def build_target(task: Task, seconds: float = MOST_PROBING) -> Target:
         config = built_config(model_class.config_class, settings)
         model, findings, missing, trained = _model(task, model_class, config)
         model.to(TYPES[task["dtype"]])
-        batch = _batch(task, config, narrow=task["shrink"])
+        batch = _inputs(task, config, model)
     _refuse_empty(model, trial)
-    _use_threads(model)
+    use_threads(model)
     facts = ModelFacts(
         class_name=type(model).__name__,
         family=family,
@@ -153,11 +154,11 @@ def build_target(task: Task, seconds: float = MOST_PROBING) -> Target:
         shrunk=task["shrink"],
         notes=(*notes, *findings),
     )
-    true = (model_class, _described(task, shrink=False)[1]) if task["shrink"] and task["kind"] != "family" else None
+    true = (model_class, described(task, shrink=False)[1]) if task["shrink"] and task["kind"] != "family" else None
     return Target(model, facts, batch, replace(rebuilder_of(model), missing=tuple(missing)), trial, true)
 
 
-def _described(task: Task, *, shrink: bool) -> tuple[str, dict[str, Any], list[str]]:
+def described(task: Task, *, shrink: bool) -> tuple[str, dict[str, Any], list[str]]:
     """Return the family of a task, the settings that its configuration class declares, and the names of the others.
 
     With `shrink` the settings are made small.
@@ -197,7 +198,7 @@ def _empty(model: nn.Module) -> list[str]:
     return [name for name, parameter in model.named_parameters() if not parameter.numel()]
 
 
-def _use_threads(model: nn.Module) -> None:
+def use_threads(model: nn.Module) -> None:
     """Use one thread for a small model, because waking a second one costs more than it saves."""
     size = sum(parameter.numel() for parameter in model.parameters() if not is_lazy(parameter))
     torch.set_num_threads(1 if size < SMALL else torch.get_num_threads())
@@ -215,7 +216,7 @@ def _runs(model_class: Any, task: Task, settings: Mapping[str, Any]) -> bool | N
         config = built_config(model_class.config_class, settings)
         model = built_model(model_class, config, seed=task["seed"], max_parameters=LARGEST_PROBE).eval()
         with torch.no_grad():
-            inputs = model_inputs(model, _batch(task, config, narrow=task["shrink"]))
+            inputs = model_inputs(model, _inputs(task, config, model))
             model(*inputs.arguments, **inputs.keywords)
     except BudgetError:
         return None
@@ -250,7 +251,15 @@ def _own_part(config_class: Any, given: Mapping[str, Any]) -> Mapping[str, Any]:
     return part if isinstance(part, Mapping) else given
 
 
-def _batch(task: Task, config: Any, *, narrow: bool) -> Batch:
+def _inputs(task: Task, config: Any, model: nn.Module) -> Any:
+    """Return the batch of a task, or example inputs where the model is no causal language model and none is given."""
+    if task.get("batch") is not None or type(model).__name__ in families().values():
+        return batch_of(task, config, narrow=task["shrink"])
+    settings = config.to_dict()
+    return example_inputs(model, settings, special_ids(settings))
+
+
+def batch_of(task: Task, config: Any, *, narrow: bool) -> Batch:
     """Return the task's batch, else a random one of the task's rows and context, or a small one if `narrow`."""
     if task.get("batch") is not None:
         return Batch.from_document(task["batch"])

@@ -40,9 +40,9 @@ def reply_to(task: dict[str, Any], memory: int | None, seconds: int, stage: Call
     if task["kind"] != OWN:
         stage("library")
     try:
-        from .tasks import run_task
+        from ..true_size.task import run_by_driver
 
-        return {"document": run_task(task, memory=memory, seconds=seconds, stage=stage)}
+        return {"document": run_by_driver(task, memory=memory, seconds=seconds, stage=stage)}
     except DepthscopeError as error:
         refusal = error
     except BaseException as error:

@@ -45,9 +45,9 @@ class Branch:
 
     Going back from the sum: `factors` stand between the sum and `leaf`, `inner` between `leaf` and the branch's output
     `raw`; `deep` is `raw` before views of it. `norm_out`: a norm stands between `raw` and `leaf`. `additive` are the
-    parameters that the branch adds (biases), `gains` the vectors that scale what it reads. `passes`: a part of the
-    stream reaches the sum through the branch without a matrix. `gates` are matrices whose output multiplies the
-    branch and does not depend on `source`, such as a modulation by a condition.
+    parameters that the branch adds (biases), `gains` the vectors that scale what it reads. `gates` are the matrices
+    that make a factor of the branch from something else than its state, such as a condition. `passes`: a part of the
+    stream reaches the sum through the branch without a matrix.
     """
 
     leaf: Vertex
@@ -62,9 +62,9 @@ class Branch:
     additive: list[torch.Tensor] = field(default_factory=list)
     additive_operands: list[tuple[int, int]] = field(default_factory=list)
     gains: list[Vertex] = field(default_factory=list)
+    gates: list[MatrixUse] = field(default_factory=list)
     passes: bool = False
     softmax: bool = False
-    gates: list[MatrixUse] = field(default_factory=list)
 
 
 # Returns a branch's kind; parts of a sum are separate branches where their kinds differ.
@@ -109,19 +109,20 @@ def _branch(chain: Chain, addition: Addition, term: Term) -> Branch:
         branch.raw = vertex
         if step.kind == "scale":
             branch.inner.append(step.factor)
-    _Writers(flow, chain.states, branch).walk()
-    _read(flow, branch)
+    own = reached_from(flow, branch.source, branch.leaf)
+    _Writers(flow, chain.states, branch, own).walk()
+    _read(flow, branch, own)
     return branch
 
 
 class _Writers:
     """Walks back from a leaf to the first matrices on every path.
 
-    `linear` is False past an operation that is not linear.
+    `linear` is False past an operation that is not linear. `own` are the vertices computed from the branch's state.
     """
 
-    def __init__(self, flow: Flow, states: frozenset[Vertex], branch: Branch) -> None:
-        self.flow, self.states, self.branch = flow, states, branch
+    def __init__(self, flow: Flow, states: frozenset[Vertex], branch: Branch, own: set[Vertex]) -> None:
+        self.flow, self.states, self.branch, self.own = flow, states, branch, own
         self._found: list[tuple[MatrixUse, bool]] = []
         self._seen: set[tuple[Vertex, bool]] = set()
         self._stack: list[tuple[Vertex, bool]] = []
@@ -159,7 +160,11 @@ class _Writers:
         if node.kind == "norm":
             self._push(node.inputs[0], linear)
             return
+        gated = node.kind == "product" and any(source in self.own for source in node.inputs)
         for place, source in enumerate(node.inputs):
+            if gated and source is not None and source not in self.own and self.flow.dynamic(source):
+                self.branch.gates += _first_matrices(self.flow, source)
+                continue
             self._push(source, linear and linear_in(node, place))
 
     def _add(self, vertex: Vertex | None, operand: tuple[int, int] | None) -> None:
@@ -168,6 +173,21 @@ class _Writers:
         self.branch.additive += self.flow.parameters_of(vertex)
         if operand is not None:
             self.branch.additive_operands.append(operand)
+
+
+def _first_matrices(flow: Flow, vertex: Vertex) -> list[MatrixUse]:
+    """Return the uses of parameters as a matrix that are met first on the ways back from a vertex."""
+    found, seen, stack = [], {vertex}, [vertex]
+    while stack:
+        latest = stack.pop()
+        use = matrix_use(flow, latest[0])
+        if use is not None:
+            found.append(use)
+            continue
+        fresh = [source for source in flow.moving(flow.node(latest)) if source not in seen]
+        seen.update(fresh)
+        stack += fresh
+    return sorted(found, key=lambda use: use.call)
 
 
 def linear_in(node: FlowNode, place: int) -> bool:
@@ -201,7 +221,7 @@ def matrix_use(flow: Flow, index: int) -> MatrixUse | None:
 
 
 def fans_of(node: FlowNode, shape: tuple[int, ...], place: int) -> tuple[int, int]:
-    """Return (fan_in, fan_out) of a matrix of this shape, which is tensor number `place` among a product's arguments."""
+    """Return (fan_in, fan_out) of a matrix of this shape, tensor number `place` among a product's arguments."""
     if node.name == "Convolution":
         return math.prod(shape[1:]), shape[0]
     if len(shape) < 2:
@@ -210,17 +230,22 @@ def fans_of(node: FlowNode, shape: tuple[int, ...], place: int) -> tuple[int, in
     return (shape[-1], shape[-2]) if place == first_factor else (shape[-2], shape[-1])
 
 
-def _read(flow: Flow, branch: Branch) -> None:
-    """Set a branch's readers (the first matrices on every path from the state to the leaf) and the gains before."""
-    state = branch.source
-    between = takewhile(lambda vertex: vertex[0] > state[0], (vertex for vertex, _ in flow.upstream(branch.leaf)))
-    inside = {vertex[0] for vertex in between}
-    _part_gates(flow, branch, inside)
-    branch.softmax = any(
-        flow.nodes[index].name in SOFTMAX or flow.nodes[index].name.startswith(ATTENTION) for index in inside
-    )
+def reached_from(flow: Flow, state: Vertex, leaf: Vertex) -> set[Vertex]:
+    """Return `state` and the vertices after it that are computed from it and that `leaf` is computed from."""
+    between = takewhile(lambda vertex: vertex[0] > state[0], (vertex for vertex, _ in flow.upstream(leaf)))
     reached = {state}
-    for index in sorted(inside):
+    for vertex in sorted(between):
+        if not reached.isdisjoint(flow.node(vertex).inputs):
+            reached.add(vertex)
+    return reached
+
+
+def _read(flow: Flow, branch: Branch, own: set[Vertex]) -> None:
+    """Set a branch's readers (the first matrices on every path from the state to the leaf) and the gains before."""
+    names = {flow.node(vertex).name for vertex in own if vertex != branch.source}
+    branch.softmax = any(name in SOFTMAX or name.startswith(ATTENTION) for name in names)
+    reached = {branch.source}
+    for index in sorted({vertex[0] for vertex in own if vertex != branch.source}):
         node = flow.nodes[index]
         if reached.isdisjoint(node.inputs):
             continue
@@ -231,25 +256,6 @@ def _read(flow: Flow, branch: Branch) -> None:
         branch.gains += gains_of(flow, node)
         reached.update((index, number) for number in range(len(node.shapes)))
     branch.readers.sort(key=lambda use: use.call)
-
-
-def _part_gates(flow: Flow, branch: Branch, inside: set[int]) -> None:
-    """Move from a branch's writers to its gates those that do not depend on the state, if any other is left.
-
-    `inside` are the nodes between the state and the leaf.
-    """
-    reached = {branch.source[0]}
-    for index in sorted(inside):
-        if any(source[0] in reached for source in flow.moving(flow.nodes[index])):
-            reached.add(index)
-    writers = [use for use in branch.writers if use.node in reached]
-    if writers:
-        branch.gates = [use for use in branch.writers if use.node not in reached]
-        branch.writers = writers
-        theirs = {id(p) for use in branch.gates for p in _biases(flow, use)}
-        calls = {use.call for use in branch.gates}
-        branch.additive = [p for p in branch.additive if id(p) not in theirs]
-        branch.additive_operands = [operand for operand in branch.additive_operands if operand[0] not in calls]
 
 
 def _biases(flow: Flow, use: MatrixUse) -> list[torch.Tensor]:

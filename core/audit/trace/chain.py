@@ -3,7 +3,8 @@
 A vertex is an output of a node of the flow. An addition is a sum of which one term, the shortcut, goes back to an
 earlier vertex through views, casts, scalings and norms alone, while another term reads that same vertex through
 parameters. That vertex is the state before the addition. The chain starts at the last such sum that all later values
-depend on, and is followed back to the first.
+depend on, and is followed back to the first. Chains beside it (an encoder, another tower, a stage of another width) are
+streams of their own.
 """
 
 from __future__ import annotations
@@ -20,21 +21,57 @@ ALLOWED_IN_NORM = frozenset({"view", "scale", "norm", "pointwise", "product", "r
 
 
 class Chain:
-    """All additions of a flow. `additions` is the residual stream in forward order, empty where none was found."""
+    """One residual stream of a flow. `additions` holds it in forward order, empty where none was found.
 
-    def __init__(self, flow: Flow) -> None:
+    `found` are all additions of the flow by node index. The chain `beside` another ends in the addition `last`.
+    """
+
+    def __init__(self, flow: Flow, beside: Chain | None = None, last: int | None = None) -> None:
         self.flow = flow
-        self._steps: dict[Vertex, Step | None] = {}
-        self.found: dict[int, Addition] = {}
-        for index, node in enumerate(flow.nodes):
-            if node.kind == "sum":
-                addition = self._addition(index, node)
-                if addition is not None:
-                    self.found[index] = addition
-        self.additions = self._follow()
+        self.main = beside is None
+        self._steps: dict[Vertex, Step | None] = {} if beside is None else beside._steps
+        self.found: dict[int, Addition] = {} if beside is None else beside.found
+        # Vertices that every path from the batch to the root passes, last first.
+        self.cuts: list[Vertex] = [] if beside is None else beside.cuts
+        self._taken: set[int] = set() if beside is None else beside._taken
+        if beside is None:
+            self._find()
+            last = self._terminal()
+        self.additions = self._follow(last)
         ends = {vertex for addition in self.additions for vertex in (addition.state, addition.sum, addition.next_state)}
         self.states = frozenset(ends)
         self._carry()
+
+    def _find(self) -> None:
+        flow = self.flow
+        self.cuts = [flow.root, *(v for _, ahead in flow.upstream(flow.root) if len(ahead) == 1 for v in ahead)]
+        for index, node in enumerate(flow.nodes):
+            if node.kind == "sum":
+                addition = self._addition(index, node)
+                if addition is not None and not all(self._statistic(term, addition) for term in addition.terms):
+                    self.found[index] = addition
+
+    def beside(self) -> list[Chain]:
+        """Return the other streams in forward order, longest first taken; what lies inside a branch of one is none."""
+        inside = self._inside()
+        chains = []
+        for last in sorted(self.found, key=lambda index: (-self.found[index].length, index)):
+            if last not in self._taken and last not in inside:
+                chain = Chain(self.flow, self, last)
+                chains.append(chain)
+                inside |= chain._inside()
+        return sorted(chains, key=lambda chain: chain.additions[0].sum[0])
+
+    def _inside(self) -> set[int]:
+        """Return the additions found inside the branches of this chain, by node index."""
+        starts = {addition.state for addition in self.additions}
+        inside: set[int] = set()
+        for addition in self.additions:
+            for vertex, _ in self.flow.upstream(addition.sum):
+                if vertex[0] <= addition.state[0]:
+                    break
+                inside.add(vertex[0])
+        return {index for index in inside & set(self.found) if index not in self._taken} if starts else set()
 
     @property
     def base(self) -> Vertex:
@@ -87,10 +124,18 @@ class Chain:
         read = [Spine(self.flow, self.found, self.step, index, place).walk() for place in places]
         return max((one for one in read if one is not None), key=lambda one: one.rank, default=None)
 
-    def _follow(self) -> list[Addition]:
-        last = self._terminal()
+    def _statistic(self, term: Term, addition: Addition) -> bool:
+        """Return whether a term is a constant or a mean over features or positions, as a norm subtracts it."""
+        if term.leaf is None or not self.flow.dynamic(term.leaf):
+            return True
+        *_, made = walk_back(self.step, term.leaf, LINEAR)
+        fewer = math.prod(self.flow.shape(term.leaf)) < math.prod(self.flow.shape(addition.sum))
+        return fewer and self.flow.node(made).kind == "reduce"
+
+    def _follow(self, last: int | None) -> list[Addition]:
         additions: list[Addition] = []
-        while last is not None:
+        while last is not None and last not in self._taken:
+            self._taken.add(last)
             addition = self.found[last]
             additions.append(addition)
             last = addition.previous
@@ -128,15 +173,12 @@ class Chain:
     def _terminal(self) -> int | None:
         """Return the last addition that all later values depend on, else the last of the longest chain.
 
-        None where there are no additions.
+        An addition that stands alone, such as the difference of a loss, is taken only where there is no chain. None
+        where there are no additions.
         """
-        flow = self.flow
-        # Vertices that every path from the batch to the root passes, last first.
-        self.cuts = [flow.root, *(v for _, ahead in flow.upstream(flow.root) if len(ahead) == 1 for v in ahead)]
-        last = next((vertex[0] for vertex in self.cuts if vertex[0] in self.found), None)
-        if last is None:
-            last = max(self.found, key=lambda index: (self.found[index].length, index), default=None)
-        return last
+        longest = max(self.found, key=lambda index: (self.found[index].length, index), default=None)
+        cut = (vertex[0] for vertex in self.cuts if vertex[0] in self.found and self.found[vertex[0]].length > 1)
+        return next(cut, longest)
 
     def _carry(self) -> None:
         """Move from `terms` to `carried` what earlier states add without a matrix (a multiple of a state, a skip)."""

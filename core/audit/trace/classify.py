@@ -160,7 +160,8 @@ class Classifier:
             self._set_terms(node, [None] * len(node.inputs), [share] * len(node.inputs))
             return
         call = node.call
-        if call is None:
+        if call is None or not call.arguments:
+            # Made out of sight, or by an operation in place that is no sum, such as a fill.
             return
         if node.name == "CopySlices":
             self._whole_slice(node, call)

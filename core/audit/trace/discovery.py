@@ -7,31 +7,32 @@ output of a node of the recorded graph.
 
 from __future__ import annotations
 
-import contextlib
+import math
 import re
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch.autograd.graph import GradientEdge
 
-from ...errors import AuditError, first_line, no_memory
 from ..sandbox.guard import Guard
 from .branches import Branch, MatrixUse, branches_of
 from .chain import Chain
 from .flow import Flow, Vertex
 from .inputs import ModelInputs
+from .kinds import PARALLEL, SKIP, Kinds, gradients
 from .layout import Layout, layout_at
 from .loss import Loss, loss_of
 from .measured import MeasuredAddition, MeasuredBranch, Missing, Reader, measured_addition
-from .names import ParameterNames, block_numbers
-from .recorder import DEFAULT_BYTES, Address, Recorder, Recording, Replay, Stop
+from .names import ParameterNames, block_numbers, common_prefix, numbered
+from .placing import placed, valid_positions
+from .recorder import DEFAULT_BYTES, Recorder, Recording
+from .rerun import warm
 from .spine import Addition
-
-ATTENTION, MIXER, FEED_FORWARD, PARALLEL, SKIP = "attention", "mixer", "feed_forward", "parallel", "skip"
 
 
 @dataclass
@@ -69,24 +70,42 @@ class Site:
 
 @dataclass
 class Discovery:
-    """A chain with its states, adjoints and loss; `problems` names the places that could not be read."""
+    """A stream with its states, adjoints and loss; `problems` names the places that could not be read.
+
+    `valid` `[B, T]` holds the positions of the stream that count. `beside` are the model's other streams, in forward
+    order.
+    """
 
     guard: Guard
     inputs: ModelInputs
     names: ParameterNames
     chain: Chain
     layout: Layout
+    valid: npt.NDArray[np.bool_]
     loss: torch.Tensor
     reduction: str
     sites: list[Site] = field(default_factory=list)
     adjoints: list[torch.Tensor | None] = field(default_factory=list)
     states: list[torch.Tensor] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    beside: list[Discovery] = field(default_factory=list)
 
     @property
     def width(self) -> int:
-        """The number of features of the stream; 0 where no state could be read."""
-        return int(self.states[0].shape[-1]) if self.states else 0
+        """The number of features of the stream, by its writers where no state could be read."""
+        if self.states:
+            return int(self.states[0].shape[-1])
+        sizes = Counter(use.fan_out for site in self.sites for use in site.writers)
+        return sizes.most_common(1)[0][0] if sizes else 0
+
+    @property
+    def name(self) -> str:
+        """The part of the model that the stream's writers share in their names, `stream` where they share none."""
+        written = self.names.of(p for site in self.sites for use in site.writers for p in use.parameters)
+        shared = common_prefix(written)
+        if len({site.block for site in self.sites}) == 1 and (inside := numbered(shared)):
+            shared = inside[-1][0]
+        return shared or "stream"
 
     @property
     def labels(self) -> list[str]:
@@ -95,13 +114,14 @@ class Discovery:
 
 
 def discover(guard: Guard, inputs: ModelInputs, *, max_bytes: int = DEFAULT_BYTES) -> Discovery:
-    """Record one forward of the guarded model and read the chain of additions from it.
+    """Run the guarded model, record a second forward of it, and read its streams from the record.
 
     Raises `AuditError` where it fails or returns nothing to differentiate, `BudgetError` beyond `max_bytes`.
     """
-    recorder = Recorder(features=inputs.floats, ids=inputs.first, names=guard.names, max_bytes=max_bytes)
+    bears_hooks = warm(guard, inputs)
+    recorder = Recorder(features=inputs.floats, max_bytes=max_bytes)
     with guard.run(recorder, inputs):
-        with recorder, recorder.keeping_saved():
+        with recorder, recorder.keeping_saved() if bears_hooks else nullcontext():
             output = guard.call(inputs.arguments, inputs.keywords)
         return _read(guard, inputs, recorder.recording, loss_of(output, inputs))
 
@@ -109,93 +129,71 @@ def discover(guard: Guard, inputs: ModelInputs, *, max_bytes: int = DEFAULT_BYTE
 def _read(guard: Guard, inputs: ModelInputs, recording: Recording, loss: Loss) -> Discovery:
     inputs = replace(inputs, valid=loss.valid)
     flow = Flow(loss.root, recording, inputs.floats)
-    chain = Chain(flow)
+    discovery = _stream(guard, inputs, Chain(flow), loss)
+    if not discovery.sites:
+        inside = f"; the forward runs inside the custom autograd function {flow.custom[0]}" if flow.custom else ""
+        discovery.problems.append(f"no residual addition was found between the batch and the output{inside}")
+        return discovery
+    found = (_stream(guard, inputs, chain, loss) for chain in discovery.chain.beside())
+    discovery.beside = [other for other in found if is_stream(other)]
+    for one in (discovery, *discovery.beside):
+        try:
+            _measure(one)
+        except Missing as missing:
+            one.problems.append(str(missing))
+    _differentiate([discovery, *discovery.beside], loss.mean)
+    return discovery
+
+
+def _stream(guard: Guard, inputs: ModelInputs, chain: Chain, loss: Loss) -> Discovery:
+    layout = placed(guard, inputs, chain) if chain.additions else Layout(inputs.rows, inputs.positions)
     discovery = Discovery(
         guard=guard,
         inputs=inputs,
         names=ParameterNames(guard.model),
         chain=chain,
-        layout=Layout(inputs.rows, inputs.positions),
+        layout=layout,
+        valid=valid_positions(inputs, layout),
         loss=loss.mean.detach(),
         reduction=loss.reduction,
     )
-    if not chain.additions:
-        inside = f"; the forward runs inside the custom autograd function {flow.custom[0]}" if flow.custom else ""
-        discovery.problems.append(f"no residual addition was found between the batch and the output{inside}")
-        return discovery
-    discovery.layout = _layout(discovery)
     _name_sites(discovery)
-    try:
-        _measure(discovery)
-    except Missing as missing:
-        discovery.problems.append(str(missing))
-    _differentiate(discovery, loss.mean)
+    if _is_difference(discovery):
+        discovery.sites.clear()
     return discovery
 
 
-def replayed(discovery: Discovery, replay: Replay, inputs: ModelInputs | None = None) -> dict[Address, torch.Tensor]:
-    """Run the model again and return the tensors that `replay` kept, by address.
-
-    Some are missing where the forward fails with what was changed (a silenced writer, another token).
-    """
-    given = inputs or discovery.inputs
-    with contextlib.suppress(Stop, AuditError), discovery.guard.run(replay, given), replay:
-        discovery.guard.call(given.arguments, given.keywords)
-    return replay.found
-
-
-def _layout(discovery: Discovery) -> Layout:
-    """Return where rows and positions stand in the stream; tokens are changed where shapes do not show it."""
-    chain, layout = discovery.chain, discovery.layout
-    shape, before = chain.flow.shape(chain.base), chain.flow.value(chain.base)
-    if before is None or chain.flow.address(chain.base) is None:
-        return layout
-    if layout.normalized(before) is None and len(shape) == 3 and shape[0] == layout.rows:
-        return _longer(discovery, before)
-    if not layout.ambiguous(shape):
-        return layout
-    swapped = Layout(layout.rows, layout.positions, positions_first=True)
-    changed = _changed(discovery, before, layout.positions - 1)
-    moved = []
-    for candidate in (layout, swapped):
-        difference = None if changed is None else candidate.normalized(changed)
-        moved.append(difference is not None and bool(difference[0, -1].any()) and not bool(difference[1:].any()))
-    return swapped if moved == [False, True] else layout
+def _is_difference(discovery: Discovery) -> bool:
+    """Return whether the only addition is a difference outside every numbered block, as a loss takes of two values."""
+    if len(discovery.sites) != 1:
+        return False
+    (site,) = discovery.sites
+    factors = [site.addition.shortcut.factors, *(branch.factors for branch in site.branches)]
+    signs = {math.prod(f for f in each if not isinstance(f, torch.Tensor)) < 0 for each in factors}
+    named = [name for branch in site.branches for name in _named(discovery, branch)]
+    return len(signs) == 2 and not any(map(numbered, named))
 
 
-def _longer(discovery: Discovery, before: torch.Tensor) -> Layout:
-    """Return the layout of a stream longer than the batch: positions stand where their tokens change state 0."""
-    layout, picked = discovery.layout, []
-    for position in range(layout.positions):
-        changed = _changed(discovery, before, position)
-        places = [] if changed is None else changed[0].any(dim=-1).nonzero().flatten().tolist()
-        if len(places) != 1:
-            return layout
-        picked += places
-    return Layout(layout.rows, int(before.shape[1]), picked=tuple(picked))
-
-
-def _changed(discovery: Discovery, before: torch.Tensor, position: int) -> torch.Tensor | None:
-    """Return 1.0 where the first state changes with one token of row 0, else 0.0; None if it was not recomputed."""
-    address = discovery.chain.flow.address(discovery.chain.base)
-    assert address is not None
-    after = replayed(discovery, Replay([address]), discovery.inputs.moved(0, position)).get(address)
-    return None if after is None else (after != before).to(torch.float32)
+def is_stream(discovery: Discovery) -> bool:
+    """Return whether a chain beside the main one counts as a stream: additions with writers, most of them in blocks."""
+    written = [discovery.names.of(p for use in site.writers for p in use.parameters) for site in discovery.sites]
+    return bool(written) and all(written) and any(numbered(name) for names in written for name in names)
 
 
 def _name_sites(discovery: Discovery) -> None:
     chain, names = discovery.chain, discovery.names
-    kind_of = partial(_kind, discovery)
+    kind_of = Kinds(chain, discovery.layout).of
     found = [branches_of(chain, addition, kind_of) for addition in chain.additions]
     written = [
         names.of(p for branch in branches for use in branch.writers for p in use.parameters) for branches in found
     ]
     every = [[name for branch in branches for name in _named(discovery, branch)] for branches in found]
     seen: Counter[str] = Counter()
-    numbers = block_numbers(every, written)
-    for addition, branches, block, writers in zip(chain.additions, found, numbers, written, strict=True):
+    kinds = [[kind_of(branch) for branch in branches] for branches in found]
+    numbers = block_numbers(every, written, kinds)
+    for addition, branches, of, block, writers in zip(chain.additions, found, kinds, numbers, written, strict=True):
         pattern = tuple(sorted({re.sub(r"\d+", "#", name) for name in writers}))
-        site = Site(addition, branches, [kind_of(branch) for branch in branches], block, "", pattern)
+        site = Site(addition, branches, of, block, "", pattern)
         label = f"block.{block}.after_{site.kind}"
         seen[label] += 1
         site.label = label if seen[label] == 1 else f"{label}_{seen[label]}"
@@ -209,50 +207,9 @@ def _named(discovery: Discovery, branch: Branch) -> list[str]:
     return discovery.names.of([*matrices, *gains])
 
 
-def _kind(discovery: Discovery, branch: Branch) -> str:
-    """Return the kind of a branch: feed-forward if each position depends on no other position, else attention or mixer.
-
-    Where the output has zero gradient (a gate or a writer of zeros), the inputs of its writers are tested instead.
-    """
-    flow, mixes = discovery.chain.flow, None
-    read = [vertex for use in branch.writers for vertex in flow.moving(flow.nodes[use.node])]
-    for vertex in (branch.deep, *read) if discovery.inputs.positions > 1 else ():
-        mixes = _depends_elsewhere(discovery, vertex, branch.source)
-        if mixes is not None:
-            break
-    if not (branch.softmax if mixes is None else mixes):
-        return FEED_FORWARD
-    return ATTENTION if branch.softmax else MIXER
-
-
-def _depends_elsewhere(discovery: Discovery, vertex: Vertex, state: Vertex) -> bool | None:
-    """Return whether `vertex` at the last position depends on `state` at another; None without a gradient."""
-    flow, layout = discovery.chain.flow, discovery.layout
-    output, source = flow.edge(vertex), flow.edge(state)
-    if output is None or source is None:
-        return None
-    marked = torch.zeros(flow.shape(vertex), dtype=flow.node(vertex).dtype)
-    view = layout_at(flow, layout, vertex).normalized(marked)
-    if view is None:
-        return None
-    # `normalized` gives a view wherever it can; where it gives a copy, nothing is marked.
-    view[:, -1] = 1.0
-    if not bool(marked.any()):
-        return None
-    try:
-        (gradient,) = _gradients([GradientEdge(*output)], [GradientEdge(*source)], [marked], retain_graph=True)
-    except AuditError:
-        # A backward hook may expect the gradients of a whole pass; one is run below.
-        return None
-    spread = None if gradient is None else layout_at(flow, layout, state).normalized(gradient)
-    if spread is None or not bool((spread != 0).any()):
-        return None
-    return bool((spread[:, :-1] != 0).any())
-
-
 def _measure(discovery: Discovery) -> None:
     """Read every state and addition in forward order. Raises `Missing` at the first that cannot be read."""
-    reader = Reader(discovery.chain, discovery.layout, torch.from_numpy(discovery.inputs.valid))
+    reader = Reader(discovery.chain, discovery.layout, torch.from_numpy(discovery.valid))
     base = reader.value(discovery.chain.base, "the input state")
     discovery.states.append(base)
     if not base.numel():
@@ -267,27 +224,17 @@ def _measure(discovery: Discovery) -> None:
             )
 
 
-def _differentiate(discovery: Discovery, loss: torch.Tensor) -> None:
+def _differentiate(streams: Sequence[Discovery], loss: torch.Tensor) -> None:
     """Compute the adjoint at every state by one reverse pass; None for a state without a path to the loss."""
-    flow = discovery.chain.flow
-    vertices: list[Vertex] = [discovery.chain.base, *(site.addition.next_state for site in discovery.sites)]
-    edges = [flow.edge(vertex) for vertex in vertices]
-    found = iter(_gradients([loss.sum()], [GradientEdge(*edge) for edge in edges if edge is not None]))
-    for edge, vertex in zip(edges, vertices, strict=True):
+    flow = streams[0].chain.flow
+    places: list[tuple[Discovery, Vertex]] = [
+        (one, vertex)
+        for one in streams
+        for vertex in (one.chain.base, *(site.addition.next_state for site in one.sites))
+    ]
+    edges = [flow.edge(vertex) for _, vertex in places]
+    found = iter(gradients([loss.sum()], [GradientEdge(*edge) for edge in edges if edge is not None]))
+    for edge, (one, vertex) in zip(edges, places, strict=True):
         gradient = next(found) if edge is not None else None
-        layout = layout_at(flow, discovery.layout, vertex)
-        discovery.adjoints.append(None if gradient is None else layout.normalized(gradient))
-
-
-def _gradients(
-    outputs: Sequence[Any], inputs: Sequence[Any], marked: Sequence[Any] | None = None, *, retain_graph: bool = False
-) -> tuple[torch.Tensor | None, ...]:
-    """Return gradients by one reverse pass, None where there is no path. Raises `AuditError` where it fails."""
-    try:
-        return torch.autograd.grad(outputs, inputs, marked, retain_graph=retain_graph, allow_unused=True)
-    except Exception as error:
-        # A hook of the user's may raise anything.
-        if no_memory(error):
-            raise
-        reason = first_line(error).removeprefix("RuntimeError: ")
-        raise AuditError(f"The reverse pass of the model fails: {reason}.") from error
+        layout = layout_at(flow, one.layout, vertex)
+        one.adjoints.append(None if gradient is None else layout.normalized(gradient))

@@ -144,7 +144,8 @@ def _from_arguments(arguments: tuple[Any, ...], keywords: dict[str, Any], model:
             f"The batch holds a tensor {list(meta.shape)} on the meta device, which has no values; make it on "
             f"{_device(model)}, where the model is."
         )
-    rows, positions = int(first.shape[0]), int(first.shape[1])
+    # An image has no positions before it is cut into patches; the stream shows them.
+    rows, positions = int(first.shape[0]), int(first.shape[1]) if first.dim() < 4 else 1
     present = np.ones((rows, positions), dtype=bool)
     mask = keywords.get("attention_mask")
     if isinstance(mask, torch.Tensor) and mask.shape == (rows, positions):

@@ -8,6 +8,8 @@ from itertools import takewhile
 import torch
 from torch import nn
 
+from .kinds import FEED_FORWARD
+
 
 class ParameterNames:
     """Finds the name of a parameter from the tensor object itself.
@@ -39,13 +41,17 @@ def common_prefix(names: Sequence[str]) -> str:
     return ".".join(parts[0] for parts in takewhile(lambda parts: len(set(parts)) == 1, columns))
 
 
-def block_numbers(additions: Sequence[Sequence[str]], writers: Sequence[Sequence[str]]) -> list[int]:
+def block_numbers(
+    additions: Sequence[Sequence[str]], writers: Sequence[Sequence[str]], kinds: Sequence[Sequence[str]]
+) -> list[int]:
     """Return the block number, from 0, of every addition.
 
     `additions` holds, per addition, the names of the parameters it reads and writes with, `writers` those of its
-    writers. Names contain numbered containers (`layers.3.`). The container whose number changes most along the
-    additions counts the blocks; containers with the same numbers, used side by side, count them together. A writer that
-    occurs again within a block begins the next block, as in a looped model.
+    writers, `kinds` the kinds of its branches. Names contain numbered containers (`layers.3.`). The container whose
+    number changes most along the additions counts the blocks; containers with the same numbers, used side by side,
+    count them together. A writer that occurs again within a block begins the next block, as in a looped model. Where
+    every entry of the container is one branch (attention and feed-forward alternate in one list), a block is one period
+    of their kinds.
     """
     keys = _filled(_block_keys(additions))
     numbers: dict[str, set[int]] = {}
@@ -62,7 +68,21 @@ def block_numbers(additions: Sequence[Sequence[str]], writers: Sequence[Sequence
         seen |= set(names)
         blocks.append(block)
         previous = key if key is not None else previous
-    return blocks
+    period = _period(blocks, kinds)
+    return [block // period for block in blocks]
+
+
+def _period(blocks: Sequence[int], kinds: Sequence[Sequence[str]]) -> int:
+    """Return how many entries of one branch each make a block; 1 where entries are blocks."""
+    entries = ["+".join(each) for each in kinds]
+    count = len(entries)
+    if len(set(blocks)) < count or FEED_FORWARD not in entries or any(len(each) != 1 for each in kinds):
+        return 1
+    for period in range(2, count // 2 + 1 if count > 3 else count + 1):
+        mixed = FEED_FORWARD in entries[:period] and set(entries[:period]) != {FEED_FORWARD}
+        if count % period == 0 and mixed and all(entries[i] == entries[i % period] for i in range(count)):
+            return period
+    return 1
 
 
 def numbered(name: str) -> list[tuple[str, int]]:

@@ -16,12 +16,13 @@ from typing import Literal
 import torch
 
 from .branches import MatrixUse
-from .discovery import Discovery, Site, replayed
+from .coverage import left_out, silent_blocks
+from .discovery import Discovery, Site
 from .flow import Vertex
 from .measured import Missing, Reader, difference
-from .names import numbered
 from .operations import VIEWS
 from .recorder import Address, Replay
+from .rerun import replayed
 
 Verdict = Literal["proved", "partial", "failed"]
 
@@ -76,13 +77,29 @@ def prove(discovery: Discovery) -> Identity:
         if not error <= tolerance:
             problems.append(f"at {label} shortcut and contributions differ from the next state by {error:.2g}")
             return Identity("failed", worst, [], _sentence(problems))
-    problems += [f"{block} never wrote to the stream" for block in silent_blocks(discovery)]
+    problems += _left_out(discovery)
     reached = zip(discovery.labels, discovery.adjoints, strict=False)
     problems += [f"the loss has no gradient at {label}" for label, adjoint in reached if adjoint is None]
     tried = chosen_sites(discovery.sites) if len(errors) == len(discovery.sites) else []
     interventions = [_intervene(discovery, site) for site in tried]
     problems += [trial.problem for trial in interventions if trial.problem is not None]
     return Identity("partial" if problems else "proved", worst, interventions, _sentence(problems) or None)
+
+
+def _left_out(discovery: Discovery) -> list[str]:
+    """Return the problems with the blocks that the main stream leaves out; none for a stream beside it."""
+    if not discovery.chain.main:
+        return []
+    problems = [f"{block} never wrote to the stream" for block in silent_blocks(discovery)]
+    problems += [
+        f"the stream of {discovery.name} is not carried from block to block: it begins anew after {one.labels[-1]}"
+        for one in discovery.beside
+        if (one.name, one.width, one.layout) == (discovery.name, discovery.width, discovery.layout)
+    ]
+    names, most = left_out(discovery)
+    if most:
+        problems.append(f"the blocks of {', '.join(names)} are a part of no stream")
+    return problems
 
 
 def chosen_sites(sites: Sequence[Site]) -> list[Site]:
@@ -93,35 +110,6 @@ def chosen_sites(sites: Sequence[Site]) -> list[Site]:
             groups.setdefault((*site.kinds, *site.pattern), []).append(place)
     places = {group[place] for group in groups.values() for place in (0, len(group) // 2, -1)}
     return [sites[place] for place in sorted(places)]
-
-
-def silent_blocks(discovery: Discovery) -> list[str]:
-    """Return the names of blocks that never write to the stream although they have the parameters of blocks that do.
-
-    A block is a numbered entry (`layers.3`) of a container that holds writers or readers of the stream.
-    """
-    uses = [use for site in discovery.sites for branch in site.branches for use in (*branch.writers, *branch.readers)]
-    used = [entry for name in discovery.names.of(p for use in uses for p in use.parameters) for entry in _entry(name)]
-    fired = {(container, number) for container, number, _ in used}
-    known = {(container, rest) for container, _, rest in used}
-    silent = [
-        f"{container}.{number}".lstrip(".")
-        for name in discovery.names.parameters
-        for container, number, rest in _entry(name)
-        if (container, number) not in fired and (container, rest) in known
-    ]
-    return list(dict.fromkeys(silent))
-
-
-def _entry(name: str) -> list[tuple[str, int, str]]:
-    """Return the outermost numbered container of a name, the number, and the rest of the name.
-
-    Empty where it has no number.
-    """
-    return [
-        (container, number, name.removeprefix(f"{container}.{number}" if container else str(number)))
-        for container, number in numbered(name)[:1]
-    ]
 
 
 def _tolerance(discovery: Discovery) -> float:
@@ -144,7 +132,7 @@ def _intervene(discovery: Discovery, site: Site) -> Intervention:
     wanted = [address for address in addresses if address is not None]
     if len(wanted) < len(vertices):
         return Intervention(site.label, problem=f"{site.label} is computed out of sight and cannot be tried")
-    found = replayed(discovery, Replay(wanted, parameters=parameters, operands=operands))
+    found = replayed(discovery.guard, discovery.inputs, Replay(wanted, parameters=parameters, operands=operands))
     if any(address not in found for address in wanted):
         return Intervention(
             site.label, problem=f"with the writers of {site.label} silenced the forward goes another way"
@@ -218,7 +206,7 @@ def _gap(discovery: Discovery, site: Site, values: dict[Vertex, torch.Tensor]) -
 
     NaN where one of them cannot be read.
     """
-    kept = torch.from_numpy(discovery.inputs.valid)
+    kept = torch.from_numpy(discovery.valid)
     reader = Reader(discovery.chain, discovery.layout, kept, values)
     addition = site.addition
     terms = (addition.shortcut, *addition.carried)

@@ -19,7 +19,6 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from ...errors import BudgetError
 from ..sandbox.guard import Watch, storage_of
-from .lookups import LOOKUPS, check_lookup
 from .operations import ARGUMENTS_KEPT
 
 # An output of an autograd node, as the node's object and the output's number.
@@ -70,20 +69,16 @@ class Recording:
 class Recorder(Watch):  # type: ignore[no-untyped-call]
     """Records a forward into `recording`; `features` are floating-point inputs that are differentiated too.
 
-    `ids` is the batch; `names` maps the `id()` of a parameter to its name. Both are for error messages. Raises
-    `BudgetError` once the recorded tensors exceed `max_bytes`, `BatchError` for an id that is not in its table.
+    Raises `BudgetError` once the recorded tensors exceed `max_bytes`.
     """
 
     def __init__(
         self,
         *,
         features: Sequence[torch.Tensor] = (),
-        ids: torch.Tensor | None = None,
-        names: Mapping[int, str] | None = None,
         max_bytes: int = DEFAULT_BYTES,
     ) -> None:
         super().__init__()
-        self._ids, self._names = ids, names or {}
         edges = [(tensor, get_gradient_edge(tensor)) for tensor in features]
         self._features = {id(tensor): (edge.node, edge.output_nr) for tensor, edge in edges}
         self.recording = Recording()
@@ -96,11 +91,9 @@ class Recorder(Watch):  # type: ignore[no-untyped-call]
     def see(self, func: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Record an operation about to run: its call and, when first read, the tensors that autograd tracks.
 
-        Returns the arguments unchanged. Raises `BudgetError` and `BatchError` as the class says.
+        Returns the arguments unchanged. Raises `BudgetError` as the class says.
         """
         tensors = list(tensors_of(args, keywords))
-        if func in LOOKUPS and len(tensors) == 2:
-            check_lookup(tensors[0], tensors[1], LOOKUPS[func], self._ids, self._names)
         differentiable = torch.is_grad_enabled()
         # Inside a function with a custom derivative gradients are off, and it may be all that reads a vertex.
         edges = [edge_of(tensor, self._features) for tensor in tensors]

@@ -42,7 +42,7 @@ def tape_of(discovery: Discovery) -> Tape:
         labels=discovery.labels[: len(states)],
         states=states,
         loss=loss,
-        valid=discovery.inputs.valid,
+        valid=discovery.valid,
         contributions=contributions,
         owns_final_gain=gain is not None,
         final_gain=gain,

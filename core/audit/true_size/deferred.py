@@ -109,7 +109,7 @@ class Program:
 
     @property
     def elementwise(self) -> bool:
-        """Whether every write does one thing to every value of a contiguous range, so that a tile can be drawn alone."""
+        """Whether every write does one thing to every value of a contiguous range: any tile can be drawn alone."""
         return all(
             not step.first and step.name in ELEMENTWISE and not tensors_in(step) and contiguous(step.place)
             for step in self.steps
@@ -233,13 +233,14 @@ class Deferral(TorchDispatchMode):  # type: ignore[no-untyped-call]
     @contextmanager
     def noting_functions(self) -> Iterator[None]:
         """Note calls of the functions `SILENT`, wherever a module has imported one; they are put back on exit."""
-        places: list[tuple[dict[str, Any], str, Any]] = []
-        for name in SILENT:
-            own = getattr(torch.nn.init, name)
-            for module in list(sys.modules.values()):
-                for names in (vars(module), vars(module).get("TORCH_INIT_FUNCTIONS")) if module else ():
-                    if isinstance(names, dict) and names.get(name) is own:
-                        places.append((names, name, own))
+        places = [
+            (names, name, own)
+            for name in SILENT
+            for own in [getattr(torch.nn.init, name)]
+            for module in list(sys.modules.values())
+            for names in ((vars(module), vars(module).get("TORCH_INIT_FUNCTIONS")) if module else ())
+            if isinstance(names, dict) and names.get(name) is own
+        ]
         try:
             for names, name, own in places:
                 names[name] = partial(self._silent, own)

@@ -25,6 +25,7 @@ from ..trace.layout import layout_at
 from ..trace.loss import Loss, loss_of
 from ..trace.measured import Missing, Reader, measured_addition
 from ..trace.names import ParameterNames
+from ..trace.placing import valid_positions
 from ..trace.recorder import Address
 from .drawing import Drawing
 from .streaming import Hollow, Sighting, Streaming
@@ -158,6 +159,7 @@ def _assembled(
         names=names,
         chain=chain,
         layout=small.layout,
+        valid=valid_positions(replace(inputs, valid=loss.valid), small.layout),
         loss=loss.mean.detach(),
         reduction=loss.reduction,
     )
@@ -169,7 +171,7 @@ def _assembled(
         for name, p in small.names.parameters.items()
         if not names.parameters[name].is_meta
     }
-    reader = TrueReader(chain, small.layout, torch.from_numpy(discovery.inputs.valid), vectors=vectors)
+    reader = TrueReader(chain, small.layout, torch.from_numpy(discovery.valid), vectors=vectors)
     _measure(discovery, reader)
     for vertex in (chain.base, *(site.addition.next_state for site in discovery.sites)):
         layout = layout_at(chain.flow, small.layout, vertex)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from typing import TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial, reduce
 
 import torch
 
@@ -15,9 +14,10 @@ from ..initialization.weight_stats import WeightStats, weight_stats
 from .deferred import Program
 from .readings import Reading, TileReading, read_tile, read_whole
 
-Result = TypeVar("Result")
 # Values of a table that are drawn before they are used: a few tiles for each core.
 STRIPE = 2**22
+# Runs of tiles that a core draws of one matrix, and readings that are held before they are joined.
+RUNS, JOINED = 4, 8
 
 
 class Drawing:
@@ -44,42 +44,34 @@ class Drawing:
         self._threads = threads
         self._pool = ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))
 
-    def close(self) -> None:
+    def __enter__(self) -> Drawing:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         """End the threads."""
         self._pool.shutdown()
 
     def fill(self, targets: Mapping[str, torch.Tensor]) -> None:
         """Draw whole matrices into tensors of their shapes; what was not read yet is read."""
         with torch.no_grad():
-            work = [job for name, target in targets.items() for job in self._jobs(name, target.data.view(-1))]
-            done = self._each(work)
-            for name, target in targets.items():
-                tiles = [next(done) for _ in range(self._programs[name].tiles)]
-                if name not in self.readings:
-                    self._read(name, [tile for tile in tiles if tile is not None], target)
+            runs = {name: self._runs(name, target.data.view(-1)) for name, target in targets.items()}
+            for name, found in runs.items():
+                self._read(name, [run.result() for run in found], targets[name])
 
     def rows(self, name: str, wanted: torch.Tensor) -> torch.Tensor:
         """Return rows of a table `[V, D]` by their sorted numbers; the table is read where it was not."""
         program, made = self._programs[name], torch.empty(len(wanted), self.shapes[name][-1], dtype=self.dtype)
         height = program.tile // self.shapes[name][-1]
-        needed = range(program.tiles) if name not in self.readings else (wanted // height).unique().tolist()
-        tiles: list[TileReading] = []
-        for first, values, found in self._stripes(name, list(needed)):
-            tiles += [tile for tile in found if tile is not None]
+        known = name in self.readings
+        tiles = sorted(set((wanted // height).tolist())) if known else range(program.tiles)
+        for first, values in self._stripes(name, tiles):
             inside = (wanted >= first) & (wanted < first + len(values))
             made[inside] = values[wanted[inside] - first]
-        if name not in self.readings:
-            self._read(name, tiles, None)
         return made
 
     def stripes(self, name: str) -> Iterator[tuple[int, torch.Tensor]]:
         """Yield (first row, rows) of a table, in order; the rows are overwritten by the next ones."""
-        tiles: list[TileReading] = []
-        for first, values, found in self._stripes(name, list(range(self._programs[name].tiles))):
-            tiles += [tile for tile in found if tile is not None]
-            yield first, values
-        if name not in self.readings:
-            self._read(name, tiles, None)
+        yield from self._stripes(name, range(self._programs[name].tiles))
 
     def tiled(self, name: str) -> bool:
         """Return whether a matrix can be drawn in parts."""
@@ -89,12 +81,12 @@ class Drawing:
         program = self._programs[name]
         return program.elementwise and program.memory.row == self.shapes[name][-1]
 
-    def _stripes(
-        self, name: str, numbers: Sequence[int]
-    ) -> Iterator[tuple[int, torch.Tensor, list[TileReading | None]]]:
+    def _stripes(self, name: str, numbers: Sequence[int]) -> Iterator[tuple[int, torch.Tensor]]:
+        """Yield (first row, rows) of the tiles with these ascending numbers, a stripe at a time, and read them."""
         program, width = self._programs[name], self.shapes[name][-1]
         group = max(1, STRIPE // program.tile)
         memory = torch.empty(group * program.tile, dtype=self.dtype)
+        read: list[TileReading | None] = []
         while numbers:
             # Neighbours only, so that a stripe is one range of rows.
             count = next((n for n in range(1, len(numbers)) if numbers[n] != numbers[n - 1] + 1), len(numbers))
@@ -102,32 +94,32 @@ class Drawing:
             start = taken[0] * program.tile
             values = memory[: min(program.size, (taken[-1] + 1) * program.tile) - start]
             with torch.no_grad():
-                found = list(self._each(self._jobs(name, values, taken)))
-            yield start // width, values.view(-1, width), found
+                read += [run.result() for run in self._runs(name, values, taken[0])]
+            yield start // width, values.view(-1, width)
+        self._read(name, read, None)
 
-    def _jobs(
-        self, name: str, flat: torch.Tensor, numbers: Sequence[int] | None = None
-    ) -> list[Callable[[], TileReading | None]]:
-        """Return one piece of work for each tile; a matrix that cannot be drawn in tiles is drawn here, whole."""
+    def _runs(self, name: str, flat: torch.Tensor, first: int = 0) -> list[Future[TileReading | None]]:
+        """Begin to draw the tiles from number `first` on into `flat`, and return the runs of tiles that it takes.
+
+        A matrix that cannot be drawn in tiles is drawn here, whole.
+        """
         program = self._programs[name]
-        tiles = range(program.tiles) if numbers is None else numbers
         drawn = not self._tileable(name)
         if drawn:
             flat.copy_(program.value())
-        parts = [flat[place * program.tile :][: program.tile] for place in range(len(tiles))]
+        tiles = -(-len(flat) // program.tile)
+        lot = max(1, -(-tiles // (RUNS * self._threads))) * program.tile
         shape = None if name in self.readings else self.shapes[name]
-        return [partial(_tile, program, n, part, shape, drawn=drawn) for n, part in zip(tiles, parts, strict=True)]
+        run = partial(_run, program, shape=shape, drawn=drawn)
+        starts = range(0, len(flat), lot)
+        return [self._pool.submit(run, flat[at : at + lot], first + at // program.tile) for at in starts]
 
-    def _each(self, work: Sequence[Callable[[], Result]]) -> Iterator[Result]:
-        """Run the work on all threads, in order, in lots of a few pieces."""
-        lot = max(1, -(-len(work) // (8 * self._threads)))
-        lots = [work[start : start + lot] for start in range(0, len(work), lot)]
-        for found in self._pool.map(lambda pieces: [piece() for piece in pieces], lots):
-            yield from found
-
-    def _read(self, name: str, tiles: Sequence[TileReading], whole: torch.Tensor | None) -> None:
+    def _read(self, name: str, runs: Sequence[TileReading | None], whole: torch.Tensor | None) -> None:
+        found = [run for run in runs if run is not None]
+        if name in self.readings or not found:
+            return
         shape = self.shapes[name]
-        reading = self.readings[name] = read_whole(tiles, shape)
+        reading = self.readings[name] = read_whole(_joined(found, shape), shape)
         if reading.digest is not None:
             self.digests[name] = reading.digest
         self.parts[name] = [(reading.slices[0], reading.weights)]
@@ -136,18 +128,28 @@ class Drawing:
         if len(reading.slices) > 1:
             self.parts[name] = [(part, weight_stats(part.of(whole.data))) for part in reading.slices]
         if len(shape) > 2 and shape[0] > 1:
-            found = {f"{name}[{place}]": sign_hash(matrix) for place, matrix in enumerate(whole.data)}
-            self.digests |= {key: digest for key, digest in found.items() if digest is not None}
+            stacked = {f"{name}[{place}]": sign_hash(matrix) for place, matrix in enumerate(whole.data)}
+            self.digests |= {key: digest for key, digest in stacked.items() if digest is not None}
 
 
-def _tile(
-    program: Program, number: int, out: torch.Tensor, shape: tuple[int, ...] | None, *, drawn: bool
+def _run(
+    program: Program, out: torch.Tensor, first: int, *, shape: tuple[int, ...] | None, drawn: bool
 ) -> TileReading | None:
-    """Draw one tile into `out`, unless it is `drawn`; read it where the tensor's shape is given."""
-    if not drawn and out.dtype == program.memory.dtype:
-        program.draw_tile(number, out)
-    elif not drawn:
-        exact = torch.empty(len(out), dtype=program.memory.dtype)
-        program.draw_tile(number, exact)
-        out.copy_(exact)
-    return None if shape is None else read_tile(out, number * program.tile, shape)
+    """Draw the tiles from number `first` on into `out`, unless it is `drawn`; read them where the shape is given."""
+    found: list[TileReading] = []
+    for place, part in enumerate(torch.split(out, program.tile)):
+        if not drawn and out.dtype == program.memory.dtype:
+            program.draw_tile(first + place, part)
+        elif not drawn:
+            exact = torch.empty(len(part), dtype=program.memory.dtype)
+            program.draw_tile(first + place, exact)
+            part.copy_(exact)
+        if shape is not None:
+            found.append(read_tile(part, (first + place) * program.tile, shape))
+            found = [_joined(found, shape)] if len(found) == JOINED else found
+    return None if shape is None else _joined(found, shape)
+
+
+def _joined(runs: Sequence[TileReading], shape: Sequence[int]) -> TileReading:
+    tall = len(shape) > 1 and shape[-2] > shape[-1]
+    return reduce(lambda one, two: one.and_then(two, tall=tall), runs)

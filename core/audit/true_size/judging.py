@@ -152,7 +152,7 @@ def _at_size(
     for matrix in _once(matrices):
         if matrix.part.startswith("[at"):
             raise AuditError(
-                f"The parameter {shown(matrix.name)} is read and written in parts, which are not judged block by block; "
+                f"The parameter {shown(matrix.name)} is read and written in parts, which is not judged block by block; "
                 "audit the model with small widths."
             )
         branch = large.sites[matrix.place].branches[matrix.branch]

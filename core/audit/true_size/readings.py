@@ -30,7 +30,10 @@ FloatArray = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class TileReading:
-    """What one tile adds: sums, extremes, sums of squares by row and column, a sample, signs, products of vectors."""
+    """What one tile, or a run of them, adds: sums, extremes, sums of squares by row and by column, a sample, the signs.
+
+    `products` are those of a few rows or columns with each other, which tell whether they are orthogonal.
+    """
 
     total: float
     least: float
@@ -42,6 +45,22 @@ class TileReading:
     negative: int
     signs: bytes
     products: torch.Tensor | None
+
+    def and_then(self, after: TileReading, *, tall: bool) -> TileReading:
+        """Return the reading of this run and the next one; `tall`: the products are sums over rows."""
+        one, two = self.products, after.products
+        return TileReading(
+            total=self.total + after.total,
+            least=min(self.least, after.least),
+            most=max(self.most, after.most),
+            tiny=self.tiny or after.tiny,
+            by_row=np.concatenate([self.by_row, after.by_row]),
+            by_column=self.by_column + after.by_column,
+            sample=torch.cat([self.sample, after.sample]),
+            negative=self.negative + after.negative,
+            signs=self.signs + after.signs,
+            products=two if one is None else one + two if two is not None and tall else one,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,34 +116,27 @@ def _products(rows: torch.Tensor, start: int, shape: Sequence[int]) -> torch.Ten
     return leading @ leading.T if first == 0 else None
 
 
-def read_whole(tiles: Sequence[TileReading], shape: Sequence[int]) -> Reading:
-    """Return the statistics of a tensor from all its tiles, in order."""
-    count = math.prod(shape)
-    by_row, by_column = np.concatenate([t.by_row for t in tiles]), np.sum([t.by_column for t in tiles], axis=0)
-    least, most = min(t.least for t in tiles), max(t.most for t in tiles)
-    total, power = math.fsum(t.total for t in tiles), math.fsum(by_row)
-    mean = total / count
-    known = math.isfinite(total) and math.isfinite(power)
-    std = math.nan if not known else 0.0 if least == most else math.sqrt(max(0.0, power / count - mean * mean))
-    name = "unclear"
+def read_whole(read: TileReading, shape: Sequence[int]) -> Reading:
+    """Return the statistics of a tensor from the reading of all its tiles."""
+    count, power = math.prod(shape), math.fsum(read.by_row)
+    mean = read.total / count
+    known = math.isfinite(read.total) and math.isfinite(power)
+    std, name = math.nan, "unclear"
     if known:
-        name = distribution_of(torch.cat([t.sample for t in tiles])) if least or most else "zeros"
+        std = 0.0 if read.least == read.most else math.sqrt(max(0.0, power / count - mean * mean))
+        name = distribution_of(read.sample) if read.least or read.most else "zeros"
     # A nonfinite extreme hides the others.
-    largest = max(abs(least), abs(most)) if known else math.nan
+    largest = max(abs(read.least), abs(read.most)) if known else math.nan
     found = WeightStats(std=std, mean=mean, largest=largest, count=count, distribution=name)
-    products = [t.products for t in tiles if t.products is not None]
-    orthogonal = bool(products) and known and power > 0
-    if orthogonal:
-        together = products[0] if shape[-2] <= shape[-1] else torch.stack(products).sum(0)
-        orthogonal = orthogonal_products(together, max(shape[-2:]))
-    negative = sum(t.negative for t in tiles)
-    signed = known and count >= FEWEST and 0 < negative < count
+    aligned = known and power > 0 and read.products is not None
+    orthogonal = aligned and orthogonal_products(read.products, max(shape[-2:]))  # type: ignore[arg-type]
+    signed = known and count >= FEWEST and 0 < read.negative < count
     return Reading(
         weights=completed(found, orthogonal=orthogonal),
-        slices=_slices(by_row, by_column, shape) if known and len(shape) > 1 else [Slice(0, 0, shape[0], "")],
-        digest=digest_of(tuple(shape), [t.signs for t in tiles]) if signed else None,
-        odd=not known or largest > HUGE or any(t.tiny for t in tiles),
-        blank=math.isnan(total),
+        slices=_slices(read.by_row, read.by_column, shape) if known and len(shape) > 1 else [Slice(0, 0, shape[0], "")],
+        digest=digest_of(tuple(shape), [read.signs]) if signed else None,
+        odd=not known or largest > HUGE or read.tiny,
+        blank=math.isnan(read.total),
     )
 
 

@@ -77,7 +77,7 @@ class Hollow:
 
     def __init__(self, model: nn.Module, drawing: Drawing) -> None:
         self.drawing = drawing
-        self.names: dict[int, str] = {}
+        self.names: dict[int | None, str] = {}
         self._parameters: dict[str, nn.Parameter] = {}
         self._units: dict[str, list[str]] = {}
         self._filled: set[str] = set()
@@ -92,9 +92,8 @@ class Hollow:
         places: list[tuple[dict[str, Any], str, nn.Parameter]] = []
         for name, shape in self.drawing.shapes.items():
             made = nn.Parameter(self._without_memory(name, shape))
-            key = storage_of(made)
-            assert key is not None
-            self.names[key], self._parameters[name] = name, made
+            self.names[storage_of(made)] = name
+            self._parameters[name] = made
         for module in self._model.modules():
             for key, parameter in module._parameters.items():
                 if parameter is not None and id(parameter) in before:
