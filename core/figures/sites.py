@@ -125,6 +125,15 @@ def token_figure(tokens: pd.DataFrame, quantity: Quantity = "activation", *, log
     )  # fmt: skip
 
 
+@Drawn
+def reached_figure(table: pd.DataFrame, quantity: Quantity = "activation") -> Chart:
+    """Plot the RMS at the sites that an unfinished run has reached, on an axis of all sites; `quantity` as above."""
+    column = f"{quantity}_rms"
+    known = table[table[column].notna()]
+    chart = _site_chart(known, column, title=RMS_TITLES[quantity], y_title=RMS_AXES[quantity])
+    return replace(chart, subject=subject(table), x_range=(0, int(table["site"].max())))
+
+
 def styled(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame, Style]]:
     """Return a list of (name, rows, style), one per series of the table.
 

@@ -82,7 +82,7 @@ class Wanted:
 
 def collect() -> None:
     """Store the document of an audit that has ended, or the sentence that explains its error; once per run."""
-    ended = jobs.collect()
+    ended = jobs.AUDITS.collect()
     if ended is None or not ended.ended:
         return
     if isinstance(ended.work, Child):
@@ -104,7 +104,8 @@ def start(wanted: Wanted) -> None:
             Child, wanted.request.task(model), memory=DEFAULT_MEMORY, seconds=DEFAULT_SECONDS, threads=1
         )  # fmt: skip
         twin = model["shrink"] and model["kind"] != "family"
-        jobs.begin(wanted, EXPECTED_WITH_TWIN if twin else EXPECTED_SECONDS, child, STAGES)
+        expected = EXPECTED_WITH_TWIN if twin else EXPECTED_SECONDS
+        jobs.AUDITS.begin(lambda: jobs.Job(wanted, expected, child(), STAGES))
     except DepthscopeError as error:
         st.session_state[REFUSAL] = panels.told(error)
 
@@ -113,7 +114,7 @@ def state(wanted: Wanted, document: Mapping[str, Any] | None) -> None:
     """Draw why the last audit was refused, or the progress of the present one; what was left out of a model is said."""
     if (sentence := st.session_state.pop(REFUSAL, None)) is not None:
         panels.refusal(sentence)
-    elif (running := jobs.running()) is not None:
+    elif (running := jobs.AUDITS.running()) is not None:
         if running.key != wanted:
             panels.notice("Another long run of this session is under way; cancel it, or wait for its end.")
         jobs.progress(running)

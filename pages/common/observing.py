@@ -1,20 +1,36 @@
-"""The process of a long observation: it reads a pickled `ObserveRequest` from standard input.
+"""The process of a run at true size: it reads a pickled `ObserveRequest` and a folder from standard input.
 
-It writes the `observe` document, or the error, pickled to standard output. `pages.common.jobs` runs it as `python -m
-pages.common.observing`. It uses one core and stores nothing.
+It writes the run's state after every block, then the `observe` document or the error, each pickled to standard output.
+`pages.common.true_runs` starts it as `python -m pages.common.observing`; what is finished stays in the folder.
 """
 
+import os
 import pickle
 import sys
 from typing import Any
 
 from core.errors import DepthscopeError
-from core.health.report import observe_document
+from core.health.kept_run import kept_document
+from core.health.run_watch import RunWatch
+
+# The server's own work, which somebody waits for, goes first.
+NICE = 10
+
+
+def tell(message: Any) -> None:
+    """Hand a message to the server; without one, there is nobody to go on for."""
+    try:
+        pickle.dump(message, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        os._exit(1)
+
 
 if __name__ == "__main__":
-    answer: dict[str, Any] | DepthscopeError
+    os.nice(NICE)
+    request, folder = pickle.load(sys.stdin.buffer)
     try:
-        answer = observe_document(pickle.load(sys.stdin.buffer))
+        watch = RunWatch(request, tell)
+        tell(kept_document(request, folder, seen=watch.seen, told=watch.told))
     except DepthscopeError as error:
-        answer = error
-    pickle.dump(answer, sys.stdout.buffer)
+        tell(error)

@@ -53,7 +53,7 @@ def run_row(place: DeltaGenerator, wanted: Wanted | None) -> None:
     with place:
         st.button(
             "Audit", key=RUN, type="primary", icon=":material/search:", on_click=audits.start, args=(wanted,),
-            disabled=wanted is None or jobs.running() is not None,
+            disabled=wanted is None or jobs.AUDITS.running() is not None,
         )  # fmt: skip
         st.caption(audits.LIMITS, width="stretch")
 

@@ -37,7 +37,7 @@ arrived = audit_form.RUN not in st.session_state
 audits.collect()
 wanted, place = audit_form.form()
 document = None if wanted is None else jobs.kept(wanted)
-if arrived and wanted is not None and wanted.family and document is None and jobs.running() is None:
+if arrived and wanted is not None and wanted.family and document is None and jobs.AUDITS.running() is None:
     audits.start(wanted)
 audit_form.run_row(place, wanted)
 if wanted is None:

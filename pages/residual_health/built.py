@@ -53,13 +53,13 @@ def show() -> None:
     audits.collect()
     wanted = subject.wanted()
     document = jobs.kept(wanted)
-    if document is None and jobs.running() is None and st.session_state.get(STARTED) != wanted:
+    if document is None and jobs.AUDITS.running() is None and st.session_state.get(STARTED) != wanted:
         st.session_state[STARTED] = wanted
         audits.start(wanted)
     if document is None:
         st.caption(OWN_CODE)
         audits.state(wanted, document)
-        if jobs.running() is None:
+        if jobs.AUDITS.running() is None:
             st.button("Build it", key="build-it", type="primary", on_click=audits.start, args=(wanted,))
         return
     cached.start_engine()

@@ -8,14 +8,11 @@ import streamlit as st
 
 from core.health.suggestion_words import suggestion_sentences
 from core.health.verdict_words import verdict_sentences
-from core.tables.observe import site_table
 from pages.common import panels, seeds, twins
-from pages.common.site_figures import draw_ratios
 from pages.common.widgets import assign
 
 if TYPE_CHECKING:
     from core.health.verdict import Verdict
-    from pages.common.cached import Document
     from pages.residual_health.shown import Shown
 
 BOXES = {"inside": "good", "close": "careful", "outside": "fault", "refused": "refused"}
@@ -90,12 +87,6 @@ def reduced(shown: Shown) -> None:
         ratios = "; ".join(f"{one.setting} {one.activation:.3g} and {one.adjoint:.3g}" for one in found)
         words += f" End to end, activations and gradients change by: {ratios}."
     st.caption(panels.escaped(words))
-
-
-def true_size(shown: Shown, document: Document | None) -> None:
-    """Draw the ratios of one seed of the model at its true size; nothing if `document` is None."""
-    if document is not None:
-        draw_ratios(shown.sheet, site_table(document), shown.request.band, prefix="true-size-")
 
 
 def _box(verdict: Verdict) -> None:

@@ -9,7 +9,7 @@ import streamlit as st
 from core.export.bundle import Contents
 from core.export.manifest import record_of
 from core.export.observe import observe_contents
-from pages.common import cached, jobs, model, model_ways, panels, recipe_panel
+from pages.common import cached, model, model_ways, panels, recipe_panel, true_runs
 from pages.common import model_controls as controls
 from pages.common.outputs import Sheet
 from pages.common.widgets import draw_tabs
@@ -21,7 +21,9 @@ WELCOME = (
     "**Is your decoder's depth safe, and if not, what do I change?** Depthscope answers before a training run is paid "
     "for. Bring your own:"
 )
-
+TRUE, TWIN = "the model at true size", "its reduced twin"
+# Session entry: which of the two the figures show, once the model was run.
+SIZE = "size-shown"
 NOT_COUNTED = "The verdict is missing: its seeds were still being counted at this export. Export again for the verdict."
 
 
@@ -46,19 +48,16 @@ def show(shown: Shown) -> None:
     headline.draw(shown)
     if shown.model.is_reduced:
         headline.reduced(shown)
+        _true_size(shown)
     recipe_panel.warn(shown.request, [shown.request.recipe])
     draw_tabs(TABS, shown, key="view")
-    if shown.model.is_reduced:
-        with st.expander("Run at true size", on_change="rerun", key="true-size") as fold, panels.refusals():
-            if fold.open:
-                headline.true_size(shown, jobs.document(shown.model.request))
     _exports(shown)
     headline.go_on(shown)
 
 
 def _exports(shown: Shown) -> None:
     """Draw the page's exports; report and manifest say if the verdict is missing because seeds are still counted."""
-    document, arms = shown.document, shown.arms
+    document, arms = shown.document, () if shown.at_true_size else shown.arms
 
     def contents() -> Contents:
         found = observe_contents(document, arms or ())
@@ -66,6 +65,30 @@ def _exports(shown: Shown) -> None:
 
     record = record_of(document) | ({"verdict": NOT_COUNTED} if arms is None else {})
     shown.sheet.exports(contents=contents, record=record)
+
+
+def _true_size(shown: Shown) -> None:
+    """Draw the run at true size; once it has a document, the choice of what the figures show."""
+    if true_runs.document(shown.model.request) is None:
+        with st.expander("Run at true size", on_change="rerun", key="true-size") as fold, panels.refusals():
+            if fold.open:
+                true_runs.draw(shown.model.request)
+        return
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium", key="size-row"):
+        st.segmented_control("Figures, tables and exports of", (TRUE, TWIN), default=TRUE, required=True, key=SIZE)
+        st.caption("The verdict counts seeds of the reduced twin; at true size one seed was run, block by block.")
+
+
+def current_shown() -> Shown:
+    """Return the current model with its document: at true size where it was run and that is chosen."""
+    current = model.current()
+    current.answered.check()
+    cached.start_engine()
+    true_runs.collect()
+    found = true_runs.document(current.request) if current.is_reduced else None
+    at_true_size = found is not None and st.session_state.get(SIZE, TRUE) == TRUE
+    document = cached.observation(current.answered) if found is None or not at_true_size else found
+    return Shown(current, document, Sheet("residual_health", "Health"), at_true_size)
 
 
 st.title("Health")
@@ -76,7 +99,4 @@ if controls.FAMILY.value is not None:
 
     built.show()
 else:
-    current = model.current()
-    current.answered.check()
-    cached.start_engine()
-    show(Shown(current, cached.observation(current.answered), Sheet("residual_health", "Health")))
+    show(current_shown())

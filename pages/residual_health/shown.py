@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -30,17 +30,25 @@ if TYPE_CHECKING:
 class Shown:
     """The current model, its observe document, and the sheet (figures and tables with exports) on which it is shown.
 
-    `document` observes one seed of the model or, if that is large, of its reduced twin (a narrower decoder).
+    `document` observes one seed of the model or of its reduced twin (a narrower decoder); `at_true_size` says that it
+    is of the model itself
+    although the verdict is that of its twin.
     """
 
     model: Model
     document: Mapping[str, Any]
     sheet: Sheet
+    at_true_size: bool = False
 
     @property
     def request(self) -> ObserveRequest:
-        """The request of the model, or of its reduced twin."""
+        """The request of the verdict: of the model, or of its reduced twin."""
         return self.model.answered
+
+    @property
+    def observed(self) -> ObserveRequest:
+        """The request that `document` answers."""
+        return self.model.request if self.at_true_size else self.request
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -51,6 +59,11 @@ class Shown:
     def arms(self) -> list[SeedArm] | None:
         """The results of both recipes over the model's seeds; None while they are not counted."""
         return seeds.counted(self.request, self.model.seed_values, self.names)
+
+    @property
+    def seeds(self) -> Sequence[SeedArm]:
+        """The arms whose spread is drawn around the document's curves; none beside a document of another width."""
+        return () if self.at_true_size else self.arms or ()
 
     @cached_property
     def refusal(self) -> str | None:
@@ -89,8 +102,11 @@ class Shown:
 
     @cached_property
     def compared(self) -> pd.DataFrame:
-        """The table of sites with the recipe and without; if the recipe is the control, with the default recipe."""
-        if self.request.recipe != CONTROL:
+        """The site table of both arms; if the recipe is the control, the second arm is the default recipe.
+
+        At true size there is no second arm then.
+        """
+        if self.request.recipe != CONTROL or self.at_true_size:
             return self.sites
         other = site_table(cached.observation(replace(self.request, recipe=DEFAULT)))
         own = self.sites[self.sites["arm"] == INITIALIZED]

@@ -56,7 +56,7 @@ def ratios(shown: Shown) -> None:
     """Draw the ratios of activations and gradients at every site, with the band, for the chosen arms."""
     draw_row(controls.ARMS, controls.SCALE, controls.SITE, key="figure-options")
     table = chosen_arms(shown.compared)
-    spread = None if shown.arms is None else ribbon_table(shown.arms)
+    spread = ribbon_table(shown.seeds) if shown.seeds else None
     left, right = st.columns([2, 3], gap="medium")
     profile = table if spread is None else spread[spread["recipe"].isin(table["recipe"])]
     with left:
@@ -67,14 +67,14 @@ def ratios(shown: Shown) -> None:
             site=shown.site,
             select=_choose,
             follow=model_controls.BLOCKS.name,
-            preview=partial(_at_depth, shown.request),
+            preview=partial(_at_depth, shown.observed),
         )
     with right:
         draw_ratios(shown.sheet, table, shown.request.band, log=shown.log, spread=spread, stacked=True)
     if shown.site is not None:
         _opened(shown, shown.site)
-    if shown.arms is not None:
-        verdicts = verdict_table(shown.arms)
+    if shown.seeds:
+        verdicts = verdict_table(shown.seeds)
         shown.sheet.table("verdicts", verdicts, view=for_people(verdicts, VERDICT), alt="The verdict's numbers by arm.")
     shown.sheet.table(
         "sites", shown.sites, view=site_view(shown.sites), alt="Ratios and band of every site, both arms."
@@ -109,12 +109,12 @@ def _opened(shown: Shown, site: int) -> None:
 
 def _drawn_block(shown: Shown, file: str, number: int) -> None:
     """Draw one block of the arm `arm` with its wiring, observed values and writers."""
-    config, name = shown.request.config, CONTROL if shown.arm == SAME_BASE_CONTROL else shown.request.recipe
+    config, name = shown.observed.config, CONTROL if shown.arm == SAME_BASE_CONTROL else shown.request.recipe
     title = f"Block {number} of {config.blocks}, {name}"
     observed = Observed(shown.sites[shown.sites["arm"] == shown.arm], shown.contributions)
     picture, words = st.columns(2)
     with picture:
-        writers = draw_block(shown.sheet, file, config, name, number, shown.request.distribution, title, observed)
+        writers = draw_block(shown.sheet, file, config, name, number, shown.observed.distribution, title, observed)
     with words:
         st.markdown(
             "The thick line is the residual stream, read from top to bottom. Each branch reads it, and its writer, the "
@@ -214,7 +214,7 @@ def kept_runs(shown: Shown) -> None:
             request = twins.answered(settings.request_of(one), shown.model.seeds)
             tables[one.name] = site_table(cached.observation(request))
     if settings.saved(model_controls.MODEL).setting not in [one.setting for one in runs.drawn()]:
-        tables["now"] = shown.sites
+        tables["now"] = site_table(cached.observation(shown.request))
     overlay = overlay_table(tables)
     draw_ratios(shown.sheet, overlay, shown.request.band, log=shown.log, prefix="runs-")
     differences = quotient_table(overlay)

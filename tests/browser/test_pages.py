@@ -177,18 +177,35 @@ def test_markup_in_a_link_stays_text(visitor: Visit) -> None:
         assert tab.page.locator("[data-testid=stAlert]").count() == 1
 
 
-TRUE_SIZE = "/?model=laptop&context=256&dtype=float32&batch=random&seeds=1"
+TRUE_SIZE = "/?model=gpt2&context=256&dtype=float32&seeds=1"
 
 
-def test_a_long_run_shows_progress_and_can_be_cancelled(visitor: Visit) -> None:
-    tab = visitor()
-    tab.open(TRUE_SIZE, "Health")
-    tab.page.get_by_text("Run at true size").click()
-    tab.page.locator(".st-key-run-it button").click()
-    tab.page.get_by_text(re.compile(r"about \d+ s left")).first.wait_for()
-    tab.page.locator(".st-key-cancel-run button").click()
-    tab.page.get_by_text("The run was cancelled").wait_for()
-    tab.page.locator(".st-key-run-it button").wait_for()
+def test_a_run_at_true_size_keeps_others_out_and_goes_on_after_it_was_cancelled(visitor: Visit) -> None:
+    """The blocks of 124 million parameters, while another session waits for its turn."""
+    tabs = [visitor(), visitor(viewport={"width": 390, "height": 844}, color_scheme="dark")]
+    for tab in tabs:
+        tab.open(TRUE_SIZE, "Health")
+    owner, other = tabs
+    owner.page.get_by_text("Run at true size").click()
+    owner.page.locator(".st-key-run-it button").click()
+    blocks = owner.page.get_by_text(re.compile(r"\d+ of 24 blocks, forward and in reverse, about .* left")).first
+    blocks.wait_for()
+    other.page.get_by_text("Run at true size").click()
+    other.page.get_by_text(re.compile("busy with the run of another session, about .* left")).wait_for()
+    assert other.page.locator(".st-key-run-it").count() == 0
+    assert other.overflowing() == []
+    owner.page.locator(".st-key-true-size .main-svg").first.wait_for()
+    owner.page.locator(".st-key-cancel-run button").click()
+    owner.page.get_by_text("The run was cancelled").wait_for()
+    owner.page.get_by_text(re.compile(r"\d+ of 24 blocks are kept")).wait_for()
+    other.page.locator(".st-key-run-it button").wait_for()
+    owner.settle()
+    assert owner.violations() == []
+    owner.page.get_by_role("button", name="Continue").click()
+    owner.page.get_by_text("Figures, tables and exports of").wait_for()
+    owner.settle()
+    assert owner.violations() == []
+    assert owner.overprinted() == []
 
 
 def test_a_config_that_is_dropped_on_the_landing_page_is_answered_without_a_form(visitor: Visit) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from pages.common import outputs, seeds, uploads
+from pages.common import outputs, seeds, true_runs, uploads
 
 ROOT = Path(__file__).resolve().parents[2]
 APP = ROOT / "pages" / "common" / "main.py"
@@ -41,11 +41,13 @@ def own_temporary_files(tmp_path_factory: pytest.TempPathFactory, monkeypatch: p
 
 @pytest.fixture(autouse=True)
 def own_room(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """All apps here are one session in Streamlit's eyes; what one test uploads does not lie there in the next."""
-    room = uploads.Room()
+    """All apps here are one session in Streamlit's eyes; what one test leaves does not lie there in the next."""
+    room, run = uploads.Room(), true_runs.Room()
     monkeypatch.setattr(uploads, "room", lambda: room)
+    monkeypatch.setattr(true_runs, "room", lambda: run)
     yield
     room.clear()
+    run.clear()
 
 
 @pytest.fixture

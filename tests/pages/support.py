@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections import Counter
 from typing import Any
 
 from streamlit.testing.v1 import AppTest
+
+from pages.common import true_runs
 
 OPTION = re.compile(r"(?<![\w-])--[a-z]")
 
@@ -26,6 +29,16 @@ def figures(app: AppTest) -> list[dict[str, Any]]:
 def downloads(app: AppTest) -> Counter[str]:
     """How many download buttons of each label there are, in menus too."""
     return Counter(str(element.proto.label) for element in app.get("download_button"))
+
+
+def finished(app: AppTest) -> AppTest:
+    """Run the page until its run at true size has ended."""
+    deadline = time.monotonic() + 300
+    while true_runs.SLOT.entry in app.session_state and app.session_state[true_runs.SLOT.entry] is not None:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+        app.run()
+    return app
 
 
 def assert_no_trace(app: AppTest) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,12 @@ from core.compare.request import comparison_of
 from core.decoder.base_draw import Distribution
 from core.decoder.batch import Batch
 from core.decoder.config import Budget, DecoderConfig, TrueSizes
-from core.errors import BudgetError, RecipeError
+from core.errors import BudgetError, RecipeError, StorageError
 from core.health.band import Band
 from core.health.report import observe_document
 from core.health.request import ObserveRequest
 from pages.common.cached import BY_REQUEST
-from pages.common.jobs import Observing
+from pages.common.true_runs import Running
 
 BASE = DecoderConfig(blocks=3, width=8, heads=2, kv_heads=2, positions=6)
 CONFIGS: dict[str, Any] = {
@@ -87,18 +88,25 @@ def test_a_large_batch_that_differs_in_one_token_is_another(place: int) -> None:
     assert cache_key(first) != cache_key(second)
 
 
-def test_a_process_of_its_own_answers_with_the_core_s_document() -> None:
-    request = CASES["batch"]
-    assert Observing(request).result() == observe_document(request)
+def test_a_process_of_its_own_answers_with_the_core_s_document(tmp_path: Path) -> None:
+    request = replace(CASES["batch"], driver="block")
+    assert Running(request, str(tmp_path), {}).result() == observe_document(request)
 
 
-def test_a_refusal_in_the_process_comes_back_in_its_own_words() -> None:
+def test_a_refusal_in_the_process_comes_back_in_its_own_words(tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match=r"The recipe .* is unknown"):
-        Observing(replace(CASES["base"], recipe="no recipe")).result()
+        Running(replace(CASES["base"], recipe="no recipe"), str(tmp_path), {}).result()
 
 
-def test_a_process_that_was_ended_has_no_answer() -> None:
-    work = Observing(CASES["base"])
+def test_a_process_that_was_ended_has_no_answer(tmp_path: Path) -> None:
+    work = Running(CASES["base"], str(tmp_path), {})
     work.end()
-    with pytest.raises(BudgetError, match="without a result"):
+    with pytest.raises(BudgetError, match="The run was stopped"):
         work.result()
+
+
+def test_a_folder_that_cannot_be_used_is_not_named_to_the_visitor(tmp_path: Path) -> None:
+    (tmp_path / "foreign").touch()
+    with pytest.raises(StorageError, match="cannot keep this run's blocks") as raised:
+        Running(CASES["base"], str(tmp_path), {}).result()
+    assert str(tmp_path) not in raised.value.sentence

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,10 +25,10 @@ from core.health.verdict_words import verdict_sentences
 from core.sweep.request import uniform_batch
 from core.tables.observe import site_table, site_view
 from core.tables.seeds import ribbon_table
-from pages.common import jobs, model, model_controls, twins
+from pages.common import model, model_controls, twins
 from pages.common.outputs import figure_file
 from tests.pages.conftest import Open
-from tests.pages.support import assert_no_trace, change, downloads, figures, sentences
+from tests.pages.support import assert_no_trace, change, downloads, figures, finished, sentences
 from tests.support import run_cli
 
 
@@ -211,14 +210,11 @@ def test_gpt2_small_runs_at_its_true_size_on_request(open_app: Open) -> None:
     assert sentences(app, "info")[-1].startswith("Nothing was run yet.")
     app.button(key="run-it").click().run()
     assert app.button(key="cancel-run").label == "Cancel"
-    deadline = time.monotonic() + jobs.LONGEST_SECONDS
-    while len(figures(app)) < 4 and time.monotonic() < deadline:
-        time.sleep(1)
-        app.run()
+    finished(app)
     assert_no_trace(app)
     expected = observe_document(model_controls.request_of({**model.KNOWN["gpt2"].values, "dtype": "float32"}))
     ratios = [site["activation_ratio"] for site in expected["initialized"]["sites"]]
-    assert line(figures(app)[2], "gpt2") == pytest.approx(ratios, rel=1e-4)
+    assert line(figures(app)[0], "gpt2") == pytest.approx(ratios, rel=1e-4)
     assert len(ratios) == 25
 
 

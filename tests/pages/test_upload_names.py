@@ -131,8 +131,8 @@ def test_what_the_child_refuses_is_called_by_the_uploads_name(open_app: Open, mo
     app = bands_page(open_app, "my own model.json", CONFIG)
     app.switch_page(str(ROOT / "pages/model_audit/model_audit.py")).run()
     # The one job of the server may still be another test's.
-    assert jobs._SLOT.acquire(timeout=60)
-    jobs._SLOT.release()
+    assert jobs.AUDITS.lock.acquire(timeout=60)
+    jobs.AUDITS.lock.release()
     app.button(key="audit-run").click().run()
     while not sentences(app):
         app.run()
