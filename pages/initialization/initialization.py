@@ -49,7 +49,7 @@ sheet = Sheet("initialization", "Initialization")
 draw_beside((FAN_IN, FAN_OUT, SEED))
 document = measured(FAN_IN.value, FAN_OUT.value, SEED.value.strip(), LAYERS.value)
 
-left, right = st.columns(2)
+left, right = st.columns(2, gap="large")
 with left:
     st.subheader("Three populations in common bins")
     histogram, moments = histogram_table(document), moment_table(document)
@@ -73,7 +73,7 @@ with right:
         "propagation", propagation, alt="Expected variance after every layer.", formats={"expected_variance": "%.6g"}
     )
 
-left, right = st.columns(2)
+left, right = st.columns(2, gap="large")
 with left:
     st.subheader("The depth factor")
     panels.formula(r"\alpha=L^{-1/2},\qquad W_{\text{stored}}=\alpha\,W_{\text{base}}")

@@ -17,12 +17,12 @@ definitions, establishes, practice, names = st.tabs(
     ["Definitions", "What the numbers establish, and what not", "Practice", "Names in links"]
 )
 with definitions:
-    left, right = st.columns(2, gap="large")
-    for number, definition in enumerate(DEFINITIONS):
-        with (left, right)[number % 2]:
-            st.subheader(definition.title)
-            st.markdown(definition.text)
-            panels.formula(definition.formula)
+    for column, part in zip(st.columns(2, gap="large"), (DEFINITIONS[:4], DEFINITIONS[4:]), strict=True):
+        for definition in part:
+            column.subheader(definition.title)
+            column.markdown(definition.text)
+            with column:
+                panels.formula(definition.formula)
 with establishes:
     st.markdown("\n".join(f"- {sentence}" for sentence in ESTABLISHES))
 with practice:
