@@ -28,6 +28,8 @@ MISSING = (
     "try again."
 )
 MOST_PARAMETERS = 2**62
+# Parameters per second of an audit block by block on two cores, each drawn, read and multiplied forward and in reverse.
+BLOCK_RATE = 20_000_000
 # The audited model's own seed, then that of more models where it can be built again.
 SEEDS = (0, 1, 2, 3)
 # Where the library keeps the names of its models.
@@ -104,8 +106,13 @@ class AuditRequest:
 
     @property
     def budget(self) -> Budget:
-        """The largest number of parameters that a model may have, as a `Budget`; none if it need not be held whole."""
-        return Budget(max_parameters=self.max_parameters if self.driver == "graph" else MOST_PARAMETERS)
+        """The largest number of parameters that a model may have, as a `Budget`.
+
+        That of a model that need not be held whole is what can be drawn, read and multiplied in `max_seconds`.
+        """
+        whole = Budget(max_parameters=self.max_parameters)
+        in_time = Budget(max_parameters=self.max_seconds * BLOCK_RATE, remedy=Remedy.SECONDS)
+        return whole if self.driver == "graph" or whole.max_parameters > in_time.max_parameters else in_time
 
     def task(self, model: Mapping[str, Any], batch: Any = None) -> dict[str, Any]:
         """Return the task that `sandbox.tasks` runs: the keys of `model`, screened already, and those of this request.
@@ -118,6 +125,7 @@ class AuditRequest:
             "dtype": self.dtype,
             "batch": batch,
             "max_parameters": self.max_parameters,
+            "most_by_block": self.budget.max_parameters,
             "rule": self.rule,
             "sigma": self.sigma,
             "driver": self.driver,

@@ -146,11 +146,15 @@ class DecoderConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """The limits that a caller allows; `check` raises `BudgetError` before any array exists."""
+    """The limits that a caller allows; `check` raises `BudgetError` before any array exists.
+
+    `remedy` is what a caller can do about too many parameters.
+    """
 
     max_parameters: int = 2**28
     max_positions: int = 65_536
     max_blocks: int = 4_096
+    remedy: Remedy = Remedy.PARAMETERS
 
     def check(self, config: DecoderConfig, parameters: int) -> None:
         """Raise `BudgetError` if a decoder exceeds a limit; `parameters` is how many numbers are to exist at once."""

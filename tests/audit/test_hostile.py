@@ -23,7 +23,10 @@ from core.decoder.config import Budget
 from core.errors import AuditError, DepthscopeError
 
 SMALL = {"model_type": "gpt2", "n_layer": 2, "n_head": 2, "n_embd": 8, "vocab_size": 50}
-HUGE = {"model_type": "llama", "num_hidden_layers": 126, "hidden_size": 16384, "vocab_size": 128256}
+HUGE = {
+    "model_type": "llama", "num_hidden_layers": 126, "hidden_size": 16384, "vocab_size": 128256,
+    "intermediate_size": 53248, "num_attention_heads": 128, "num_key_value_heads": 8,
+}  # fmt: skip
 SECONDS = 2.0
 
 CONFIGS: dict[str, dict[str, Any]] = {
@@ -42,7 +45,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "eight bits": {**SMALL, "dtype": "float8_e4m3fn"},
     "a dtype that is no text": {**SMALL, "dtype": 5},
     "kernels": {**SMALL, "use_kernels": True},
-    "405B": {**HUGE, "intermediate_size": 53248, "num_attention_heads": 128, "num_key_value_heads": 8},
+    "405B": HUGE,
     "a family the plan does not know, 405B": {**HUGE, "model_type": "olmo2"},
     "nested 405B": {"model_type": "gemma3", "text_config": HUGE},
     "endless depth": {**SMALL, "n_layer": 10**9},

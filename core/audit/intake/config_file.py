@@ -176,7 +176,7 @@ def _too_large(parameters: int, budget: Budget, least: str) -> BudgetError:
     return BudgetError(
         f"The model has {least}{parameters:,} parameters, more than the budget of {budget.max_parameters:,}",
         Remedy.SMALL_WIDTHS,
-        Remedy.PARAMETERS,
+        budget.remedy,
     )
 
 

@@ -17,6 +17,7 @@ import torch
 from safetensors import safe_open
 from torch import nn
 
+from ...decoder.config import Budget
 from ...errors import AuditError, BudgetError, DepthscopeError, Remedy, no_memory, shown
 from ..request import MISSING, architectures
 from .fault import reason_of
@@ -111,18 +112,18 @@ def bare_model(model_class: Any, config: Any) -> nn.Module:
     return model
 
 
-def check_size(model_class: Any, config: Any, max_parameters: int) -> None:
+def check_size(model_class: Any, config: Any, budget: Budget) -> None:
     """Count a model's parameters without allocating them.
 
-    Raises `BudgetError` where there are more than `max_parameters`, `AuditError` where it cannot be built.
+    Raises `BudgetError` where there are more than the budget's, `AuditError` where it cannot be built.
     """
     count = sum(parameter.numel() for parameter in bare_model(model_class, config).parameters())
-    if count > max_parameters:
+    if count > budget.max_parameters:
         raise BudgetError(
-            f"{count:,} parameters exceed the budget of {max_parameters:,}",
+            f"{count:,} parameters exceed the budget of {budget.max_parameters:,}",
             "make the model smaller",
             Remedy.SMALL_WIDTHS,
-            Remedy.PARAMETERS,
+            budget.remedy,
         )
 
 
@@ -146,7 +147,7 @@ def built_model(model_class: Any, config: Any, *, seed: int, max_parameters: int
     Reads and writes torch's global generator, so it belongs in a separate process. Raises `AuditError` or
     `BudgetError`.
     """
-    check_size(model_class, config, max_parameters)
+    check_size(model_class, config, Budget(max_parameters=max_parameters))
     torch.manual_seed(seed)
     with refusing(f"{model_class.__name__} cannot be built"):
         model: nn.Module = model_class._from_config(config, attn_implementation="eager", dtype=torch.float32)
@@ -161,7 +162,7 @@ def loaded_model(
     The result is (model, sentences on what did not fit, names that the files lack, whether it is trained). Raises
     `AuditError` where a shape does not fit the configuration, `BudgetError` for too many parameters.
     """
-    check_size(model_class, config, max_parameters)
+    check_size(model_class, config, Budget(max_parameters=max_parameters))
     with refusing("The weights do not fit the configuration"):
         model, info = model_class.from_pretrained(
             None,

@@ -11,10 +11,11 @@ from torch import nn
 from torch.utils._pytree import tree_map
 
 from ...decoder.batch import Batch
-from ...errors import AuditError, DepthscopeError
+from ...decoder.config import Budget
+from ...errors import AuditError, DepthscopeError, Remedy
 from ..initialization.rebuild import Rebuilder, rebuilder_of
 from ..initialization.request import AUTO
-from ..intake.hub import allowed, bare_model, built_config, library, model_class_of
+from ..intake.hub import allowed, bare_model, built_config, check_size, library, model_class_of
 from ..intake.shrink import small_settings
 from ..intake.target import called
 from ..report.result import AuditResult, ModelFacts, observed
@@ -152,6 +153,7 @@ def _configured(task: Task) -> LargeModel:
     family, settings, _ = described(unbounded, shrink=False)
     model_class = model_class_of(family)
     config = built_config(model_class.config_class, settings)
+    check_size(model_class, config, Budget(max_parameters=task["most_by_block"], remedy=Remedy.SECONDS))
     batch = batch_of(task, config, narrow=False)
     target = build_target({**unbounded, "shrink": True, "batch": _small(task.get("batch"), batch)})
     model, programs = deferred(
