@@ -42,7 +42,7 @@ st.markdown(
 )
 panels.formula(
     r"\operatorname{Var}(w)=\frac{2}{\text{fan}_{in}+\text{fan}_{out}},\qquad "
-    r"|w|\le\sqrt{\frac{6}{\text{fan}_{in}+\text{fan}_{out}}}"
+    r"{|w|\le\sqrt{\frac{6}{\text{fan}_{in}+\text{fan}_{out}}}}"
 )
 
 sheet = Sheet("initialization", "Initialization")
