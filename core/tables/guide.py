@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import pandas as pd
@@ -12,11 +12,11 @@ from .frame import frame
 
 @dataclass(frozen=True)
 class Definition:
-    """A paragraph of the page and, if it has one, the formula that it explains, in TeX."""
+    """A paragraph of the page and the formula that it explains, in TeX."""
 
     title: str
     text: str
-    formula: str = ""
+    formula: str
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,12 @@ GLOSSARY: Mapping[str, str] = {
 }
 
 
-def glossary_table(glossary: Mapping[str, str] = GLOSSARY) -> pd.DataFrame:
-    """Return the glossary as a table with the columns `word` and `meaning`."""
-    rows: Sequence[Mapping[str, str]] = [{"word": word, "meaning": meaning} for word, meaning in glossary.items()]
+def glossary_table(text: str = "") -> pd.DataFrame:
+    """Return the words whose row contains `text`, ignoring case, as a table with the columns `word` and `meaning`."""
+    wanted = text.strip().casefold()
+    rows = [
+        {"word": word, "meaning": meaning}
+        for word, meaning in GLOSSARY.items()
+        if wanted in f"{word}\n{meaning}".casefold()
+    ]
     return frame(rows, ("word", "meaning"))

@@ -179,6 +179,11 @@ def judged_table(ratios: Sequence[float], band: Band = DEFAULT_BAND) -> pd.DataF
     return pd.DataFrame(rows)
 
 
+def off_first(judged: pd.DataFrame) -> pd.DataFrame:
+    """Return a table of judged ratios with the rows outside the band first, otherwise in their order."""
+    return judged.sort_values("band", key=lambda band: band == "within", kind="stable")
+
+
 def parsed_ratios(text: str) -> list[float]:
     """Return the ratios in a text, separated by commas, semicolons or spaces, as a list of floats.
 

@@ -46,7 +46,8 @@ TITLES = {
 FORMATS = {
     "worst error": "%.1e", "writer / reader": "%.3f", "writer / reader, deep": "%.3f", "seconds": "%.1f",
 }  # fmt: skip
-# Orders of the rows: the column and whether the largest come first.
+# Orders of the rows: the column and whether the largest come first. `OFF_FIRST` looks at two columns instead.
+OFF_FIRST = "what is off first"
 ORDERS = {
     "family": ("family", False),
     "largest error": ("worst_relative_error", True),
@@ -96,7 +97,17 @@ def chosen(rows: Sequence[Row], *, text: str = "", state: str = EVERY, kind: str
 
 
 def ordered(rows: Sequence[Row], order: str) -> list[Row]:
-    """Return the rows sorted by one of `ORDERS`; rows without the value come last, equal ones by family."""
+    """Return the rows sorted by `OFF_FIRST` or by one of `ORDERS`; rows without the value come last.
+
+    `OFF_FIRST` begins with the families furthest from a proof, then those with the worst finding. Equal rows are
+    sorted by family.
+    """
+    if order == OFF_FIRST:
+        states, kinds = list(STATES), [*VERDICTS, NOT_JUDGED]
+        return sorted(
+            rows,
+            key=lambda row: (-states.index(survey_state(row)), kinds.index(kind_of(row)), str(row["family"])),
+        )
     name, falling = ORDERS[order]
     with_value = sorted((row for row in rows if row[name] is not None), key=lambda row: str(row["family"]))
     with_value.sort(key=lambda row: row[name], reverse=falling)

@@ -7,7 +7,7 @@ import streamlit as st
 from core.figures.studies import judged_figure
 from core.health.band import Band
 from core.lab.synthetic import synthetic_classifiers
-from core.tables.studies import classifier_table, judged_table, parsed_ratios
+from core.tables.studies import classifier_table, judged_table, off_first, parsed_ratios
 from pages.bands.controls import LOWER, RATIOS, UPPER, keep_edits
 from pages.common import panels
 from pages.common.outputs import Sheet
@@ -28,7 +28,10 @@ arrays = classifier_table(synthetic_classifiers(band=band))
 for name in beside(dict.fromkeys(arrays["array"])):
     rows, title = arrays[arrays["array"] == name], f"Supplied {name} ratios"
     sheet.figure(f"{name}-array", judged_figure.chart(rows, band, title=title))
-sheet.table("arrays", arrays, alt="Supplied ratios with their verdicts.", formats={"ratio": "%.6g"})
+sheet.table(
+    "arrays", arrays, view=off_first(arrays), alt="Supplied ratios with their verdicts, those outside the band first.",
+    formats={"ratio": "%.6g"},
+)  # fmt: skip
 
 st.subheader("Your own ratios")
 RATIOS.draw()
@@ -36,12 +39,18 @@ ratios = parsed_ratios(RATIOS.value)
 own = judged_table(ratios, band)
 # A new text gets a new editor: the edits of the old one are in the text already.
 editor = f"ratio-editor-{RATIOS.value}"
-st.data_editor(
-    own[["ratio"]], num_rows="dynamic", key=editor, width="stretch", on_change=keep_edits, args=(editor, ratios),
-    column_config={"ratio": st.column_config.NumberColumn("ratio", format="%.6g", required=True)},
+chart, table = st.columns([2, 1])
+with table:
+    st.data_editor(
+        own[["ratio"]], num_rows="dynamic", key=editor, width="stretch", on_change=keep_edits, args=(editor, ratios),
+        column_config={"ratio": st.column_config.NumberColumn("ratio", format="%.6g", required=True)},
+    )  # fmt: skip
+with chart:
+    sheet.figure("own", judged_figure.chart(own, band, title="Your ratios"))
+sheet.table(
+    "own", own, view=off_first(own), alt="Your ratios with their verdicts, those outside the band first.",
+    formats={"ratio": "%.6g"},
 )  # fmt: skip
-sheet.figure("own", judged_figure.chart(own, band, title="Your ratios"))
-sheet.table("own", own, alt="Your ratios with their verdicts.", formats={"ratio": "%.6g"})
 
 st.subheader("What the band establishes, and what not")
 st.markdown(

@@ -17,6 +17,7 @@ from pages.common.lab_controls import PAGES
 from pages.common.widgets import Control
 from pages.depth_sweep import controls as depth_sweep
 from pages.initialization import controls as initialization
+from pages.method_and_limits import controls as method_and_limits
 from pages.model_audit import controls as model_audit
 from pages.published_fixtures import controls as published_fixtures
 from pages.recipes import controls as recipes
@@ -123,6 +124,7 @@ ENTRIES: Mapping[str, Entry] = {
         Entry(
             name="method_and_limits", title="Method and limits", menu="Method and glossary", section=LEARN,
             icon="square_foot", purpose="Definitions, limits, practice questions and every term.",
+            controls=method_and_limits.CONTROLS,
         ),
     )
 }  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from core.audit.initialization.findings import VERDICTS
 from core.audit.survey_table import STATES
-from core.tables.survey import EVERY, NOT_JUDGED, ORDERS
+from core.tables.survey import EVERY, NOT_JUDGED, OFF_FIRST, ORDERS
 from pages.common.widgets import Control
 
 TEXT = Control(
@@ -17,7 +17,7 @@ KIND = Control(
     width=240,
 )  # fmt: skip
 ORDER = Control(
-    name="survey_order", label="Order", kind="choice", default="smallest writer / reader, deep", options=tuple(ORDERS),
+    name="survey_order", label="Order", kind="choice", default=OFF_FIRST, options=(OFF_FIRST, *ORDERS),
     width=260, help="A click on a column's head sorts by it too.",
 )  # fmt: skip
 FAMILY = Control(name="survey_family", label="Family", kind="among", default="", width=260)

@@ -42,7 +42,20 @@ for column, (label, value) in zip(st.columns(5), headline(rows, manifest).items(
 sentence = survey_sentence(manifest)
 st.caption(panels.escaped(sentence))
 
-st.subheader("Families")
+st.subheader("What is off")
+unproved = unproved_table(rows)
+left, right = st.columns(2)
+with left:
+    st.markdown("**Not proved, and why**")
+    st.markdown("\n".join(f"- {panels.escaped(line)}" for line in reason_lines(unproved)))
+    with st.expander("The same as a table"):
+        sheet.table("not-proved", unproved, alt="Families that are not proved, with their reasons.", folded=False)
+with right:
+    st.markdown("**Initialization: does any depth rule fit the fresh matrices that write to the stream?**")
+    sheet.figure("depth-ratios", depth_ratio_figure.chart(survey_table(rows)))
+sheet.table("rules", rule_view(rows), alt="Families whose weights follow a rule or break one.", formats=FORMATS)
+
+st.subheader("Every family")
 draw_row(controls.TEXT, controls.STATE, controls.KIND, controls.ORDER, key="survey-filter")
 shown = ordered(
     chosen(rows, text=controls.TEXT.value, state=controls.STATE.value, kind=controls.KIND.value),
@@ -51,7 +64,7 @@ shown = ordered(
 if shown:
     survey_rows.picker(shown)
     sheet.table(
-        "survey", survey_table(rows), view=survey_view(shown), formats=FORMATS, height=460,
+        "survey", survey_table(rows), view=survey_view(shown), formats=FORMATS, height=300,
         select=survey_rows.opener(shown), alt=f"{count_words(shown, rows)}, one row per family, as filtered above.",
     )  # fmt: skip
     st.caption(f"{count_words(shown, rows)}. The files hold all of them.")
@@ -59,28 +72,13 @@ else:
     st.info("No family is left by this filter; choose all, or type less.", icon=":material/view_list:")
 with st.expander("What the columns mean"):
     sheet.table("columns", column_table(), alt="The columns, their names in the file and their meaning.", folded=False)
-
-st.subheader("What was proved")
-states = state_table(rows)
-sheet.figure("states", count_figure.chart(states, "state"))
-sheet.table("states", states, alt="Families per state.", formats={"share": "percent"})
-st.markdown("**Not proved, and why**")
-unproved = unproved_table(rows)
-st.markdown("\n".join(f"- {panels.escaped(line)}" for line in reason_lines(unproved)))
-with st.expander("The same as a table"):
-    sheet.table("not-proved", unproved, alt="Families that are not proved, with their reasons.", folded=False)
-
-st.subheader("Initialization")
-st.markdown(
-    "The same fresh weights, judged as they stand: does any depth rule fit the matrices that write to the stream?"
-)
-kinds = kind_table(rows)
-left, right = st.columns(2)
-with left:
-    sheet.figure("kinds", count_figure.chart(kinds, "kind"))
-with right:
-    sheet.figure("depth-ratios", depth_ratio_figure.chart(survey_table(rows)))
-sheet.table("kinds", kinds, alt="Families per kind of finding.", formats={"share": "percent"})
-st.markdown("**Families with a rule or a finding**")
-sheet.table("rules", rule_view(rows), alt="Families whose weights follow a rule or break one.", formats=FORMATS)
+with st.expander("How many families are in each state, and have each kind of finding"):
+    states, kinds = state_table(rows), kind_table(rows)
+    left, right = st.columns(2)
+    with left:
+        sheet.figure("states", count_figure.chart(states, "state"))
+    with right:
+        sheet.figure("kinds", count_figure.chart(kinds, "kind"))
+    sheet.table("states", states, alt="Families per state.", formats={"share": "percent"}, folded=False)
+    sheet.table("kinds", kinds, alt="Families per kind of finding.", formats={"share": "percent"}, folded=False)
 sheet.exports(record=manifest, paragraphs=[sentence])

@@ -8,6 +8,7 @@ from streamlit.testing.v1 import AppTest
 from core.lab.initializer import init_document
 from core.plan.arithmetic import plan_document
 from core.plan.presets import PRESETS
+from core.tables.guide import DEFINITIONS, ESTABLISHES, GLOSSARY, PRACTICE
 from core.tables.studies import moment_table, role_table
 from pages.bands.controls import edited_text
 from pages.common import navigation
@@ -75,7 +76,9 @@ def test_bands_judge_typed_ratios_with_the_linked_limits(open_app: Open) -> None
     app.text_input(key="ratios").set_value("0.5, 2, 2.0000001, 0.4").run()
     assert_no_trace(app)
     own = next(table for table in frames(app, "band") if "array" not in table)
-    assert own["band"] == ["within", "within", "above", "below"]
+    assert own["ratio"] == [2.0000001, 0.4, 0.5, 2.0]
+    assert own["band"] == ["above", "below", "within", "within"]
+    assert own["site"] == [2, 3, 0, 1]
     assert "band 0.5 to 2" in [trace["name"] for trace in figures(app)[-1]["data"]]
     app.text_input(key="ratios").set_value("1, <img src=x>").run()
     assert "is not a number; separate numbers by commas" in sentences(app)[0]
@@ -91,12 +94,29 @@ def test_edits_of_the_table_are_kept_in_the_text_that_the_manifest_carries(open_
     app.text_input(key="ratios").set_value(text).run()
     assert_no_trace(app)
     own = next(table for table in frames(app, "band") if "array" not in table)
-    assert own["ratio"] == [0.1 + 0.2, 1e-300, 7.0]
+    assert own["ratio"] == [1e-300, 0.1 + 0.2, 7.0]
+
+
+def test_the_glossary_is_searched_by_word_and_by_meaning(open_app: Open) -> None:
+    app = open_app(script("method_and_limits"))
+    assert frames(app, "meaning")[0]["word"] == list(GLOSSARY)
+    app.text_input(key="glossary_text").set_value(" LOSS ").run()
+    assert frames(app, "meaning")[0]["word"] == ["adjoint", "valid"]
+    app.text_input(key="glossary_text").set_value("normalizer").run()
+    assert frames(app, "meaning")[0]["word"] == ["normalizer"]
+    app.text_input(key="glossary_text").set_value("<img src=x>").run()
+    assert_no_trace(app)
+    assert sentences(app, "info") == ["No word of the glossary is left; type less."]
+
+
+def test_every_definition_limit_and_question_is_on_the_page(open_app: Open) -> None:
+    app = open_app(script("method_and_limits"))
+    assert {one.title for one in DEFINITIONS} <= {heading.value for heading in app.subheader}
+    text = " ".join(str(element.value) for element in app.markdown)
+    assert all(part in text for part in (*(one.text for one in (*DEFINITIONS, *PRACTICE)), *ESTABLISHES))
 
 
 def test_practice_links_set_controls_that_their_pages_have(open_app: Open) -> None:
-    from core.tables.guide import PRACTICE
-
     for question in PRACTICE:
         entry = navigation.ENTRIES[question.page]
         controls = {control.name: control for control in entry.all_controls}

@@ -63,6 +63,9 @@ def test_the_page_shows_every_family_and_the_headline(open_app: Open) -> None:
     assert values["Proved"].startswith(f"{MANIFEST['proved']} ")
     assert values["Date"] == MANIFEST["date"]
     assert sorted(families(app)) == sorted(row["family"] for row in ROWS)
+    unproved = [row["family"] for row in ROWS if row["identity"] != "proved"]
+    assert set(families(app)[: len(unproved)]) == set(unproved)
+    app.selectbox(key="survey_order").set_value("smallest writer / reader, deep").run()
     scaled = [row["ratio_deep"] for family in families(app) for row in ROWS if row["family"] == family]
     known = [ratio for ratio in scaled if ratio is not None]
     assert known == sorted(known) == scaled[: len(known)]
@@ -83,7 +86,7 @@ def test_every_family_that_is_not_proved_stands_there_with_its_reason(open_app: 
 
 
 def test_figures_and_tables_hold_the_counts(open_app: Open) -> None:
-    states, kinds, ratios = figures(opened(open_app))
+    ratios, states, kinds = figures(opened(open_app))
     proved = dict(zip(states["data"][0]["y"], states["data"][0]["x"], strict=True))["proved"]
     assert proved == MANIFEST["proved"]
     assert sum(kinds["data"][0]["x"]) == len(ROWS)

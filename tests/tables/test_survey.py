@@ -17,6 +17,7 @@ from core.figures.audit import depth_ratio_figure
 from core.figures.bars import count_figure
 from core.tables.survey import (
     NOT_JUDGED,
+    OFF_FIRST,
     ORDERS,
     TITLES,
     chosen,
@@ -107,6 +108,17 @@ def test_every_order_keeps_the_rows_and_puts_gaps_last(rows: list[dict[str, Any]
     assert values == present + [None] * (len(values) - len(present))
     assert present == sorted(present, reverse=falling)
     assert sorted(row["family"] for row in found) == sorted(row["family"] for row in rows)
+
+
+def test_what_is_off_stands_before_what_is_not(rows: list[dict[str, Any]], file: list[dict[str, str]]) -> None:
+    found = ordered(list(reversed(rows)), OFF_FIRST)
+    assert sorted(row["family"] for row in found) == sorted(row["family"] for row in file)
+    unproved = {row["family"] for row in file if row["identity"] != "proved"}
+    off = {row["family"] for row in file if row["kind"] in ("partial", "wrong-fan-in", "range-ignored")} - unproved
+    assert off
+    assert {row["family"] for row in found[: len(unproved)]} == unproved
+    assert {row["family"] for row in found[len(unproved) :][: len(off)]} == off
+    assert found == ordered(rows, OFF_FIRST)
 
 
 def test_every_column_of_the_view_is_explained(rows: list[dict[str, Any]]) -> None:
