@@ -31,8 +31,7 @@ class Shown:
     """The current model, its observe document, and the sheet (figures and tables with exports) on which it is shown.
 
     `document` observes one seed of the model or of its reduced twin (a narrower decoder); `at_true_size` says that it
-    is of the model itself
-    although the verdict is that of its twin.
+    is of the model itself although the verdict is that of its twin.
     """
 
     model: Model
