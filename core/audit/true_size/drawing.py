@@ -11,7 +11,7 @@ import torch
 from ..initialization.sign_hash import sign_hash
 from ..initialization.slices import Slice
 from ..initialization.weight_stats import WeightStats, weight_stats
-from .deferred import Program
+from .programs import Program
 from .readings import Reading, TileReading, read_tile, read_whole
 
 # Values of a table that are drawn before they are used: a few tiles for each core.

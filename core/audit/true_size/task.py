@@ -25,10 +25,11 @@ from ..sandbox.confine import confine
 from ..sandbox.tasks import TYPES, batch_of, build_target, described, run_task
 from ..trace.discovery import Discovery
 from ..trace.proof import IDENTITY_TOLERANCE, Identity
-from .deferred import Program, deferred
+from .deferred import deferred
 from .discovery import discovery_at_true_size
 from .drawing import Drawing
 from .judging import document_at_true_size
+from .programs import Program
 
 # Ids that every small vocabulary has.
 SMALL_IDS = 16
@@ -153,7 +154,9 @@ def _configured(task: Task) -> LargeModel:
     family, settings, _ = described(unbounded, shrink=False)
     model_class = model_class_of(family)
     config = built_config(model_class.config_class, settings)
-    check_size(model_class, config, Budget(max_parameters=task["most_by_block"], remedy=Remedy.SECONDS))
+    check_size(
+        model_class, config, Budget(max_parameters=task.get("most_by_block", MOST_PARAMETERS), remedy=Remedy.SECONDS)
+    )
     batch = batch_of(task, config, narrow=False)
     target = build_target({**unbounded, "shrink": True, "batch": _small(task.get("batch"), batch)})
     model, programs = deferred(
