@@ -65,9 +65,10 @@ def depth_figure(
     *,
     spread: bool = False,
 ) -> Chart:
-    """Plot a quantity of a sweep's summary against depth, on logarithmic axes, with the band; one line per recipe.
+    """Plot the median over seeds of a quantity against depth, one line per recipe, on logarithmic axes.
 
-    `spread` adds the range from 5 to 95 % of the seeds.
+    `summary` is that of a sweep and `quantity` a key of `DEPTH_TITLES`. `band`, the range that ratios must lie in, is
+    shaded. `spread` adds the range from 5 to 95 % of the seeds.
     """
     rows = summary[summary["quantity"] == quantity]
     title, y_title = DEPTH_TITLES[quantity]

@@ -179,9 +179,9 @@ def block_features(config: DecoderConfig) -> int:
 
 
 def graph_bytes(config: DecoderConfig, batch: Batch, item: int) -> int:
-    """Return the bytes of activations in the autograd graph of one block of one member.
+    """Return the estimated bytes of the activations that autograd keeps for one block of one model of a batched run.
 
-    `item` is the number of bytes of one number.
+    `item` is the size of one number in bytes.
     """
     scores = KEPT_SCORES * config.heads * batch.longest * max(item, 4)
     return int(batch.inputs.size * (block_features(config) * item + scores))

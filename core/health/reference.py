@@ -19,8 +19,8 @@ REFERENCES: tuple[Reference, ...] = get_args(Reference)
 def relative_rms(arm: Mapping[str, Any], quantity: str, reference: Reference) -> list[float | None]:
     """Return the RMS of `quantity` (activation or adjoint) at every site, divided by that at the reference site.
 
-    `arm` is the JSON form of one arm, from `arm_document`. `first block` is the last site of block 0. An entry is None
-    if there is no reference (the input has no previous site) or the reference is 0. Raises `ConfigError` for an unknown
+    `arm` is what `arm_document` returns for one seed of one recipe. `reference` is `input`, `first block` (the last
+    site of the first block) or `previous site`. An entry is None if there is no reference (the input has no previous site) or the reference is 0. Raises `ConfigError` for an unknown
     reference.
     """
     values: Sequence[float] = [site[f"{quantity}_rms"] for site in arm["sites"]]

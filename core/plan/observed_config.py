@@ -43,10 +43,10 @@ WAYS_OUT = (Remedy.SIZES, Remedy.AUDIT)
 class ObservedModel:
     """A decoder that is initialized as the code of a model family initializes it.
 
-    `distribution` is that of the base weights and `recipe` what the family's code then does to them. `family` is None
-    for a decoder of this project. `left_out` names the parameters that the family has and this decoder lacks: biases of
-    0 and gains of 1, which change no value at initialization. `assumed` lists the keys missing in the file with the
-    values used.
+    `distribution` is the distribution of the base weights, the random weights before any recipe. `recipe` is the name
+    of the rule by which the family's code then scales them. `family` is None for a decoder of this project. `left_out`
+    names the parameters that the family has and this decoder lacks: biases of 0 and gains of 1, which change no value
+    at initialization. `assumed` maps the keys missing in `config.json` to the values used.
     """
 
     config: DecoderConfig

@@ -144,7 +144,7 @@ class Results:
 
 @lru_cache(maxsize=4096)
 def site_labels(name: str, config: DecoderConfig) -> tuple[str, ...]:
-    """Return the labels of the residual sites of a recipe in one decoder, in order."""
+    """Return the labels of all sites (states of the residual stream) of `config` under the recipe `name`, in order."""
     return tuple(recipe(name).graph(config).site_labels())
 
 

@@ -179,7 +179,7 @@ def take(values: Mapping[str, Any]) -> None:
 
 
 def take_family(family: str) -> None:
-    """Make a small model of one of the library's families the current model."""
+    """Set the current model to a small one of `family`, a model type of the transformers library such as `gemma2`."""
     take({**controls.FAMILY_SIZES, "family": family})
 
 

@@ -36,8 +36,8 @@ def draw_ratios(
 ) -> None:
     """Draw the activation ratio and the adjoint (gradient) ratio of a site table, side by side or `stacked`.
 
-    Both have the band. `prefix` begins the names of their files. `spread`, if given, has quantiles over seeds
-    (`ribbon_table`).
+    Each figure shades `band`, the range that ratios must lie in. `prefix` is put before the names of the files.
+    `spread`, if given, is a table of quantiles over seeds, from `ribbon_table`.
     """
     for quantity in RATIO_TITLES if stacked else beside(RATIO_TITLES):
         chart = ratio_figure.chart(sites, band, quantity, log=log, spread=spread)

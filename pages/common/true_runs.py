@@ -71,9 +71,9 @@ class Running:
         return self._process.pid
 
     def result(self) -> jobs.Document:
-        """Follow the run to its end and return the `observe` document.
+        """Wait until the run ends and return its result, the JSON document that `observe` makes.
 
-        Raises the error of the core, or `BudgetError` if the process ends without a result.
+        Raises the `DepthscopeError` that the run ended with, or `BudgetError` if the process ends without a result.
         """
         limit = threading.Timer(LONGEST_SECONDS, self.end)
         limit.daemon = True

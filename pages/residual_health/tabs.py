@@ -178,7 +178,7 @@ def reference_site(shown: Shown) -> None:
 
 
 def block(shown: Shown) -> None:
-    """Draw one block with its wiring, sites, writers and factors."""
+    """Draw the block chosen on the page as a diagram, with the measured ratios, its writers and their factors."""
     _drawn_block(shown, "block", min(int(controls.BLOCK.draw()), shown.request.config.blocks - 1))
 
 

@@ -98,7 +98,10 @@ def _coefficient(law: Law | None, matrix: MatrixStats, stats: ModelStats, base: 
 
 
 def counted_additions(rule: Rule, blocks: int, ratio: float) -> float:
-    """Return the count n (of blocks or additions) in a law n^(-1/2) whose factor is `ratio` times the rule's."""
+    """Return the n for which n^(-1/2) = `ratio` * N^(-1/2), which is N / ratio^2.
+
+    N is the number of additions (two per block) if the rule's recipe counts additions, else the number of blocks.
+    """
     return blocks * (2 if rule.recipe.counts == "additions" else 1) / ratio**2
 
 

@@ -21,7 +21,10 @@ class StreamExpansionOptions(DecoderOptions):
     """Options: the decoder whose last state is written as a sum."""
 
     def check(self) -> None:
-        """Raise `LabError` if the last state is not such a sum, because a norm follows the additions."""
+        """Check the options. Raises `LabError` if the recipe has a norm after an addition.
+
+        The last state is then not a sum of the input and the branch outputs.
+        """
         super().check()
         refuse_norm_after(self)
 
