@@ -80,7 +80,7 @@ def state(sweep: InteractiveSweep) -> None:
 
 
 def go_on(sweep: InteractiveSweep) -> None:
-    """Compute cells of the sweep for a short time, then run the page again; call it at the end of the page's script."""
+    """Compute cells of the sweep for a short time, then run the page again; call it at the end of the script."""
     cached.start_engine()
     sweep.advance()
     _draw_again()
