@@ -20,8 +20,8 @@ def relative_rms(arm: Mapping[str, Any], quantity: str, reference: Reference) ->
     """Return the RMS of `quantity` (activation or adjoint) at every site, divided by that at the reference site.
 
     `arm` is what `arm_document` returns for one seed of one recipe. `reference` is `input`, `first block` (the last
-    site of the first block) or `previous site`. An entry is None if there is no reference (the input has no previous site) or the reference is 0. Raises `ConfigError` for an unknown
-    reference.
+    site of the first block) or `previous site`. An entry is None if there is no reference (the input has no previous
+    site) or the reference is 0. Raises `ConfigError` for an unknown reference.
     """
     values: Sequence[float] = [site[f"{quantity}_rms"] for site in arm["sites"]]
     if reference == "previous site":
