@@ -1,7 +1,7 @@
 """The settings of nanoGPT as pasted text: Python assignments, which are parsed and never executed.
 
 Accepted are lines such as `n_layer = 12`, `n_layer: int = 12` and `n_layer: 12`, also inside a class, keyword arguments
-such as `GPTConfig(n_layer=12)`, dicts, JSON, and options as on nanoGPT's command line.
+such as `GPTConfig(n_layer=12)` or `n_layer=12, n_head=12`, dicts, JSON, and options as on nanoGPT's command line.
 """
 
 from __future__ import annotations
@@ -53,6 +53,11 @@ def _assigned(text: str) -> Iterator[tuple[str, JsonValue]]:
 
 
 def _whole(text: str) -> ast.Module:
+    try:
+        # Settings that commas separate are the arguments of a call.
+        return ast.parse(f"dict({text.strip()})")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        pass
     try:
         return ast.parse(text.strip())
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:

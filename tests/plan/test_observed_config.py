@@ -124,6 +124,7 @@ block_size: int = 128
         "    n_layer=6,\n    n_head=4,\n    n_embd=64,\n    block_size=128,",
         "--n_layer=6\n--n_head=4\n--n_embd=64\n--block_size=128",
         "n_layer: 6\nn_head: 4\nn_embd: 64\nblock_size: 128",
+        "n_layer=6, n_head=4, n_embd=64, block_size=128, dropout=0.0",
     ],
 )
 def test_settings_of_nanogpt_are_read_as_they_are_written(text: str) -> None:
