@@ -98,7 +98,7 @@ def command(**options: Any) -> int:
     request = AuditRequest(
         rule=options["rule"], sigma=options["sigma"], seed=opt.seed(options["seed"]), dtype=options["dtype"],
         max_parameters=options["max_parameters"], max_memory=options["max_memory"], driver=_driver(options),
-        max_seconds=options["max_seconds"] or (DEFAULT_SECONDS if _driver(options) == "graph" else BLOCK_SECONDS),
+        max_seconds=_seconds(options),
     )  # fmt: skip
     request.check()
     _check_outputs(options)
@@ -120,6 +120,13 @@ def command(**options: Any) -> int:
         return DONE
     opt.tell_failure(_why(document, options["gate"], outcome, allow_unproved=allowed))
     return GATE_FAILED
+
+
+def _seconds(options: dict[str, Any]) -> int:
+    """Return the time limit in seconds: the option's, else the default of the driver."""
+    if options["max_seconds"] is not None:
+        return int(options["max_seconds"])
+    return DEFAULT_SECONDS if _driver(options) == "graph" else BLOCK_SECONDS
 
 
 def _driver(options: dict[str, Any]) -> str:

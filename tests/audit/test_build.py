@@ -63,7 +63,7 @@ def test_keys_that_no_configuration_declares_are_named() -> None:
     [
         ({**LLAMA, "hidden_act": "evil/act"}, AuditError, "hidden_act"),
         ({**LLAMA, "hidden_size": 33}, AuditError, "multiple"),
-        ({**LLAMA, "model_type": "vit"}, AuditError, "vit"),
+        ({**LLAMA, "model_type": "vitt"}, AuditError, "vitt"),
         (
             {**LLAMA, "model_type": "mixtral", "num_local_experts": 4096, "intermediate_size": 4096},
             BudgetError,

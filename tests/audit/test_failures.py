@@ -10,7 +10,8 @@ from torch import Tensor
 
 from core.audit import run
 from core.audit.intake.fault import Trial
-from core.audit.sandbox import tasks, worker
+from core.audit.sandbox import worker
+from core.audit.true_size import task as task_of_driver
 from core.errors import AuditError, InternalError
 from core.health import observe_module
 from core.numerals import finite_number
@@ -51,7 +52,7 @@ def test_a_want_of_memory_is_called_so(kind: type[zoo.Decoder], monkeypatch: pyt
         with Trial().blaming():
             return run.audit(model)
 
-    monkeypatch.setattr(tasks, "run_task", audited)
+    monkeypatch.setattr(task_of_driver, "run_task", audited)
     reply = worker.reply_to({"kind": "config", "source": "config.json"}, 2**30, 10, lambda name: None)
     assert reply["sentence"].startswith("The model needs more than the 1,024 MiB it is allowed")
 

@@ -47,7 +47,7 @@ def test_every_seed_has_the_ratios_of_a_plain_model(audited: Audited) -> None:
     assert (arm.seeds, len(arm.labels)) == (SEEDS, 5)
     settings = {"model_type": "mixtral", **FAMILIES["mixtral"]}
     model_class, given = tasks.model_class_of("mixtral"), tasks._declared("mixtral", settings, shrink=False)[0]
-    batch = tasks._batch(task(settings, **SIZES), tasks.built_config(model_class.config_class, given), narrow=False)
+    batch = tasks.batch_of(task(settings, **SIZES), tasks.built_config(model_class.config_class, given), narrow=False)
     assert batch.inputs.shape == (1, 24)
     ids = torch.tensor(np.concatenate([batch.inputs, batch.targets[:, -1:]], axis=1).tolist())
     for row, seed in enumerate(SEEDS):

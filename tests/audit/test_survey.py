@@ -16,8 +16,8 @@ import torch
 from core import __version__
 from core.audit import survey as module
 from core.audit.intake.family import family_settings
-from core.audit.intake.hub import families
 from core.audit.intake.shrink import small_settings, varied
+from core.audit.request import families
 from core.audit.survey import COLUMNS, FAMILY_SECONDS, survey, survey_row
 from core.audit.survey_table import SHIPPED, shipped_survey, state_counts, survey_counts, survey_manifest
 from core.cli import run
@@ -78,8 +78,8 @@ def test_a_layer_that_waits_for_an_image_is_named() -> None:
 
 
 def test_unknown_families_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(AuditError, match="vit"):
-        family_settings("vit", 2)
+    with pytest.raises(AuditError, match="vitt"):
+        family_settings("vitt", 2)
     for names in ("llama,vit", ",", "../x"):
         assert run(["survey", "--families", names, "--out", str(tmp_path)]) == 2
         assert "model types" in capsys.readouterr().err

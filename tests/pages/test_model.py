@@ -101,7 +101,7 @@ def test_a_dropped_config_is_the_model_of_every_page_and_its_name_stays_here(ope
     [
         (b'{"model_type": "gpt2", "n_layer": 1000000000}', "mine.json"),
         (json.dumps({"model_type": "![x](http://example.invalid/a.png)<img>"}).encode(), "mine.json"),
-        (json.dumps({**LLAMA, "num_hidden_layers": 4000}).encode(), "blocks is 4000; it must lie between 1 and 128."),
+        (json.dumps({**LLAMA, "num_hidden_layers": 4000}).encode(), "blocks is 4000; it must lie between 1 and 1024."),
         (json.dumps({**LLAMA, "initializer_range": -1}).encode(), "initializer_range"),
         (b'{"a":' + b"[" * 100_000, "nests deeper"),
         (b'{"model_type": "gpt2", "n_embd": NaN}', "holds the literal NaN"),

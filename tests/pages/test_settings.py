@@ -79,10 +79,10 @@ def test_up_to_four_runs_are_kept_renamed_hidden_and_carried_by_the_link(open_ap
     app.button(key="run-remove-3").click().run()
     link = app.query_params["run"]
     assert [dict(parse_qsl(text))["blocks"] for text in link] == ["2", "3", "4"]
-    other = open_app(run=[*link, "name=x&blocks=999"], view="Runs")
+    other = open_app(run=[*link, "name=x&blocks=9999"], view="Runs")
     assert_no_trace(other)
     assert [one.name for one in other.session_state["pins"]] == ["short", *names[1:3]]
-    assert "A run of the link was left out: blocks is 999" in " ".join(sentences(other, "info"))
+    assert "A run of the link was left out: blocks is 9999" in " ".join(sentences(other, "info"))
 
 
 def manifest(setting: dict[str, Any], **export: Any) -> bytes:
@@ -130,16 +130,16 @@ def test_an_uploaded_batch_travels_in_the_manifest(session: Session) -> None:
 @pytest.mark.parametrize(
     ("data", "sentence"),
     [
-        (manifest({"blocks": 10**9}), "blocks is 1000000000; it must lie between 1 and 128."),
-        (manifest({"blocks": "8"}), "blocks is '8'; it must be a whole number from 1 to 128."),
-        (manifest({"blocks": True}), "blocks is true; it must be a whole number from 1 to 128."),
+        (manifest({"blocks": 10**9}), "blocks is 1000000000; it must lie between 1 and 1024."),
+        (manifest({"blocks": "8"}), "blocks is '8'; it must be a whole number from 1 to 1024."),
+        (manifest({"blocks": True}), "blocks is true; it must be a whole number from 1 to 1024."),
         (manifest({"recipe": "<img src=x>"}), "The recipe '<img' is unknown; all are listed"),
         (manifest({"heads": 3}), "width 4 is not a multiple of heads 3"),
         (manifest({"seed64": "-1"}), "outside 0 to 2^64 - 1"),
         (manifest({"colour": 1}), "The manifest sets 'colour', which its page does not have."),
         (manifest({}, page="../../etc/passwd"), "which this app does not have."),
         (manifest({"batch": "uploaded"}, batch={"inputs": [[1]], "targets": [[1, 2]]}), "1 inputs but 2 entries"),
-        (manifest({}, pins=(SavedSetting(setting={"blocks": 0}),)), "blocks is 0; it must lie between 1 and 128."),
+        (manifest({}, pins=(SavedSetting(setting={"blocks": 0}),)), "blocks is 0; it must lie between 1 and 1024."),
         (manifest({"norm": "none"}), "norm is 'none'; it must be one of rmsnorm, layernorm."),
     ],
 )  # fmt: skip

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core.audit.sandbox import tasks, worker
+from core.audit.sandbox import worker
+from core.audit.true_size import task as task_of_driver
 from core.errors import AuditError, shown
 from pages.common import audits, jobs
 from tests.pages.conftest import ROOT, Open
@@ -148,7 +149,7 @@ def test_a_library_that_names_the_folder_is_heard_with_the_uploads_name(
     def fail(task: Any, **_: Any) -> Any:
         raise kind(f"no such file: {task['folder']}/model.safetensors")
 
-    monkeypatch.setattr(tasks, "run_task", fail)
+    monkeypatch.setattr(task_of_driver, "run_task", fail)
     task = {"kind": "folder", "folder": folder, "source": "mine.zip"}
     sentence = worker.reply_to(task, 2**30, 10, lambda name: None)["sentence"]
     assert "mine.zip/model.safetensors" in sentence
