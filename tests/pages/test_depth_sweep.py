@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +17,7 @@ from core.sweep.interactive import InteractiveSweep
 from core.sweep.run import SweepRun
 from core.sweep.store import Store
 from core.tables.sweep import quantile_view, series_table
-from pages.depth_sweep import controls, form
+from pages.depth_sweep import cell, controls, form
 from tests.pages.conftest import ROOT, Open
 from tests.pages.support import assert_no_trace, change, figures, sentences
 
@@ -265,11 +267,13 @@ def test_a_large_seed_comes_along(open_app: Open) -> None:
     assert "seed 18446744073709551615" in figures(app)[0]["layout"]["title"]["text"]
 
 
-def test_a_cell_that_residual_health_cannot_show_says_so(open_app: Open) -> None:
-    app = open_app(PAGE, sweep_blocks="1,2", sweep_seeds="9007199254740993", sweep_view="Depth by seed")
+def test_a_cell_that_residual_health_cannot_show_says_so(open_app: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    bounded = tuple(replace(one, upper=128) if one.name == "blocks" else one for one in cell.shared.MODEL)
+    monkeypatch.setattr(cell, "shared", SimpleNamespace(MODEL=bounded, SEED=cell.shared.SEED))
+    app = open_app(PAGE, sweep_blocks="1,129", sweep_seeds="1", sweep_view="Depth by seed")
     press(press(app, "sweep-run"), "open-cell")
     assert app.title[0].value == "Depth sweep"
-    assert "cannot show that cell. seed is 9007199254740993; it must lie between 0 and" in sentences(app)[0]
+    assert "cannot show that cell. blocks is 129; it must lie between 1 and 128" in sentences(app)[0]
 
 
 def test_the_sweep_goes_on_where_it_stood_after_another_page(open_app: Open, monkeypatch: pytest.MonkeyPatch) -> None:
