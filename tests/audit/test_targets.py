@@ -151,7 +151,7 @@ def test_compiled_parts_and_dropout_in_training_mode_are_audited() -> None:
         ("wav2vec2", [2]),
         ("t5", [2, 2]),
         ("clip_vision_model", [2]),
-        ("convnext", [1, 1, 3, 1]),
+        ("convnext", [3, 3, 9, 3]),
     ],
 )
 def test_an_architecture_of_the_library_is_audited_by_its_configuration(family: str, streams: list[int]) -> None:
