@@ -145,7 +145,7 @@ class DepthscopeError(ValueError):
         """Return the whole message as text: the sentence and the ways to resolve the error.
 
         `words` maps each `Remedy` to the wording of one interface; a `Remedy` that it maps to an empty text is left
-        out. The ways follow after a semicolon, or as a sentence of their own if `sentence` ends in a period or question
+        out. The ways follow after a semicolon, or as a separate sentence if `sentence` ends in a period or question
         mark.
         """
         *others, last = [way for name in self.ways if (way := words.get(name, name))] or [""]

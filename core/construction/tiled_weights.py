@@ -13,10 +13,10 @@ from ..decoder.parameters import ParameterSpec
 from ..decoder.weights import Weights
 from ..errors import ConfigError, Remedy
 from ..recipes.recipe import Recipe
-from .drawn_weights import Transform
+from .drawn_weights import DrawnWeights, Transform
 
 
-class TiledWeights:
+class TiledWeights(DrawnWeights):
     """A `WeightProvider` for every seed of a base draw under every recipe, whose matrices are drawn inside products.
 
     `arms` are the recipes. The values are those of `DrawnWeights` up to rounding: a recipe's coefficient multiplies
@@ -33,27 +33,25 @@ class TiledWeights:
     ) -> None:
         if device != "cpu":
             raise ConfigError(f"Weights are drawn tile by tile on the CPU, not on {device}", Remedy.CPU)
-        self.config = draw.config
-        self.members = len(draw.seeds) * len(arms)
-        self._draw, self._arms, self._dtype, self._scalars = draw, tuple(arms), dtype, scalars
+        super().__init__(draw, arms, dtype, device, scalars)
 
     def stem(self) -> Weights:
         """Return the embeddings of all members by key, as `DrawnMatrix` objects."""
-        return self._part(self._draw.layout.stem, 0, 0)
+        return self._matrices(self._draw.layout.stem, 0, 0)
 
     def block(self, block: int) -> Weights:
         """Return the weights of block number `block` of all members by key; matrices are `DrawnMatrix` objects."""
         layout = self._draw.layout
-        weights = self._part(layout.block_template, layout.block_start(block), block)
+        weights = self._matrices(layout.block_template, layout.block_start(block), block)
         if self._scalars is not None:
             weights.update(self._scalars[block])
         return weights
 
     def tail(self) -> Weights:
         """Return the final norm and an untied head of all members by key; the head is a `DrawnMatrix`."""
-        return self._part(self._draw.layout.tail, 0, 0)
+        return self._matrices(self._draw.layout.tail, 0, 0)
 
-    def _part(
+    def _matrices(
         self, specs: Sequence[ParameterSpec], start: int, block: int
     ) -> dict[str, torch.Tensor | DrawnMatrix | None]:
         return {spec.key: self._matrix(spec, start, block) if spec.draws else None for spec in specs}

@@ -1,7 +1,7 @@
 """Names, shapes, roles and order of a decoder's parameters.
 
 The random numbers of the matrices are drawn in the order of the specifications. Gains and biases are constants and draw
-nothing. A tied head reads the token embedding and has no parameter of its own. A matrix is stored as `[fan_in,
+nothing. A tied head reads the token embedding and adds no parameter. A matrix is stored as `[fan_in,
 fan_out]`.
 """
 

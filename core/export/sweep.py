@@ -29,7 +29,7 @@ MAX_HEAT_MAPS = 8
 def sweep_contents(sweep: InteractiveSweep) -> Contents:
     """Return paragraphs, tables and figures of the finished cells of a sweep.
 
-    The long table, which has one row per residual site, is a file of its own.
+    The long table, which has one row per residual site, is a separate file.
     """
     cells, summary, growth = (sweep.table(name) for name in ("cells", "summary", "growth"))
     axes, band = axis_names(sweep.grid), sweep.grid.band

@@ -27,7 +27,6 @@ __getattr__, __dir__, __all__ = public(
         ".seeds": ("SeedArm", "observe_seeds"),
         ".suggestion": ("Suggestion", "suggest"),
         ".verdict": ("Verdict", "verdict_of"),
-        ".twins": ("TwinDrift", "TwinRatios", "twin_drift"),
         ".report": ("observe_document", "built_run", "restored_document"),
         "..audit": ("check", "observe_module"),
     },

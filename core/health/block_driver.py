@@ -204,7 +204,7 @@ class BlockRun:
 
     def _loss(self) -> Record:
         config, leaves = self._weights.config, Leaves(self._gradients is not None)
-        # A head of its own needs no embedding beside it.
+        # An untied head does not read the embedding.
         stem = leaves.take(self._weights.stem(), "") if config.tied else {}
         tail = leaves.take(self._weights.tail(), "")
         x = self._states[len(self._graph.blocks)].detach().requires_grad_()

@@ -18,7 +18,6 @@ from ..errors import ConfigError, Remedy, shown, unknown_name
 from ..recipes.catalogue import CONTROL, DEFAULT
 from ..strict_json import JsonValue, parse_json, read_json
 from .model_config import FAMILIES, NANOGPT, family_of, request_from_document
-from .nanogpt import PASTED, settings_from_text
 from .presets import PRESETS
 from .request import PlanRequest
 
@@ -93,11 +92,6 @@ def observed_from_document(document: JsonValue, longest_row: int, name: str = "c
     assert isinstance(family, str), "and every other family"
     _refuse_other_graphs(document, longest_row)
     return _observed(request, family, _initializer_range(document))
-
-
-def observed_from_text(text: str, longest_row: int) -> ObservedModel:
-    """Return the decoder of nanoGPT settings given as pasted text. Raises `ConfigError`."""
-    return observed_from_document(settings_from_text(text), longest_row, PASTED)
 
 
 def observed_preset(name: str) -> ObservedModel:

@@ -50,7 +50,7 @@ class Recipe:
 
     The next fields are for its card: `assumes`, `state` (what the method stores or learns in addition) and `traps`
     (mistakes in public code) are sentences, and `constants` returns the published constants for (blocks, width).
-    `growth` is None where no theory is known. `look` is its place among the recipes with a colour of their own.
+    `growth` is None where no theory is known. `look` is its index in the palette; one colour per recipe.
     `auto_order` is its place among the rules that an audit tries if none is declared, None if it is not tried.
     `counted` says in words what the law on the matrices that end a branch counts.
     """

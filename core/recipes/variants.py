@@ -1,4 +1,4 @@
-"""What public code does under a recipe's name, as recipes of their own, so that each can be measured.
+"""What public code does under a recipe's name, as one recipe per code base, so that each can be measured.
 
 Every entry was read in the named code or report; `recipe` is the name that the code uses, or that its users expect. Its
 laws are written for the decoders of this project.

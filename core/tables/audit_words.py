@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..audit.initialization.findings import VERDICTS, Severity, severity
+from ..audit.initialization.findings import VERDICTS
 from ..audit.report.gate import findings_of, nothing_judged
 from ..health.band import DEFAULT_BAND
 from ..health.diagnosis import compared, diagnose_arm
@@ -87,16 +87,6 @@ def identity_sentence(document: Document) -> str:
 def conformance_title(document: Document) -> str:
     """Return a short text on what the audit says of the initialization."""
     return VERDICTS[document["conformance"]["verdict"]]
-
-
-def conformance_severity(document: Document) -> Severity:
-    """Return the severity of what the audit says of the initialization.
-
-    It is that of the finding, which may be milder than is usual for its kind.
-    """
-    verdict = document["conformance"]["verdict"]
-    found: list[Severity] = [finding["severity"] for finding in findings_of(document) if finding["kind"] == verdict]
-    return found[0] if found else severity(verdict)
 
 
 def conformance_sentence(document: Document) -> str:

@@ -1,4 +1,4 @@
-"""Runs of the current model at its true size, block by block in a process of their own, one at a time on the server.
+"""Runs of the current model at its true size, block by block, one process per run and one run per server.
 
 A run belongs to its session: so does the private folder of its finished blocks, from which a cancelled run goes on.
 Other sessions learn that the server is busy, and for how long.

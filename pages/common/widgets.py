@@ -270,7 +270,7 @@ def control_table(pages: Mapping[str, Iterable[Control]]) -> pd.DataFrame:
 
 
 def beside(items: Iterable[T], widths: Sequence[float] | None = None) -> Iterator[T]:
-    """Yield the items one by one; what the loop draws for an item is in a column of its own."""
+    """Yield the items one by one; one column per item."""
     items = tuple(items)
     for column, item in zip(st.columns(widths or len(items)), items, strict=True):
         with column:

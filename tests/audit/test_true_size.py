@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import nn
 
-from core.audit.initialization.judge import judged_document
+from core.audit.initialization.judge import document_of, judged_document
 from core.audit.initialization.rebuild import rebuilder_of
 from core.audit.initialization.sign_hash import sign_hash
 from core.audit.initialization.slices import slices_of
@@ -21,7 +21,7 @@ from core.audit.report.result import ModelFacts
 from core.audit.run import audit
 from core.audit.true_size.deferred import deferred
 from core.audit.true_size.drawing import Drawing
-from core.audit.true_size.judging import document_at_true_size
+from core.audit.true_size.judging import judged_at_true_size
 from core.audit.true_size.streaming import Hollow
 from core.audit.true_size.task import LargeModel, _configured, _drawing, audit_at_true_size
 from core.cli import run
@@ -81,7 +81,8 @@ def test_blocks_one_at_a_time_give_the_audit_of_the_whole_model(family: str, tie
     with _drawing(large, given) as drawing:
         result, small = audit_at_true_size(large, drawing)
         arguments = {"rule": "auto", "sigma": None, "deep": True}
-        document = document_at_true_size(result, small, drawing, large.source, **arguments)
+        judgement = judged_at_true_size(result, small, drawing, large.source, **arguments)
+        document = document_of(result, judgement, large.source)
     model = whole(large, given)
     expected = judged_document(
         audit(model, large.batch, facts=ModelFacts(class_name=type(model).__name__, trained=False)),

@@ -12,9 +12,10 @@ import pytest
 from core.decoder.base_draw import Distribution
 from core.decoder.parameters import layout
 from core.errors import ConfigError
+from core.plan.nanogpt import PASTED, settings_from_text
 from core.plan.observed_config import (
+    ObservedModel,
     observed_from_document,
-    observed_from_text,
     observed_preset,
     read_observed_config,
 )
@@ -22,6 +23,11 @@ from core.plan.presets import LAPTOP, PRESETS
 from core.recipes.catalogue import recipe
 from tests.plan.test_model_config import GPT2, LLAMA
 from tests.support import run_cli
+
+
+def pasted(text: str) -> ObservedModel:
+    return observed_from_document(settings_from_text(text), 4, PASTED)
+
 
 FILES: dict[str, dict[str, Any]] = {
     "gpt2": {**GPT2, "initializer_range": 0.05},
@@ -128,7 +134,7 @@ block_size: int = 128
     ],
 )
 def test_settings_of_nanogpt_are_read_as_they_are_written(text: str) -> None:
-    found = observed_from_text(text, 4)
+    found = pasted(text)
     config = found.config
     assert (config.blocks, config.heads, config.width, config.ff_width, config.positions) == (6, 4, 64, 256, 128)
     assert (config.vocabulary, config.bias, config.tied, config.norm, config.mlp) == (
@@ -156,14 +162,14 @@ def test_settings_of_nanogpt_are_read_as_they_are_written(text: str) -> None:
 )
 def test_other_text_is_refused_in_one_sentence(text: str, sentence: str) -> None:
     with pytest.raises(ConfigError) as refusal:
-        observed_from_text(text, 4)
+        pasted(text)
     assert str(refusal.value).startswith(sentence)
 
 
 def test_pasted_text_is_never_executed(tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     text = f"import pathlib\npathlib.Path({str(mark)!r}).touch()\nn_layer = 3"
-    assert observed_from_text(text, 4).config.blocks == 3
+    assert pasted(text).config.blocks == 3
     assert not mark.exists()
 
 

@@ -139,7 +139,7 @@ def _mixed_topology(discovery: Discovery) -> Iterator[Finding]:
     if stream_of(discovery) is not Stream.SOME_NORMS:
         return
     normed = [site for site in discovery.sites[:-1] if any(step.kind == "norm" for step in site.addition.after)]
-    # A stem or a junction may have a norm of its own; what matters is one that returns from block to block.
+    # A single norm after the stem or between stages is no fault; one that is repeated per block is.
     if len({site.block for site in normed}) < 2 or len(normed) >= len(discovery.sites) - 1:
         return
     names = [name for site in normed for name in _norm_parameters(discovery, site)]

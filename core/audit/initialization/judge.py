@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
-from torch import nn
 
 from ...health.band import DEFAULT_BAND, Band
 from ..report.answer import answered
@@ -82,6 +82,17 @@ def judged_document(
     """
     source = source or rebuilder_of(result.discovery.guard.model)
     judgement = judge(result, rule=rule, sigma=sigma, source=source)
+    return document_of(result, judgement, source, band, seeds)
+
+
+def document_of(
+    result: AuditResult,
+    judgement: Judgement,
+    source: Rebuilder,
+    band: Band = DEFAULT_BAND,
+    seeds: Sequence[int] = SEEDS,
+) -> dict[str, Any]:
+    """Return the whole audit document of a judged model as a dict; the arguments are those of `judged_document`."""
     found, matrices = judgement.resolution, None
     if found is not None:
         stats = found.first.stats
@@ -135,7 +146,7 @@ def judge(
     found = resolve(stats, declared, sigma=sigma, settings=source.settings)
     return _judgement(
         found.rule.name if found.rule else None,
-        [*_checked(result, found, marked), *whole],
+        [*checked(result.discovery, found, partial(uninitialized, model, marked)), *whole],
         resolution=found,
         corrected=correct(result, found) if with_twin else None,
         notes=[*notes, *stream_notes(result)],
@@ -144,16 +155,21 @@ def judge(
     )
 
 
-def _checked(result: AuditResult, found: Resolution, marked: nn.Module | None) -> Iterator[Finding]:
-    """Yield findings about scale, about unwritten memory that they do not explain, and about branches that add zero."""
+def checked(
+    discovery: Discovery, found: Resolution, unwritten: Callable[[frozenset[str]], Iterable[Finding]]
+) -> Iterator[Finding]:
+    """Yield the findings about scale, about unwritten memory, about the stream, and about branches that add zero.
+
+    `unwritten(explained)` gives those about unwritten memory, except for the parameters that a finding explains.
+    """
     scale = [finding for check in CHECKS for finding in check(found)]
     explained = frozenset(name for f in scale if f.kind == "depth-convention" for name in f.parameters)
     yield from scale
-    yield from uninitialized(result.discovery.guard.model, marked, explained)
-    stream = list(stream_findings(result.discovery))
+    yield from unwritten(explained)
+    stream = list(stream_findings(discovery))
     yield from stream
     lost = any(finding.kind == "stream-lost" for finding in stream)
-    yield from zero_branches(result.discovery, found.first.stats, lost=lost)
+    yield from zero_branches(discovery, found.first.stats, lost=lost)
 
 
 def _judgement(rule: str | None, findings: Iterable[Finding], *, notes: Sequence[str], **more: Any) -> Judgement:

@@ -14,7 +14,7 @@ import torch
 
 # Fewer signs than these can agree by accident.
 FEWEST = 64
-# Shards beyond these many are not told apart.
+# The largest number of equal shards that is looked for.
 MOST_SHARDS = 16
 
 

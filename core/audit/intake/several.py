@@ -7,16 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import IO
 
-from ...decoder.config import Budget
 from ...errors import AuditError, shown
 from ...strict_json import MAX_BYTES
-from .target import path_task, received
+from .target import UNBOUNDED, path_task, received
 from .weight_files import CONFIG, INDEX, MAX_INDEX_BYTES, SHARD_NAME, SINGLE, screen_folder
 
 MOST_FILES = 20
 CHUNK = 2**20
 INDEX_SUFFIX = ".index.json"
-UNBOUNDED = Budget(max_parameters=2**62)
 
 
 @dataclass(frozen=True)

@@ -19,12 +19,15 @@ from typing import IO, Any
 from ...decoder.config import Budget
 from ...errors import AuditError, DepthscopeError, cropped, first_line, shown
 from ...strict_json import MAX_BYTES
+from ..request import MOST_PARAMETERS
 from .archive import unpack_model
 from .config_file import read_config, screen_config
 from .weight_files import CONFIG, screen_folder
 
 DEPTH_ARGUMENTS = ("depth", "layers", "n_layer", "n_layers", "num_layers", "num_hidden_layers", "blocks", "n_blocks")
 BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+# Sizes are checked later, where the budget is known.
+UNBOUNDED = Budget(max_parameters=MOST_PARAMETERS)
 CALLABLE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
 
@@ -90,16 +93,15 @@ def received(name: str, stream: IO[bytes], folder: Path, *, max_bytes: int) -> P
     `StorageError`; files written before that are left for the caller to remove.
     """
     suffix = PurePath(name).suffix.lower()
-    unbounded = Budget(max_parameters=2**62)
     if suffix == ".zip":
         path = unpack_model(stream, folder, max_bytes=max_bytes)
-        screen_folder(path, unbounded, name)
+        screen_folder(path, UNBOUNDED, name)
     elif suffix == ".json":
         path = folder / CONFIG
         path.write_bytes(stream.read(MAX_BYTES + 1))
     else:
         raise AuditError(f"{shown(name)} is neither a config.json nor a zip of a model's folder; upload one of them.")
-    path_task(path, unbounded, shrink=True, source=name)
+    path_task(path, UNBOUNDED, shrink=True, source=name)
     return path
 
 

@@ -269,13 +269,6 @@ def _read(flow: Flow, branch: Branch, own: set[Vertex]) -> None:
     branch.readers.sort(key=lambda use: use.call)
 
 
-def _biases(flow: Flow, use: MatrixUse) -> list[torch.Tensor]:
-    """Return the parameters that are added to a product: by itself, or by the sums that read it."""
-    nodes = [flow.nodes[use.node], *(flow.nodes[index] for index in flow.readers.get((use.node, 0), ()))]
-    added = [vertex for node in nodes for vertex in flow.static(node)]
-    return [p for vertex in added for p in flow.parameters_of(vertex)]
-
-
 def gains_of(flow: Flow, node: FlowNode) -> list[Vertex]:
     """Return the vertices of the vectors that a norm or a scaling multiplies by and that do not depend on the batch."""
     candidates = node.inputs[1:2] if node.kind == "norm" else node.inputs if node.kind == "scale" else ()

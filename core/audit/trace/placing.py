@@ -24,7 +24,7 @@ def placed(guard: Guard, inputs: ModelInputs, chain: Chain) -> Layout:
     """Return the `Layout` of a stream: where its rows, positions and features are.
 
     Positions of the batch are looked for first, then those of a longer stream that holds them (tokens are changed to
-    see where they stand). If the batch holds no tokens, or neither fits, the stream has positions of its own.
+    see where they stand). If the batch holds no tokens, or neither fits, the stream has other positions than the batch.
     """
     layout = Layout(inputs.rows, inputs.positions)
     shape, before = chain.flow.shape(chain.base), chain.flow.value(chain.base)
@@ -53,7 +53,7 @@ def placed(guard: Guard, inputs: ModelInputs, chain: Chain) -> Layout:
 
 
 def valid_positions(inputs: ModelInputs, layout: Layout) -> npt.NDArray[np.bool_]:
-    """Return which positions of a stream count, boolean `[B, T]`: those of the batch, or all of its own ones."""
+    """Return which positions of a stream count, boolean `[B, T]`: the batch's valid ones, or all."""
     if layout.features is None:
         return inputs.valid
     return np.ones((layout.rows, layout.positions), dtype=np.bool_)

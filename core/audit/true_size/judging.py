@@ -9,62 +9,24 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from functools import partial
 
 from ...errors import AuditError, shown
-from ...health.band import DEFAULT_BAND, Band
 from ..initialization.checks_integrity import reloaded, sharing, unwritten
-from ..initialization.checks_scale import CHECKS
-from ..initialization.checks_stream import stream_findings
-from ..initialization.checks_zero import zero_branches
 from ..initialization.corrected import Corrected, corrections
-from ..initialization.document import matrix_rows, twin_document
 from ..initialization.findings import Finding, ordered
-from ..initialization.judge import Judgement, at_depth, stream_notes
+from ..initialization.judge import Judgement, at_depth, checked, stream_notes
 from ..initialization.laws import declared_rule
 from ..initialization.measure import MatrixStats, ModelStats, measure
 from ..initialization.rebuild import Rebuilder
-from ..initialization.resolution import Resolution
 from ..initialization.resolve import resolve
 from ..initialization.sign_hash import compare_digests, repeated_digests, sign_hashes
-from ..report.answer import answered
 from ..report.result import AuditResult
 from ..trace.discovery import Discovery
 from .drawing import Drawing
 
 ONE_DEPTH = "Judged at {} blocks alone, where a depth law can be met by coincidence."
 NOT_AGAIN = "The corrected model is not observed block by block; audit it again after the repair."
-
-
-def document_at_true_size(
-    result: AuditResult,
-    small: AuditResult,
-    drawing: Drawing,
-    source: Rebuilder,
-    *,
-    rule: str,
-    sigma: float | None,
-    deep: bool,
-    band: Band = DEFAULT_BAND,
-) -> dict[str, Any]:
-    """Return the audit document, as a dict, of a model that was measured at its true size block by block.
-
-    Its stream was proved in the result `small`. `source` builds the small model again and holds the large one's
-    settings; with `deep` the small model's other depth counts too.
-    """
-    judgement = judged_at_true_size(result, small, drawing, source, rule=rule, sigma=sigma, deep=deep)
-    found = judgement.resolution
-    assert found is not None
-    document = result.document(
-        band,
-        matrices=(
-            matrix_rows(found, found.first.stats.writers, judgement.hashes),
-            matrix_rows(found, found.first.stats.readers, judgement.hashes),
-        ),
-        conformance=judgement.document(),
-        twin=twin_document(judgement.corrected, band),
-    )
-    return document | answered(document, result, found, judgement.findings, source, reseeds=False, band=band)
 
 
 def judged_at_true_size(
@@ -89,12 +51,15 @@ def judged_at_true_size(
     vectors = {name: p for name, p in names.parameters.items() if not p.is_meta}
     digests = drawing.digests | sign_hashes({name: p for name, p in vectors.items() if p.dim() > 1})
     factors = corrections(found)
-    every = f"Every one of the {len(names.parameters):,} tensors was drawn and read."
+    every = (
+        f"Each of the {len(drawing.readings):,} matrices was drawn and read; the other "
+        f"{len(names.parameters) - len(drawing.readings):,} tensors are in memory."
+    )
     return Judgement(
         rule=found.rule.name if found.rule else None,
         findings=ordered(
             [
-                *_checked(small, found, drawing),
+                *checked(small.discovery, found, partial(_unwritten, drawing)),
                 *sharing(repeated_digests(digests), names.aliases),
                 *reloaded(small.discovery.guard.model, source),
             ]
@@ -106,18 +71,11 @@ def judged_at_true_size(
     )
 
 
-def _checked(small: AuditResult, found: Resolution, drawing: Drawing) -> Iterator[Finding]:
-    """Yield findings about scale, unwritten memory and branches that add zero."""
-    scale = [finding for check in CHECKS for finding in check(found)]
-    yield from scale
-    explained = {name for f in scale if f.kind == "depth-convention" for name in f.parameters}
+def _unwritten(drawing: Drawing, explained: frozenset[str]) -> Iterator[Finding]:
+    """Yield findings about matrices that the library never wrote or wrote odd values to."""
     blank = [name for name, reading in drawing.readings.items() if reading.blank]
     odd = [n for n, reading in drawing.readings.items() if reading.odd and n not in explained and n not in blank]
     yield from unwritten(blank, odd, max((drawing.readings[name].weights.largest for name in odd), default=0.0))
-    stream = list(stream_findings(small.discovery))
-    yield from stream
-    lost = any(finding.kind == "stream-lost" for finding in stream)
-    yield from zero_branches(small.discovery, found.first.stats, lost=lost)
 
 
 def _not_again(factors: Mapping[tuple[str, str], float]) -> Corrected:

@@ -13,6 +13,7 @@ from torch.utils._pytree import tree_map
 from ...decoder.batch import Batch
 from ...decoder.config import Budget
 from ...errors import AuditError, DepthscopeError, Remedy
+from ..initialization.judge import document_of
 from ..initialization.rebuild import Rebuilder, rebuilder_of
 from ..initialization.request import AUTO
 from ..intake.hub import allowed, bare_model, built_config, check_size, library, model_class_of
@@ -28,7 +29,7 @@ from ..trace.proof import IDENTITY_TOLERANCE, Identity
 from .deferred import deferred
 from .discovery import discovery_at_true_size
 from .drawing import Drawing
-from .judging import document_at_true_size
+from .judging import judged_at_true_size
 from .programs import Program
 
 # Ids that every small vocabulary has.
@@ -38,7 +39,7 @@ READ_BYTES = 24
 NOTES = (
     "The model was drawn block by block and never held whole; its stream was found and proved in a small model of the "
     "same class and depth, whose names are the same.",
-    "Every tensor has a generator of its own, so that the reverse pass draws what the forward drew: the draws have the "
+    "There is one generator per tensor, so that the reverse pass draws what the forward drew: the draws have the "
     "law of the library's, which takes all from one generator, and are not the same stream.",
 )
 Task = Mapping[str, Any]
@@ -89,9 +90,10 @@ def run_by_driver(
     with _drawing(large, task) as drawing:
         result, small = audit_at_true_size(large, drawing)
         stage("conformance")
-        return document_at_true_size(
+        judgement = judged_at_true_size(
             result, small, drawing, large.source, rule=task.get("rule", AUTO), sigma=task.get("sigma"), deep=large.deep
         )
+        return document_of(result, judgement, large.source)
 
 
 def fits(task: Task) -> bool:

@@ -46,7 +46,7 @@ class PublishedOptions(Options):
 
 
 class TorchNormals:
-    """A function that draws float32 normal numbers from a torch generator of its own and returns binary64 arrays.
+    """A function that draws float32 normal numbers from a separate torch generator and returns binary64 arrays.
 
     Consecutive calls continue one stream. The numbers are multiplied by `factor`, then divided by `divisor`, in
     float32.
